@@ -194,7 +194,7 @@ def samples_over_training(
         table = pd.DataFrame(texts, columns=["prompt", "text", "finished"])
         table.insert(0, "epochs", epochs)
         tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True).astype({"epochs": float})
 
 
 def measure_samples(

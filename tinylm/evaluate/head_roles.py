@@ -1,7 +1,7 @@
 """Eight roles of attention heads, each measured against a baseline of positions alone."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,6 @@ MARGIN = 0.10  # a role is claimed from this share of the weight above the basel
 ALPHA = 0.05  # chance that any role of any head is claimed of heads that have none
 MIN_POSITIONS = 30  # with fewer a role is not measured
 SIMILAR = 0.5  # cosine of two input embeddings
-REASONS = {
-    "sentence start": "the tokens hold no sentence ends",
-    "punctuation": "the tokens hold no punctuation",
-}
 RolePairs = dict[str, np.ndarray]
 
 
@@ -97,6 +93,15 @@ def _similar(row: Row, vectors: np.ndarray) -> np.ndarray:
     return near & is_word & is_word[:, None] & (texts != texts[:, None])
 
 
+class _Weighted(NamedTuple):
+    """Pairs of a role in one row or in all: row, query and cell (P,), weights (heads, P)."""
+
+    rows: np.ndarray
+    queries: np.ndarray
+    cells: np.ndarray
+    weights: np.ndarray
+
+
 class HeadRoles:
     """Scores of all heads for all roles over many rows.
 
@@ -120,8 +125,7 @@ class HeadRoles:
         self._pairs = np.zeros(self._size)
         self._shape = (0, 0)
         self._rows = 0
-        # of each role and row: row, queries (P,), cells (P,), weights (heads, P)
-        self._of_role: dict[str, list[tuple[np.ndarray, ...]]] = {role: [] for role in ROLES}
+        self._of_role: dict[str, list[_Weighted]] = {role: [] for role in ROLES}
 
     def add(self, maps: np.ndarray, text: Sequence[bool], pairs: Mapping[str, np.ndarray]) -> None:
         """Add one row: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
@@ -131,12 +135,13 @@ class HeadRoles:
         is_text = np.array(text)
         queries, keys = np.nonzero(np.tri(length, k=-1, dtype=bool) & is_text & is_text[:, None])
         cells = self._cells[queries, keys]
-        self._weights = self._weights + self._sums(weights[:, queries, keys], cells)
+        self._weights = self._weights + _sums(cells, weights[:, queries, keys], self._size)
         self._pairs += np.bincount(cells, minlength=self._size)
         for role, of_role in pairs.items():
-            query, key = of_role.T
-            row = np.full(len(query), self._rows)
-            part = (row, query, self._cells[query, key], weights[:, query, key])
+            queries, keys = of_role.T
+            rows = np.full(len(queries), self._rows)
+            cells = self._cells[queries, keys]
+            part = _Weighted(rows, queries, cells, weights[:, queries, keys])
             self._of_role[role].append(part)
         self._rows += 1
 
@@ -150,14 +155,16 @@ class HeadRoles:
         """
         rows = []
         for role in ROLES:
-            measured = self._measure(role)
-            if measured is None:
+            pairs, expected = self._compare(role)
+            positions = self._positions(pairs)
+            count = int(positions.sum())
+            if count < MIN_POSITIONS:
                 continue
-            on_role, expected, positions = measured  # (rows, heads), (rows, heads), (rows,)
-            count = positions.sum()
+            on_role = _sums(pairs.rows, pairs.weights, self._rows).T  # (rows, heads)
+            by_position = _sums(pairs.rows, expected, self._rows).T
             scores = on_role.sum(axis=0) / count
-            baselines = expected.sum(axis=0) / count
-            values = np.concatenate([on_role - expected, positions[:, None]], axis=1)
+            baselines = by_position.sum(axis=0) / count
+            values = np.concatenate([on_role - by_position, positions[:, None]], axis=1)
             lows, highs = bootstrap_intervals(values, _per_position, resamples, seed)
             for index, (layer, head) in enumerate(np.ndindex(self._shape)):
                 row = {
@@ -166,7 +173,7 @@ class HeadRoles:
                     "role": role,
                     "score": float(scores[index]),
                     "baseline": float(baselines[index]),
-                    "positions": int(count),
+                    "positions": count,
                     "low": float(lows[index]),
                     "high": float(highs[index]),
                 }
@@ -176,43 +183,30 @@ class HeadRoles:
             row["claimed"] = gain(row) >= MARGIN and p <= ALPHA
         return rows
 
-    def positions(self, role: str) -> int:
-        """The number of queries that have a key of this role."""
-        return sum(len(np.unique(query)) for _, query, _, _ in self._of_role[role])
-
-    def _sums(self, weights: np.ndarray, cells: np.ndarray) -> np.ndarray:
-        """(heads, pairs) of the given cells -> (heads, cells)"""
-        return np.stack([np.bincount(cells, row, minlength=self._size) for row in weights])
-
-    def _measure(self, role: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Weight on the role's keys and its baseline (rows, heads), and queries (rows,).
-
-        None if there are too few positions.
-        """
-        if not self._of_role[role]:
-            return None
-        parts = zip(*self._of_role[role], strict=True)
-        rows, queries, cells, weights = (np.concatenate(part, axis=-1) for part in parts)
+    def _compare(self, role: str) -> tuple[_Weighted, np.ndarray]:
+        """The pairs of a role that have something to compare, and their baseline (heads, P)."""
+        none = np.zeros(0, dtype=np.int64)
+        nothing = _Weighted(none, none, none, np.zeros((self._shape[0] * self._shape[1], 0)))
+        parts = zip(nothing, *self._of_role[role], strict=True)
+        pairs = _Weighted(*(np.concatenate(part, axis=-1) for part in parts))
         if role == "previous token":
-            expected = np.broadcast_to(1.0 / (queries + 1), weights.shape)
-        else:
-            others = self._pairs - np.bincount(cells, minlength=self._size)
-            means = (self._weights - self._sums(weights, cells)) / np.maximum(others, 1)
-            comparable = others[cells] > 0
-            rows = rows[comparable]
-            queries = queries[comparable]
-            weights = weights[:, comparable]
-            expected = means[:, cells[comparable]]
-        rows_of_queries = np.unique(rows * self._context + queries) // self._context
-        positions = np.bincount(rows_of_queries, minlength=self._rows)
-        if positions.sum() < MIN_POSITIONS:
-            return None
-        return self._per_row(rows, weights), self._per_row(rows, expected), positions
+            return pairs, np.broadcast_to(1.0 / (pairs.queries + 1), pairs.weights.shape)
+        others = self._pairs - np.bincount(pairs.cells, minlength=self._size)
+        weight_of_others = self._weights - _sums(pairs.cells, pairs.weights, self._size)
+        means = weight_of_others / np.maximum(others, 1)
+        comparable = others[pairs.cells] > 0
+        pairs = _Weighted(*(part[..., comparable] for part in pairs))
+        return pairs, means[:, pairs.cells]
 
-    def _per_row(self, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Sums of (heads, pairs) over the pairs of each row: (rows, heads)."""
-        sums = [np.bincount(rows, of_head, minlength=self._rows) for of_head in values]
-        return np.stack(sums, axis=1)
+    def _positions(self, pairs: _Weighted) -> np.ndarray:
+        """The number of queries of each row that have a key.  -> (rows,)"""
+        rows = np.unique(pairs.rows * self._context + pairs.queries) // self._context
+        return np.bincount(rows, minlength=self._rows)
+
+
+def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
+    """Sums of weights (heads, P) over the pairs of each group (P,): (heads, size)."""
+    return np.stack([np.bincount(groups, of_head, minlength=size) for of_head in weights])
 
 
 def gain(row: Mapping[str, Any]) -> float:
@@ -225,18 +219,16 @@ def _per_position(means: np.ndarray) -> np.ndarray:
     return means[:, :-1] / np.maximum(means[:, -1:], 1e-12)
 
 
-def summarise_roles(rows: Sequence[Mapping[str, Any]], measure: HeadRoles) -> dict[str, Any]:
-    """The best head of each role, relative to its baseline, and why a role was not measured."""
+def summarise_roles(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The best head of each role, relative to its baseline, and the roles not measured."""
     roles: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for role in ROLES:
         heads = [row for row in rows if row["role"] == role]
-        if heads:
-            best = max(heads, key=gain)
-            roles[role] = {name: value for name, value in best.items() if name != "role"}
+        if not heads:
+            missing[role] = f"fewer than {MIN_POSITIONS} comparable positions"
             continue
-        positions = measure.positions(role)
-        missing[role] = f"{positions} positions; at least {MIN_POSITIONS} comparable ones needed"
-        if not positions and role in REASONS:
-            missing[role] = REASONS[role]
+        gains = [gain(row) for row in heads]
+        best = heads[int(np.argmax(gains))]
+        roles[role] = {name: value for name, value in best.items() if name != "role"}
     return {"margin": MARGIN, "roles": roles, "not_measured": missing}

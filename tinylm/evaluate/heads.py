@@ -1,6 +1,6 @@
 """All attention heads over evaluation stories: statistics, roles, contribution, over training."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy as np
 from tinylm.evaluate.ablation import ablate, summarise_ablation
 from tinylm.evaluate.attention_maps import attention, passages
 from tinylm.evaluate.head_roles import HeadRoles, RolePairs, gain, role_pairs, summarise_roles
-from tinylm.evaluate.head_statistics import MEASURES, sums_over_queries
 from tinylm.evaluate.probes import induction, logit_lens
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.word_classes import Row, read_row
@@ -16,6 +15,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
+MEASURES = ("first", "self", "entropy_nats", "distance_tokens")
 PASSAGES = 50  # stories over which the heads of each checkpoint are measured
 Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: the end) and the model
 
@@ -38,6 +38,31 @@ def _read(
         embedded = vectors[ids.astype(np.int64)] - centre
         result.append(_Passage(ids, row, role_pairs(row, embedded)))
     return result
+
+
+def sums_over_queries(maps: np.ndarray, ids: np.ndarray, boundary: Collection[int]) -> np.ndarray:
+    """Each of MEASURES, summed over the queries of one sentence: (layers, H, measures).
+
+    maps (layers, H, T, T) [query, key]; ids (T,). For a query at position i with keys 0..i:
+      first             weight on key 0 and on the keys whose ids are in `boundary`: <sos>, <eos>
+      self              weight on key i
+      entropy_nats      - sum of w ln w; exp of it is the number of tokens in view
+      distance_tokens   sum of w * (i - key)
+    Query 0 sees only itself and is left out.
+    """
+    length = len(ids)
+    weights = maps[..., 1:, :].astype(np.float64)  # (layers, H, queries, T)
+    first = np.isin(ids, list(boundary))
+    first[0] = True
+    positive = np.where(weights > 0, weights, 1.0)
+    distances = np.subtract.outer(np.arange(1, length), np.arange(length))
+    sums = [
+        (weights * first).sum(axis=(-2, -1)),
+        weights.diagonal(1, axis1=-2, axis2=-1).sum(axis=-1),
+        -(positive * np.log(positive)).sum(axis=(-2, -1)),
+        (weights * distances).sum(axis=(-2, -1)),
+    ]
+    return np.stack(sums, axis=-1)
 
 
 def _measure_attention(
@@ -91,7 +116,7 @@ def measure_heads(
         "passages": len(stories),
         "told_by_generator": sum(row.is_told for row in rows),
         "classified_share": classified / len(words) if words else None,
-        **summarise_roles(role_rows, roles),
+        **summarise_roles(role_rows),
         "ablation": summarise_ablation(whole, ablation_rows, len(ablated)),
         "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),
         "logit_lens": logit_lens(model, ablated),
