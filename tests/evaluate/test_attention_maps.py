@@ -70,5 +70,6 @@ def test_files_hold_words_maps_and_what_comes_next(model, tmp_path, monkeypatch)
         assert len(arrays["words_2"]) <= MAX_TOKENS
     with np.load("data/evaluate/attention_training.npz", allow_pickle=False) as arrays:
         assert arrays["epochs"].tolist() == [0.5, 2.0]
-        results = [attention(one, range(1, 14)) for one in (other, model)]
-        assert np.array_equal(arrays["maps"], np.stack([result.maps for result in results]))
+        for number, one in enumerate((other, model), start=1):
+            result = attention(one, range(1, 14))
+            assert np.array_equal(arrays[f"maps_{number}"], result.maps)

@@ -4,7 +4,7 @@ import io
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -55,34 +55,20 @@ def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
 
 
 def sentence_arrays(
-    model: TinyLM, tokens: Sequence[str], sentences: Iterable[np.ndarray]
-) -> dict[str, Any]:
-    """For sentence i, from 1: words_i (T,), maps_i (layers, H, T, T), next_i and next_prob_i."""
-    arrays: dict[str, Any] = {}
-    for number, ids in enumerate(sentences, start=1):
+    tokens: Sequence[str], sentences: Iterable[tuple[TinyLM, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """For sentence i, from 1: words_i (T,), maps_i (layers, H, T, T), next_i and next_prob_i.
+
+    sentences: (model, ids) of each.
+    """
+    arrays = {}
+    for number, (model, ids) in enumerate(sentences, start=1):
         result = attention(model, ids)
         arrays[f"words_{number}"] = np.array([tokens[token] for token in ids])
         arrays[f"maps_{number}"] = result.maps
         arrays[f"next_{number}"] = np.array(tokens[result.next_id])
         arrays[f"next_prob_{number}"] = np.array(result.next_prob)
     return arrays
-
-
-def checkpoint_arrays(
-    checkpoints: Sequence[tuple[float | None, TinyLM]], tokens: Sequence[str], ids: np.ndarray
-) -> dict[str, np.ndarray]:
-    """One sentence at M checkpoints, at least one.
-
-    epochs (M,), words (T,), maps (M, layers, H, T, T), next and next_prob (M,).
-    """
-    results = [attention(model, ids) for _, model in checkpoints]
-    return {
-        "epochs": np.array([epochs for epochs, _ in checkpoints]),
-        "words": np.array([tokens[token] for token in ids]),
-        "maps": np.stack([result.maps for result in results]),
-        "next": np.array([tokens[result.next_id] for result in results]),
-        "next_prob": np.array([result.next_prob for result in results]),
-    }
 
 
 def write_maps(
@@ -92,14 +78,18 @@ def write_maps(
     store: TokenStore,
     sentences: int,
 ) -> None:
-    """Write attention.npz, and attention_training.npz if there are checkpoints, over the first sentences.
+    """Write attention.npz over the first sentences, at most `MAX_TOKENS` of each.
 
-    At most `MAX_TOKENS` of each sentence.
+    If there are checkpoints, also write attention_training.npz: the first sentence at each of
+    them, and their epochs (M,).
     """
     rows = [ids[:MAX_TOKENS] for ids in passages(store, sentences, model.settings.context)]
-    write_arrays(paths.evaluated("attention.npz"), sentence_arrays(model, tokens, rows))
+    arrays = sentence_arrays(tokens, [(model, ids) for ids in rows])
+    write_arrays(paths.evaluated("attention.npz"), arrays)
     if checkpoints:
-        arrays = checkpoint_arrays(checkpoints, tokens, rows[0])
+        seen_by = [(checkpoint, rows[0]) for _, checkpoint in checkpoints]
+        arrays = sentence_arrays(tokens, seen_by)
+        arrays["epochs"] = np.array([epochs for epochs, _ in checkpoints])
         write_arrays(paths.evaluated("attention_training.npz"), arrays)
 
 

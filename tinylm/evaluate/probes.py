@@ -1,13 +1,12 @@
 """Two probes of the layers: copying from an earlier occurrence, and each layer's own prediction."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.attention_maps import attention
@@ -95,8 +94,7 @@ def logit_lens(model: TinyLM, rows: Sequence[np.ndarray]) -> list[dict[str, Any]
         if len(ids) < 2:
             continue
         row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
-        with _block_states(model) as states:
-            model.hidden_states(row[None, :-1], attention_weights_out=[])
+        states = _block_states(model, row[None, :-1])
         logits = [model.logits(model.final_norm(state[0])).double() for state in states]
         last = logits[-1].argmax(dim=-1)
         for layer, values in enumerate(logits):
@@ -113,21 +111,21 @@ def logit_lens(model: TinyLM, rows: Sequence[np.ndarray]) -> list[dict[str, Any]
     return result
 
 
-@contextmanager
-def _block_states(model: TinyLM) -> Iterator[list[Tensor]]:
-    """The first block's input and each block's output while the model runs inside, (B, T, D)."""
+def _block_states(model: TinyLM, ids: Tensor) -> list[Tensor]:
+    """The first block's input and each block's output, (B, T, D) each.  ids (B, T)"""
     states: list[Tensor] = []
 
-    def before_first(_: Any, inputs: tuple[Tensor, ...]) -> None:
-        states.append(inputs[0])
+    def run_blocks(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
+        states.append(x)
+        for block in blocks:
+            x = block(x, mask, None, [])
+            states.append(x)
+        return x
 
-    def after_block(_: Any, __: Any, output: Tensor) -> None:
-        states.append(output)
-
-    hooks = [model.blocks[0].register_forward_pre_hook(before_first)]
-    hooks += [block.register_forward_hook(after_block) for block in model.blocks]
+    usual = model.run_blocks
+    model.run_blocks = run_blocks
     try:
-        yield states
+        model.hidden_states(ids)
     finally:
-        for hook in hooks:
-            hook.remove()
+        model.run_blocks = usual
+    return states

@@ -1,6 +1,7 @@
 """What a run left behind, read once: metrics, tables and attention maps, each file optional."""
 
 import dataclasses
+import itertools
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -184,15 +185,11 @@ def _read(path: Path, stage: str) -> Any:
 
 def _read_sentences(arrays: Any) -> list[Sentence]:
     """The sentences of attention.npz, or the checkpoints' maps of one sentence."""
+    epochs = arrays["epochs"].tolist() if "epochs" in arrays else itertools.repeat(None)
     sentences = []
-    if "epochs" in arrays:
-        words = arrays["words"].tolist()
-        columns = [arrays[key].tolist() for key in ("next", "next_prob", "epochs")]
-        for maps, *values in zip(arrays["maps"], *columns):
-            sentences.append(Sentence(words, maps, *values))
-        return sentences
-    for number in range(1, len(arrays) // 4 + 1):
+    for number, of_sentence in zip(range(1, len(arrays) // 4 + 1), epochs):
         keys = ("words", "maps", "next", "next_prob")
         words, maps, *values = (arrays[f"{key}_{number}"] for key in keys)
-        sentences.append(Sentence(words.tolist(), maps, *(value.item() for value in values)))
+        prediction = [value.item() for value in values]
+        sentences.append(Sentence(words.tolist(), maps, *prediction, of_sentence))
     return sentences
