@@ -73,7 +73,9 @@ def _write_transformers(folder: Path, trained: Trained, form: StockForm) -> None
     }
     for name, content in files.items():
         write_json(folder / name, content)
-    rounded = {name: tensor.float().contiguous().clone() for name, tensor in form.tensors.items()}
+    rounded = {}
+    for name, tensor in form.tensors.items():
+        rounded[name] = tensor.float().contiguous().clone()
     # transformers recognises PyTorch's files by this metadata
     write_bytes(folder / WEIGHTS, save(rounded, metadata={"format": "pt"}))
 

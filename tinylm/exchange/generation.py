@@ -1,15 +1,16 @@
 """Section `decode` as the generation defaults of the library `transformers`.
 
-| ours                                          | `generate()` there                                              |
-| temperature 0                                 | do_sample false                                                 |
-| temperature, top_k, top_p, repetition_penalty | the same names, in the same order but for top_k and temperature |
-| <sos>, <pad> and <unk> are never generated    | suppress_tokens                                                 |
-| score = log_prob / length ** length_penalty   | length_penalty, sequences_scores                                |
-| a search goes on until no beam can win        | early_stopping "never"                                          |
-| a window that moves past the context          | max_length, the context                                         |
+| ours                                        | `generate()` there                   |
+| temperature 0                               | do_sample false                      |
+| temperature, top_k, top_p                   | the same names; top_k comes later    |
+| repetition_penalty                          | the same name; it also counts <eos>  |
+| <sos>, <pad> and <unk> are never generated  | suppress_tokens                      |
+| score = log_prob / length ** length_penalty | length_penalty, sequences_scores     |
+| a search goes on until no beam can win      | early_stopping "never"               |
+| a window that moves past the context        | max_length, the context              |
 
-Their repetition penalty counts <eos> and also applies in beam search; tinylm's ignores <eos> and is not used in beam
-search. A width of 1 is greedy there; in tinylm only if length_penalty is 0, otherwise a longer text may score better.
+Their repetition penalty also applies in beam search, where tinylm does not use it. A width of 1 is
+greedy there; in tinylm only if length_penalty is 0, otherwise a longer text may score better.
 """
 
 from typing import Any
@@ -25,24 +26,28 @@ GENERATION_CONFIG = "generation_config.json"
 def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int) -> dict[str, Any]:
     """Content of generation_config.json; `untranslated` names what it cannot express.
 
-    A role that no special token plays is left out: `generate` treats all ids equal to pad_token_id as padding.
+    A role that no special token plays is left out: `generate` treats all ids equal to pad_token_id
+    as padding.
     """
-    sampling = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
-    banned = banned_ids(tokenizer)
-    return {
-        **{f"{role}_token_id": index for role, index in special_roles(tokenizer).items()},
-        **({"suppress_tokens": banned} if banned else {}),
-        "max_length": context,
-        "do_sample": decode.temperature > 0.0,
-        **(sampling if decode.temperature > 0.0 else {}),
-        "repetition_penalty": decode.repetition_penalty,
-        "length_penalty": decode.length_penalty,
-        "early_stopping": "never",
-    }
+    config: dict[str, Any] = {}
+    for role, index in special_roles(tokenizer).items():
+        config[f"{role}_token_id"] = index
+    if banned := banned_ids(tokenizer):
+        config["suppress_tokens"] = banned
+    config["max_length"] = context
+    config["do_sample"] = decode.temperature > 0.0
+    if decode.temperature > 0.0:
+        config["temperature"] = decode.temperature
+        config["top_k"] = decode.top_k
+        config["top_p"] = decode.top_p
+    config["repetition_penalty"] = decode.repetition_penalty
+    config["length_penalty"] = decode.length_penalty
+    config["early_stopping"] = "never"
+    return config
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:
-    """The settings in effect that `generate()` of `transformers` lacks, one line each, and what it does instead."""
+    """The settings in effect that `generate()` of `transformers` lacks, and what it does instead."""
     lines = []
     if decode.temperature_end not in (None, decode.temperature):
         instead = f"temperature {decode.temperature:g} throughout"

@@ -48,10 +48,7 @@ class TinyLMConfig(PretrainedConfig):
 
 
 class Norm(nn.Module):
-    """One of NORMS, with c = x - mean(x).
-
-    layer: c / sqrt(mean(c^2) + eps);  rms: x / sqrt(mean(x^2) + eps);  std: c / (std(x) + eps).
-    """
+    """Layer norm, RMS norm, or std: (x - mean(x)) / (std(x) + eps), by the unbiased deviation."""
 
     def __init__(self, width: int, kind: str, eps: float) -> None:
         super().__init__()
@@ -59,16 +56,17 @@ class Norm(nn.Module):
         self.kind = kind
         self.eps = eps
         self.gain = nn.Parameter(torch.ones(width))
-        self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
+        if kind != "rms":
+            self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        c = x if self.kind == "rms" else x - x.mean(-1, keepdim=True)
-        if self.kind == "std":
-            variance = c.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
-            normed = c / (variance.sqrt() + self.eps)
-        else:
-            normed = c * (c.square().mean(-1, keepdim=True) + self.eps).rsqrt()
-        return normed * self.gain if self.bias is None else normed * self.gain + self.bias
+        if self.kind == "layer":
+            return F.layer_norm(x, x.shape[-1:], self.gain, self.bias, self.eps)
+        if self.kind == "rms":
+            return F.rms_norm(x, x.shape[-1:], self.gain, self.eps)
+        deviation = x.std(-1, keepdim=True)
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (deviation + self.eps) * self.gain + self.bias
 
 
 class Attention(nn.Module):
@@ -90,7 +88,8 @@ class Attention(nn.Module):
     def _heads(self, x: Tensor) -> Tensor:
         """(B, T, inner) -> (B, H, T, Dh), zeros after narrower heads."""
         parts = x.split(self.widths, -1)
-        return torch.stack([F.pad(part, (0, self.widths[0] - part.shape[-1])) for part in parts], 1)
+        widest = self.widths[0]
+        return torch.stack([F.pad(part, (0, widest - part.shape[-1])) for part in parts], 1)
 
     def forward(
         self, x: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None, layer: int
@@ -101,10 +100,12 @@ class Attention(nn.Module):
             keys = apply_rotary(keys, positions)
         if cache is not None:
             keys, values = cache.update(keys, values, layer)
-        scale = torch.tensor(self.widths, dtype=torch.float64).rsqrt().to(x)[:, None, None]
-        scores = (queries * scale) @ keys.transpose(-2, -1) + mask  # (B, H, T, S)
-        weights = F.dropout(torch.softmax(scores, -1), self.dropout, self.training)
-        mixed = (weights @ values).unbind(1)
+        widths = torch.tensor(self.widths, dtype=torch.float64)
+        scale = widths.rsqrt().to(x)[:, None, None]
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(
+            queries * scale, keys, values, attn_mask=mask, dropout_p=dropout, scale=1.0
+        ).unbind(1)  # H of (B, T, Dh)
         heads = [head[..., :width] for head, width in zip(mixed, self.widths, strict=True)]
         return self.out(torch.cat(heads, -1))
 
@@ -147,28 +148,27 @@ class Block(nn.Module):
         return self.norm2(self._add(x, self.feed_forward(x)))
 
 
-def sinusoids(positions: Tensor, width: int) -> Tensor:
-    """P[t, 2i] = sin(t / 10000^(2i / D)),  P[t, 2i + 1] = cos(t / 10000^(2i / D)).
-
-    (B, T) -> (B, T, D) float32
-    """
+def angles(positions: Tensor, width: int) -> Tensor:
+    """t / 10000^(2i / width) for i = 0, 1, ...  (...) -> (..., width / 2 rounded up) float64"""
     even = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device)
-    angle = positions[..., None].double() / 10000.0 ** (even / width)
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width].float()
+    return positions[..., None].double() / 10000.0 ** (even / width)
+
+
+def sinusoids(positions: Tensor, width: int) -> Tensor:
+    """The sine and the cosine of each angle, in turn.  (B, T) -> (B, T, D) float32"""
+    angle = angles(positions, width)
+    table = torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
+    return table[..., :width].float()
 
 
 def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
-    """Columns i and i + Dh / 2 rotated as a pair by t / 10000^(2i / Dh).
-
-    (B, H, T, Dh), (B, T) -> (B, H, T, Dh)
-    """
-    width = x.shape[-1]
-    even = torch.arange(0, width, 2, dtype=torch.float64, device=x.device)
-    angle = positions[:, None, :, None].double() / 10000.0 ** (even / width)
-    cos = angle.cos().float().to(x.dtype)
+    """Columns i and i + Dh / 2 rotated as a pair by angle i.  (B, H, T, Dh), (B, T) -> as x"""
+    angle = angles(positions[:, None], x.shape[-1])
+    cos = angle.cos().float().to(x.dtype)  # tinylm keeps its tables in float32
     sin = angle.sin().float().to(x.dtype)
     first, second = x.chunk(2, -1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+    rotated = first * cos - second * sin, second * cos + first * sin
+    return torch.cat(rotated, -1)
 
 
 def causal_mask(length: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
@@ -177,7 +177,8 @@ def causal_mask(length: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
     seen (B, S) -> (B, 1, T, S)
     """
     slots = torch.arange(seen.shape[1], device=seen.device)
-    allowed = (slots <= slots[-length:, None]) & seen[:, None].bool()  # (B, T, S)
+    is_earlier = slots <= slots[-length:, None]
+    allowed = is_earlier & seen[:, None].bool()  # (B, T, S)
     mask = torch.zeros(allowed.shape, dtype=dtype, device=seen.device)
     return mask.masked_fill_(~allowed, torch.finfo(dtype).min)[:, None]
 
@@ -249,7 +250,8 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         if seen is None:
             seen = input_ids.new_ones(rows, past + length)
         if position_ids is None:
-            position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+            position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)
+            position_ids = position_ids[:, -length:]
         context = self.config.model["context"]
         if int(position_ids.max()) >= context:
             raise ValueError(f"{int(position_ids.max()) + 1} tokens; the context is {context}")
@@ -260,5 +262,6 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self._logits(self.final_norm(x)[:, -logits_to_keep:])
         loss = None
         if labels is not None:
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
+            scores = logits[:, :-1].flatten(0, 1).float()
+            loss = F.cross_entropy(scores, labels[:, 1:].flatten())
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)

@@ -13,14 +13,14 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
-from tinylm.base.paths import FIGURES, REPORT_LAB, REPORT_PAGE, REPORT_PDF
+from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import Publication, write_card
 from tinylm.exchange.export import NAMES
 from tinylm.host.command import CommandFailed
 from tinylm.report.drawing import to_png
 from tinylm.report.pictures import draw_pictures
 from tinylm.report.settings import is_hub_path
-from tinylm.report.sources import FILES, Run
+from tinylm.report.sources import FILES, STAGES, Run
 
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
@@ -48,8 +48,12 @@ def files_of(folder: Path) -> list[str]:
 
 def _result_files(run: Run) -> list[str]:
     """The files with the run's metrics that do not depend on the machine."""
-    paths = [FILES[name][0] for name in run.files if name in FILES and not name.endswith("_time")]
-    return [path for path in paths if path.startswith(f"{FIGURES}/") or path == FILES["loss"][0]]
+    files = []
+    for name, (path, _) in FILES.items():
+        is_metrics = name in STAGES or name == "loss"
+        if is_metrics and name in run.files:
+            files.append(path)
+    return files
 
 
 def build(
@@ -60,8 +64,8 @@ def build(
     export: writes weights and tokenizer into an empty folder. Raises InputError for a folder that
     is there and is no earlier publication. On any failure the folder stays as it was.
     """
-    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if not is_new and not (folder / MARK).exists():
+    present = list(folder.glob("*")) if folder.exists() else []
+    if folder.is_file() or (present and not (folder / MARK).exists()):
         raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
     pictures = {}
     with atomic_folder(folder) as new:
