@@ -26,8 +26,8 @@ def with_own_texts(
     """The run with `own_texts` and `own_sentences`, from the model below `folder`.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most
-    evaluate.new_tokens tokens. own_sentences: (Sentence, one of each checkpoint) of each, where weights
-    of epochs were kept. What cannot be made is named in the run's problems.
+    evaluate.new_tokens tokens. own_sentences: for each (Sentence, one of each checkpoint), where
+    weights of epochs were kept. What cannot be made is named in the run's problems.
     """
     models = Path(folder) / paths.MODELS
     vocab = Path(folder) / paths.TOKENIZER

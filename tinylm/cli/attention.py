@@ -13,7 +13,7 @@ NOTES = ""
 EXAMPLES = """\
   tinylm attention "the cat sat on the mat" -o cat.png
   tinylm attention "the cat sat on the mat" -o head.svg --layer 1 --head 3
-  tinylm attention "the cat sat on the mat" -o early.png --epoch 0.0627      as in models/checkpoints
+  tinylm attention "the cat sat on the mat" -o early.png --epoch 0.0627    as in models/checkpoints
 """
 FORMATS = ("png", "svg")
 

@@ -140,7 +140,10 @@ def check_machine(sections: Sections) -> Iterator[Finding]:
 def _folder_with(name: str) -> str:
     """The nearest folder, from here upwards, that contains `name`; "none" without one."""
     here = Path.cwd()
-    return next((str(path) for path in (here, *here.parents) if (path / name).exists()), "none")
+    for folder in (here, *here.parents):
+        if (folder / name).exists():
+            return str(folder)
+    return "none"
 
 
 def check_repository() -> Iterator[Finding]:

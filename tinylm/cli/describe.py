@@ -1,4 +1,4 @@
-"""tinylm describe: print the model that params.yaml gives: parts, shapes, parameters, operations."""
+"""tinylm describe: print the model that params.yaml gives: parts, parameters, operations."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""tinylm handin: pack what a course asks for: code, report, plots, samples, settings, model card."""
+"""tinylm handin: pack what a course asks for: code, report, plots, samples, settings, card."""
 
 import argparse
 from pathlib import Path

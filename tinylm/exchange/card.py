@@ -77,7 +77,7 @@ class Publication:
 
 
 def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
-    """The licence for section `data` of params.yaml; `given`: the user's own statement, which wins."""
+    """The licence for section `data` of params.yaml; `given`, the user's statement, wins."""
     licence = None
     stated_by = ""
     if section["source"] == "storybook":

@@ -47,7 +47,7 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:
-    """The settings in effect that `generate()` of `transformers` lacks, and what it does instead."""
+    """The settings in effect that `generate()` of `transformers` lacks, and what it does."""
     lines = []
     if decode.temperature_end not in (None, decode.temperature):
         instead = f"temperature {decode.temperature:g} throughout"

@@ -55,7 +55,7 @@ tinylm generate "once upon a time" --models ../model
 
 
 def check_entry(entry: str) -> str:
-    """The entry's name, which becomes that of the zip. Raises InputError for what is no file name."""
+    """The name of the zip. Raises InputError for what is no file name."""
     if not _ENTRY.fullmatch(entry):
         raise InputError(
             f"ENTRY {entry!r}; allowed: a file name of at most 64 letters a to z, digits, . _ and "

@@ -184,7 +184,10 @@ def causal_mask(length: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
-    """Embedding, positions, blocks, norm, logits. Reads up to `context` tokens; padding goes to the left."""
+    """Embedding, positions, blocks, norm, logits. It reads up to `context` tokens.
+
+    Padding goes to the left.
+    """
 
     config_class = TinyLMConfig
     base_model_prefix = ""

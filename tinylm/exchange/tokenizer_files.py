@@ -1,4 +1,4 @@
-"""Our tokenizers as files of the library `transformers`: `AutoTokenizer` reads them without our code.
+"""Our tokenizers as files that `AutoTokenizer` of `transformers` reads without our code.
 
 Every kind gives our ids for every text that UTF-8 can hold, preceded by the token that opens a
 text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`. What differs:
@@ -28,7 +28,7 @@ _MARK = "\x01"  # occurs in no word: the rule of words turns control characters 
 
 
 def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
-    """Name and JSON content of each file; `context` T is the longest text that the model can read."""
+    """Name and JSON content of each file; context: T, the longest text that the model can read."""
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     for role, index in _named_roles(tokenizer).items():
         config[f"{role}_token"] = tokenizer.tokens[index]

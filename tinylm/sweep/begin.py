@@ -1,4 +1,4 @@
-"""A new sweep: its values are checked, and the folder's code and parameters are kept for its runs."""
+"""A new sweep: its values are checked, and the folder's code and parameters are kept."""
 
 import os
 from pathlib import Path

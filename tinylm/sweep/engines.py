@@ -1,4 +1,4 @@
-"""Where the workers of a sweep run: processes of this machine, or submitit's jobs of a SLURM cluster."""
+"""Where the workers of a sweep run: processes of this machine, or jobs of a SLURM cluster."""
 
 import contextlib
 import os
@@ -99,7 +99,7 @@ class _LocalWorker:
 
 
 def run_local(sweep: Sweep, count: int, every_s: float) -> None:
-    """All runs that are left, by `count` processes of this machine. Raises Interrupted on a signal."""
+    """All runs that are left, by `count` processes here. Raises Interrupted on a signal."""
     with contextlib.ExitStack() as stack:
         lock = sweep.folder / f"{platform.node()}.lock"
         stack.enter_context(exclusive_lock(lock, f"sweep {sweep.name}"))
@@ -149,7 +149,7 @@ def _end(workers: list[_LocalWorker]) -> None:
 
 
 class Job:
-    """One worker as a job: submitit calls it, and before a time limit or preemption `checkpoint`."""
+    """One worker as a job: submitit calls it, and `checkpoint` before its time ends."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

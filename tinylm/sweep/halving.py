@@ -31,7 +31,7 @@ def _study(folder: Path, first: int, factor: int) -> Any:
 
 
 def new_trials(folder: Path, runs: int, first: int, factor: int) -> list[int]:
-    """Begin a journal; the number of each run's trial. first: updates until a run can be stopped."""
+    """Begin a journal; the number of each run's trial. first: updates until one can be stopped."""
     study = _study(folder, first, factor)
     return [study.ask()._trial_id for _ in range(runs)]
 

@@ -37,8 +37,8 @@ State = dict[str, Any]
 class Sweep:
     """The definition of a sweep. Runs are numbered from 1.
 
-    baseline: the commit that the experiments belong to. commit: code and parameters of every run.
-    target: the stage that each run ends with. runs: the values in which each differs from params.yaml.
+    baseline: the commit of the experiments. commit: code and parameters of every run.
+    target: the stage that each run ends with. runs: in what each differs from params.yaml.
     memory_gib: the limit of one run.
     halving: updates until a run can be stopped, and the factor; None if all runs go to their end.
     trials: each run's number in Optuna's journal.

@@ -1,4 +1,4 @@
-"""A run of the pipeline as a DVC experiment: DVC runs it in a separate folder, git keeps the result.
+"""A run as a DVC experiment: DVC runs it in a separate folder, git keeps the result.
 
 Such a folder (a slot) is used for one run after another, so that DVC copies its data only once.
 """
