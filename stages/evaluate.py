@@ -18,7 +18,7 @@ def main() -> None:
     settings = stage.settings("evaluate", EvaluateSettings)
     decode = stage.settings("decode", DecodeSettings)
     device = stage.begin(settings.seed)
-    run = measurement.load_measured(settings, device)
+    run = measurement.load_trained_run(settings, device)
 
     print("evaluate 1/4: loss of each evaluation story, and of n-grams", flush=True)
     results, tables = measurement.measure_loss(run, settings)

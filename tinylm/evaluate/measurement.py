@@ -38,8 +38,8 @@ Part = tuple[dict[str, Any], dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """What is measured, and the n-gram models of the train split that it is compared with.
+class TrainedRun:
+    """A trained model with its data, and the n-gram models that it is compared with.
 
     checkpoints: (epochs, model with the weights of then): the untrained model, those of
     `train.keep_epochs`, and the trained model, whose epochs are None.
@@ -59,7 +59,7 @@ class Measured:
     unigrams: KneserNey
 
 
-def load_measured(settings: EvaluateSettings, device: torch.device) -> Measured:
+def load_trained_run(settings: EvaluateSettings, device: torch.device) -> TrainedRun:
     """The trained model and everything else that stage evaluate reads. Raises InputError."""
     model, config = load_model(paths.MODELS, device)
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
@@ -69,7 +69,7 @@ def load_measured(settings: EvaluateSettings, device: torch.device) -> Measured:
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     vectors = load_matrix(paths.EMBEDDING)
     untrained = untrained_like(model, vectors, settings.seed)
-    return Measured(
+    return TrainedRun(
         model=model,
         layout=layout,
         checkpoints=[(0.0, untrained), *load_checkpoints(paths.MODELS, device), (None, model)],
@@ -84,7 +84,7 @@ def load_measured(settings: EvaluateSettings, device: torch.device) -> Measured:
     )
 
 
-def measure_loss(run: Measured, settings: EvaluateSettings) -> Part:
+def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> Part:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
     metrics, stories = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
@@ -97,7 +97,7 @@ def measure_loss(run: Measured, settings: EvaluateSettings) -> Part:
 
 
 def measure_continuations(
-    run: Measured, settings: EvaluateSettings, decode: DecodeSettings
+    run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings
 ) -> Part:
     """Perplexity, BLEU and variety of samples, what they copy from train, whether they make sense.
 
@@ -121,7 +121,7 @@ def measure_continuations(
     return metrics, tables
 
 
-def measure_pairs(run: Measured, settings: EvaluateSettings) -> Part:
+def measure_pairs(run: TrainedRun, settings: EvaluateSettings) -> Part:
     """Minimal pairs of grammar and meaning."""
     pairs, table = judge_pairs(
         run.tokenizer, run.train, run.ngrams, run.unigrams, run.checkpoints, settings.seed
@@ -129,7 +129,7 @@ def measure_pairs(run: Measured, settings: EvaluateSettings) -> Part:
     return {"pairs": pairs}, {"pairs": table}
 
 
-def measure_attention(run: Measured, settings: EvaluateSettings) -> Part:
+def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
     """Where heads look and what they contribute; writes the attention maps of some sentences."""
     tokenizer = run.tokenizer
     checkpoints = run.checkpoints

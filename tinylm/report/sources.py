@@ -188,8 +188,9 @@ def _read_sentences(arrays: Any) -> list[Sentence]:
     epochs = arrays["epochs"].tolist() if "epochs" in arrays else itertools.repeat(None)
     sentences = []
     for number, of_sentence in zip(range(1, len(arrays) // 4 + 1), epochs):
-        keys = ("words", "maps", "next", "next_prob")
-        words, maps, *values = (arrays[f"{key}_{number}"] for key in keys)
-        prediction = [value.item() for value in values]
-        sentences.append(Sentence(words.tolist(), maps, *prediction, of_sentence))
+        words = arrays[f"words_{number}"].tolist()
+        maps = arrays[f"maps_{number}"]
+        next_token = str(arrays[f"next_{number}"])
+        probability = float(arrays[f"next_prob_{number}"])
+        sentences.append(Sentence(words, maps, next_token, probability, of_sentence))
     return sentences
