@@ -1,7 +1,5 @@
 """Runs made by hand: what a revision would hold, without one."""
 
-import csv
-import io
 import json
 
 import numpy as np
@@ -44,17 +42,10 @@ def stories_table(texts, vocabulary="v", **moved):
 
 
 def samples(continuation, count):
-    rows = []
-    for story in range(0, count, 4):
-        rows.append(
-            {
-                "story": story,
-                "prompt": f"prompt {story}",
-                "reference": "the dog ran home and slept in the sun all day long",
-                "continuation": continuation,
-            }
-        )
-    return pd.DataFrame(rows)
+    table = pd.DataFrame({"story": range(0, count, 4)})
+    table["prompt"] = "prompt " + table["story"].astype(str)
+    table["reference"] = "the dog ran home and slept in the sun all day long"
+    return table.assign(continuation=continuation)
 
 
 @pytest.fixture
@@ -88,14 +79,6 @@ def make_run():
     return make
 
 
-def table(rows):
-    target = io.StringIO(newline="")
-    writer = csv.DictWriter(target, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return target.getvalue()
-
-
 LOCK = {
     "train": {
         "cmd": "python -m stages.train",
@@ -112,19 +95,13 @@ LOCK = {
         "outs": [{"path": "data/evaluate", "md5": "e1.dir"}],
     },
 }
-STORY_ROWS = [
-    {
-        "story": i,
-        "text_id": f"t{i}",
-        "tokens_id": f"v{i}",
-        "nats": 2.5 * i,
-        "tokens": i,
-        "bits": "",
-        "bytes": 9,
-    }
-    for i in range(1, 4)
-]
-SAMPLE_ROWS = [{"story": 1, "prompt": "a", "reference": "b", "continuation": "c, d\ne"}]
+STORIES = """\
+story,text_id,tokens_id,nats,tokens,bits,bytes
+1,t1,v1,2.5,1,,9
+2,t2,v2,5,2,,9
+3,t3,v3,7.5,3,,9
+"""
+SAMPLES = 'story,prompt,reference,continuation\n1,a,b,"c, d\ne"\n'
 
 
 @pytest.fixture
@@ -135,7 +112,7 @@ def revision():
         files = {
             "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\n", "dvc.lock": {"schema": "2.0", "stages": LOCK},
             "metrics/train.json": {"held_out_loss_best": 1.5}, "metrics/evaluate.json": {"perplexity": 2.5},
-            "data/evaluate/stories.csv": table(STORY_ROWS), "data/evaluate/samples.csv": table(SAMPLE_ROWS),
+            "data/evaluate/stories.csv": STORIES, "data/evaluate/samples.csv": SAMPLES,
             **changes
         }  # fmt: skip
 

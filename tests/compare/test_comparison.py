@@ -122,11 +122,6 @@ def test_other_code_or_another_parameter_is_another_setting(make_run):
     assert compare([first, added]).parameters.loc["train.new"].tolist() == ["(none)", None]
 
 
-def test_a_difference_by_chance_is_not_shown(make_run):
-    runs = [make_run("a"), make_run("b", {"train.lr": 0.01}, noise=0.05, seed=3)]
-    assert kinds(compare(runs))["perplexity"] == "unclear"
-
-
 def test_the_spread_that_stage_seeds_recorded_is_that_of_single_runs(make_run):
     recorded = {"evaluate": {"perplexity": 8.0}, "seeds": SEEDS}
     small = make_run("b", {"train.lr": 0.01}, metrics=recorded, shift=-0.03)
@@ -264,10 +259,3 @@ def test_a_seed_counts_once_and_the_runs_own_stories_come_first(make_run):
     assert stories.keys() == {1, 3}  # those of seed 2 are of other texts
     assert stories[1] is first.stories
     assert stories[3] is more[3]
-
-
-def test_metrics_by_seed_are_the_runs_own_and_those_of_stage_seeds(make_run):
-    by_seed = {"1": {"perplexity": 99.0}, "5": {"perplexity": 7.0}, "6": None}
-    run = make_run("a", metrics={"seeds": {"seeds": [1, 5, 6], "by_seed": by_seed}})
-    expected = {1: run.value("evaluate", "perplexity"), 5: 7.0}
-    assert Setting([run]).metric("perplexity") == expected
