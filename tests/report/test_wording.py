@@ -39,7 +39,7 @@ def test_formats(written, value, expected):
 
 def test_many_has_a_plural():
     assert wording.many(1, "layer") == "1 layer"
-    assert wording.many(2, "batch") == "2 batches"
+    assert wording.many(2, "head") == "2 heads"
 
 
 def test_trials_are_shown_if_there_were_several():

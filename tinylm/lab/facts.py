@@ -4,8 +4,8 @@ from typing import Any
 
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.report.heads import Head, heads
-from tinylm.report.sources import Run, as_number
+from tinylm.report.heads import heads, roles
+from tinylm.report.sources import Run, as_number, records
 from tinylm.report.wording import count, many, number
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -26,7 +26,7 @@ def facts(
 ) -> dict[str, Any]:
     """Everything but the weights and the tokenizer. run: the run that trained this model, if it is known."""
     token = "word" if tokenizer.kind == "words" else "token"
-    measured_heads = heads(run) if run else []
+    measured_heads = _heads(run) if run else {}
     prompt = run.param("train", "sample_prompt") if run else None
     return {
         "title": title,
@@ -44,10 +44,10 @@ def facts(
             "seed": decode.seed,
             "stop": True,
         },
-        "heads": {f"{one.layer - 1}.{one.head - 1}": _measured(one) for one in measured_heads},
+        "heads": measured_heads,
         "heads_note": (MEASURED.format(token=token) if measured_heads else NOT_MEASURED)
         + (SINK if tokenizer.sos_id is not None else ""),
-        "head": _first_shown(measured_heads),
+        "head": _first_shown(run) if run else [0, 0],
         "perplexity": as_number(run.tree("evaluate").perplexity) if run else None,
     }
 
@@ -71,25 +71,23 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
     return f"{text}, that of n-grams (Kneser-Ney) {number(counted)}{verdict}."
 
 
-def _measured(head: Head) -> dict[str, Any]:
-    """What the run measured of a head; keys without a figure are left out."""
-    measured: dict[str, Any] = {"roles": []}
-    for role in head.roles:
-        if role.claimed:
-            row = {"name": role.name, "score": role.score, "even": role.baseline}
-            measured["roles"].append(row)
-    effect = {"increase": head.increase, "low": head.low, "high": head.high}
-    measured |= {name: value for name, value in effect.items() if value is not None}
+def _heads(run: Run) -> dict[str, Any]:
+    """What the run measured of each head, by layer and head counted from 0."""
+    measured: dict[str, Any] = {}
+    for head in records(heads(run)):
+        effect = {"increase": head["loss_increase"], "low": head["low"], "high": head["high"]}
+        effect = {name: value for name, value in effect.items() if value is not None}
+        measured[f"{head['layer'] - 1}.{head['head'] - 1}"] = {"roles": [], **effect}
+    for role in records(roles(run)):
+        if role["claimed"]:
+            fit = {"name": role["role"], "score": role["score"], "even": role["baseline"]}
+            measured[f"{role['layer'] - 1}.{role['head'] - 1}"]["roles"].append(fit)
     return measured
 
 
-def _first_shown(all_heads: list[Head]) -> list[int]:
-    """The head that the page opens with, as layer and head from 0.
-
-    It is the one whose strongest role stands out most, the first head without a claimed role.
-    """
-    claimed = [head for head in all_heads if head.roles and head.roles[0].claimed]
-    if not claimed:
-        return [0, 0]
-    best = max(claimed, key=lambda head: head.roles[0].gain)
-    return [best.layer - 1, best.head - 1]
+def _first_shown(run: Run) -> list[int]:
+    """The head that the page opens with, as layer and head from 0: the one whose role stands out most."""
+    for role in records(roles(run)):
+        if role["claimed"]:
+            return [role["layer"] - 1, role["head"] - 1]
+    return [0, 0]

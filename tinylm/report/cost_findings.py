@@ -1,6 +1,7 @@
 """Rules about what things cost: key-value cache, recomputation, timings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from tinylm.report.findings import Finding, not_shown, shown
@@ -39,30 +40,32 @@ def relative(one: Any, other: Any, key: str) -> str:
     return f"{number(value / base, 2)} times" if differ else "no clear difference"
 
 
-def _pairs(rows: Any, key: str, switch: str) -> dict[float, dict[bool, Tree]]:
-    """For each value of `key` the rows with and without the switch, where both were measured."""
-    pairs: dict[float, dict[bool, Tree]] = {}
-    for row in rows:
-        pairs.setdefault(row[key], {})[bool(row[switch])] = row
-    return {value: pair for value, pair in sorted(pairs.items()) if len(pair) == 2}
+def with_baseline(
+    run: Run, bench: str, switch: str, keys: Sequence[str]
+) -> list[tuple[Tree, Tree]]:
+    """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
+    setting_of = itemgetter(*keys)
+    rows: list[Tree] = []
+    for part in ("settings", "smaller", "other_ways"):
+        rows += run.tree(bench)[part] or []
+    rows.sort(key=setting_of)
+    off = {setting_of(row): row for row in rows if row[switch] is False}
+    return [(row, off.get(setting_of(row), row)) for row in rows]
 
 
 def judge_cache(run: Run) -> Iterator[Finding]:
     """How much faster the key-value cache makes decoding of the longest text."""
-    pairs = _pairs(run.tree("kv_bench_time").settings or [], "new_tokens", "cache")
-    for tokens, pair in list(pairs.items())[-1:]:
-        cache = pair[True]
-        without = pair[False]
+    pairs = with_baseline(run, "kv_bench_time", "cache", ("new_tokens", "rows"))
+    for cache, without in [pair for pair in pairs if pair[0].cache is True][-1:]:
         speeds = f"{number(cache.tokens_per_s)} against {number(without.tokens_per_s)} tokens/s"
-        length = f"{count(tokens)} new tokens"
+        length = f"{count(cache.new_tokens)} new tokens"
         if trials_differ(cache, without, "tokens_per_s"):
             how = "faster" if cache.tokens_per_s > without.tokens_per_s else "slower"
             claim = f"With {length} decoding with the key-value cache is {how}."
-            times = relative(cache, without, "tokens_per_s")
-            yield shown(claim, f"{speeds}, {times} the speed.")
+            yield shown(claim, f"{speeds}, {relative(cache, without, 'tokens_per_s')} the speed.")
         else:
             claim = f"Whether the key-value cache makes decoding of {length} faster."
-            yield not_shown(claim, f"{speeds}; the trials do not part clearly.")
+            yield not_shown(claim, f"{speeds}; the trials overlap or are close.")
     same = run.tree("kv_bench").same_ids
     if isinstance(same, bool):
         which = "the same" if same else "different"
@@ -71,17 +74,15 @@ def judge_cache(run: Run) -> Iterator[Finding]:
 
 def judge_recompute(run: Run) -> Iterator[Finding]:
     """What recomputation saves and costs at the greatest depth."""
-    pairs = _pairs(run.tree("ckpt_bench_time").settings or [], "layers", "recompute")
-    for layers, pair in list(pairs.items())[-1:]:
-        recompute = pair[True]
-        plain = pair[False]
+    pairs = with_baseline(run, "ckpt_bench_time", "recompute", ("layers",))
+    for recompute, plain in [pair for pair in pairs if pair[0].recompute is True][-1:]:
         if recompute.peak_mib and plain.peak_mib:
             saves = "saves memory" if recompute.peak_mib < plain.peak_mib else "saves no memory"
             peaks = f"{mebibytes(recompute.peak_mib)} against {mebibytes(plain.peak_mib)}"
+            depth = many(recompute.layers, "layer")
             time = relative(recompute, plain, "step_s")
             evidence = (
-                f"With {many(layers, 'layer')} the peak is {peaks}; time of a step compared with "
-                f"storing everything: {time}."
+                f"With {depth} the peak is {peaks}; time of a step relative to plain: {time}."
             )
             yield shown(f"Gradient checkpointing {saves}.", evidence)
     bench = run.tree("ckpt_bench")

@@ -1,7 +1,6 @@
 """The report of a run: the values that the templates name, and the files made from them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ from markupsafe import Markup
 from tinylm.base import paths
 from tinylm.base.files import discard, write_bytes, write_json
 from tinylm.report import pictures, render
-from tinylm.report.cost_findings import COST_RULES, relative
+from tinylm.report.cost_findings import COST_RULES, relative, with_baseline
 from tinylm.report.drawing import Picture, to_png, to_svg
 from tinylm.report.findings import RULES, Finding, limits
 from tinylm.report.heads import HEAD_RULES, best_by_role, heads
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import STAGES, Run, Tree, as_tree
+from tinylm.report.sources import STAGES, Run, as_tree, records
 from tinylm.report.wording import FORMATS, setting
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
@@ -95,10 +94,10 @@ def template_values(run: Run) -> dict[str, Any]:
         "sense_methods": pictures.sense_methods(run),
         "beam_sense": {name: row.sense for name, row in run.tree("beam_bench").methods.items()},
         "phenomena": {name: row for name, row in phenomena if row.model},
-        "heads": heads(run),
-        "roles": list(best_by_role(run).values()),
-        "kv_settings": _with_baseline(run, "kv_bench_time", "cache", ("new_tokens", "rows")),
-        "ckpt_settings": _with_baseline(run, "ckpt_bench_time", "recompute", ("layers",)),
+        "heads": records(heads(run)),
+        "roles": records(best_by_role(run)),
+        "kv_settings": with_baseline(run, "kv_bench_time", "cache", ("new_tokens", "rows")),
+        "ckpt_settings": with_baseline(run, "ckpt_bench_time", "recompute", ("layers",)),
         "stages": STAGES,
     }
 
@@ -120,16 +119,3 @@ def _missing(run: Run, names: Iterable[str]) -> Markup:
     problems = [run.problems[name] for name in names if name in run.problems]
     lines = [Markup("**Not shown:** {}.").format(render.escape(problem)) for problem in problems]
     return Markup("\n\n").join(lines)
-
-
-def _with_baseline(
-    run: Run, bench: str, switch: str, keys: Sequence[str]
-) -> list[tuple[Tree, Tree]]:
-    """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
-    setting_of = itemgetter(*keys)
-    rows: list[Tree] = []
-    for part in ("settings", "smaller", "other_ways"):
-        rows += run.tree(bench)[part] or []
-    rows.sort(key=setting_of)
-    off = {setting_of(row): row for row in rows if row[switch] is False}
-    return [(row, off.get(setting_of(row), row)) for row in rows]

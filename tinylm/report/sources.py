@@ -122,7 +122,7 @@ class Run:
             from_storybook = self.param("data", "source") == "storybook"
             return from_storybook and self.param("evaluate", "prompts") == "starts"
         if name == "attention_training":
-            return bool(self.param("train", "keep_epochs"))
+            return self.param("train", "keep_epochs") != []
         return name != "greedy" or self.param("evaluate", "greedy") != 0
 
 

@@ -37,11 +37,6 @@ def _signed(text: str) -> str:
     return text.replace("-", MINUS)
 
 
-def sentence(text: Any) -> str:
-    """A text with exactly one full stop at its end."""
-    return f"{str(text).rstrip('. ')}."
-
-
 def count(value: Any) -> str:
     """A whole number with thousands separators."""
     value = as_number(value)
@@ -49,12 +44,8 @@ def count(value: Any) -> str:
 
 
 def many(value: Any, thing: str) -> str:
-    """A whole number of things: 1 layer, 4 layers, 2 batches."""
-    if as_number(value) == 1:
-        ending = ""
-    else:
-        ending = "es" if thing.endswith("ch") else "s"
-    return f"{count(value)} {thing}{ending}"
+    """A whole number of things: 1 layer, 4 layers."""
+    return f"{count(value)} {thing}{'' if value == 1 else 's'}"
 
 
 def loss(value: Any) -> str:
@@ -161,7 +152,7 @@ def setting(value: Any) -> str:
 FORMATS = {  # filters of the templates
     written.__name__.strip("_"): written
     for written in (
-        number, sentence, count, many, loss, share, seconds, bytes_, mebibytes, big, ends,
+        number, count, many, loss, share, seconds, bytes_, mebibytes, big, ends,
         with_interval, share_with_interval, with_trials, prediction, setting,
     )
 }  # fmt: skip

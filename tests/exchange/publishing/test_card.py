@@ -72,7 +72,7 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
     assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
     assert "| unigram | 602 | 6.400 |" in text["Metrics"]
     assert "1.23 million parameters" in text["Limits"]
-    assert "4,231 ids" in text["Data"]
+    assert "vocabulary, ids | 4,231" in text["Data"]
     assert "| 1,117 |" in text["Data"]
     assert "](pictures/loss.png" in text["Training"]
     assert "| sample_prompt | once upon a time |" in text["Parameters"]
