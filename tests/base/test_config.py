@@ -5,11 +5,8 @@ import math
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from tinylm.base.config import InputError, load_params, parse_yaml, read_section, setting
-
-PRESET = Path(__file__).parents[2] / "tinylm/presets/storybook.yaml"
 
 
 def test_values_are_those_of_yaml_1_2_as_dvc_reads_them():
@@ -18,27 +15,17 @@ def test_values_are_those_of_yaml_1_2_as_dvc_reads_them():
     assert value == {"a": [0.001, 10, 8, "off", "yes", True, "1:30", 1000, None, "1", math.inf]}
 
 
-def test_the_preset_is_what_dvc_reads():
-    expected = YAML(typ="safe", pure=True).load(PRESET.read_text("utf-8"))
-    assert str(load_params(PRESET)) == str(expected)
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         ("", None),
-        ("- 1\n- 2\n", None),
         ("just text", None),
         ("a: 1\nb: 2\na: 3\n", 3),
         ("a:\n\tb: 1\n", 2),
         ("a: [1, 2\n", 2),
-        ("a: 'x\nb: 2\n", 3),
-        ("a: 1\n b: 2\n", 2),
         ("a: *missing\n", 1),
         ("a: 1\n---\nb: 2\n", 2),
-        ("a: \x00\n", None),
         ("a: !!int abc\n", None),
-        ("a: 2001-13-45\n", None),
         ("a: " + "9" * 5000 + "\n", None),
         ("a: !!python/object/apply:os.getcwd []\n", 1),
         ("a: " + "[" * 600 + "\n", None),
@@ -60,11 +47,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch, content):
         Path("params.yaml").write_bytes(content)
     with pytest.raises(InputError, match=r"^params\.yaml"):
         load_params()
-
-
-def test_a_folder_instead_of_the_file_is_named(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
-        load_params(tmp_path)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -150,14 +132,3 @@ def test_all_errors_come_at_once():
 def test_rules_between_fields_are_checked_too():
     with pytest.raises(InputError, match=r"^params.yaml: model\.layers = 7"):
         read(layers=7)
-
-
-@pytest.mark.parametrize("section", [None, [], 3, "text"])
-def test_a_section_that_is_no_mapping_is_refused(section):
-    with pytest.raises(InputError, match=r"params\.yaml: model = "):
-        read_section({"model": section}, "model", Settings)
-
-
-def test_a_missing_section_is_named():
-    with pytest.raises(InputError, match="section 'model' is missing"):
-        read_section({"modell": GOOD, 1: {}}, "model", Settings)

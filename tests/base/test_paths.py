@@ -21,29 +21,16 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("own", "allowed: a file"),
-        ("pipe", "allowed: a file"),
-        ("own/file/below", "own/file is a file; allowed: a file in a folder"),
-        ("params.yaml", "belongs to the pipeline; allowed: another file"),
-        ("own/../params.yaml", "belongs to the pipeline"),
-        ("to_params", "belongs to the pipeline"),
-        ("dvc.lock", "belongs to the pipeline"),
-        ("models/new.html", "belongs to the pipeline"),
-    ],
+    "name",
+    ["own", "pipe", "own/file/below", "own/../params.yaml", "to_params", "dvc.lock", "models/a"],
 )
-def test_what_must_not_be_written_over_is_refused(name, said):
-    with pytest.raises(InputError, match=f"^--output {name}.*{said}"):
+def test_what_must_not_be_written_over_is_refused(name):
+    with pytest.raises(InputError, match=f"^--output {name}"):
         output_file("output", name)
 
 
 def test_other_files_are_named_by_where_they_are(folder):
     assert output_file("output", "new/page.html") == folder / "new/page.html"
-    assert (
-        output_file("output", "own/file") == output_file("output", "to_file") == folder / "own/file"
-    )
-    Path("params.yaml").unlink()
-    assert (
-        output_file("output", "models/page.html") == folder / "models/page.html"
-    )  # no pipeline's folder
+    assert output_file("output", "to_file") == folder / "own/file"
+    Path("params.yaml").unlink()  # no folder of a pipeline any more
+    assert output_file("output", "models/page.html") == folder / "models/page.html"

@@ -58,17 +58,6 @@ def test_ids_equal_the_library_and_nothing_is_lost(tmp_path, lower_case):
             assert bpe.normalise(text) == text
 
 
-def test_lower_case_is_letter_by_letter():
-    bpe = train_bpe(["AAB aab"], settings(lower_case=True))
-    assert bpe.encode("AaB") == bpe.encode("aab")
-    assert bpe.normalise("AÉ ΟΔΟΣ") == "aé οδοσ"
-
-
-def test_a_lone_surrogate_is_a_replacement_character():
-    bpe = train_bpe(TEXTS, settings())
-    assert bpe.decode(bpe.encode("a\ud800")) == bpe.normalise("a\ud800") == "a\ufffd"
-
-
 def test_size_and_minimum_count():
     assert len(train_bpe(TEXTS, settings(270))) == 270
     everything = len(train_bpe(TEXTS, settings(5000)))

@@ -59,12 +59,6 @@ def test_both_sides_have_the_overlap_and_nothing_is_lost(tmp_path, share, overla
     assert stores["held_out"].ids.tolist() == STREAM[position:]
 
 
-def test_stories_at_the_cut_become_pieces(tmp_path):
-    _, stores = cut(tmp_path, 0.4, 0)  # at 12, within the third story
-    assert [stores["train"].story(i).tolist() for i in range(3)] == [*STORIES[:2], [0, 14, 15, 16]]
-    assert [stores["held_out"].story(i).tolist() for i in range(3)] == [[17, 18, 1], *STORIES[3:]]
-
-
 def test_evaluation_is_the_held_out_tokens_if_the_data_has_none(tmp_path):
     _, stores = cut(tmp_path, 0.4, 2)
     assert stores["evaluation"].ids.tolist() == stores["held_out"].ids.tolist()

@@ -10,7 +10,7 @@ import pytest
 from tinylm.base.config import InputError
 from tinylm.download.cleaning import clean_text
 from tinylm.download.readers import read_file
-from tinylm.vocab.longest_match import LongestMatchTokenizer, merged_pairs, train_longest_match
+from tinylm.vocab.longest_match import merged_pairs, train_longest_match
 from tinylm.vocab.settings import VocabSettings
 
 SHAKESPEARE = Path(__file__).resolve().parents[3] / "shared" / "tinyshakespeare" / "input.txt"
@@ -87,18 +87,6 @@ def test_the_rule_equals_a_slow_one(size):
         assert tokenizer.encode_story(text) == slow_ids(words, vocabulary)
         assert tokenizer.encode(text) == slow_ids(map(prompted, words), vocabulary)
         assert tokenizer.decode(tokenizer.encode_story(text)) == text.replace("\n", "")
-
-
-def test_longest_match_is_not_merge_order():
-    tokens = sorted([*"abcd", "ab", "bc", "bcd"], key=lambda token: (len(token), token))
-    tokenizer = LongestMatchTokenizer(tokens)
-    assert tokenizer.split("abcd") == ["ab", "c", "d"]
-    assert tokenizer.split("bcda") == ["bcd", "a"]
-
-
-def test_a_capital_whose_small_letter_no_token_has_stays():
-    tokenizer = LongestMatchTokenizer(["K", "Q", "k", "Ġ"])
-    assert tokenizer.split(" KQ KK") == ["Ġ", "K", "Q", "Ġ", "k", "k"]
 
 
 def test_other_characters_are_refused_in_stories_and_left_out_of_prompts():

@@ -55,11 +55,6 @@ def test_stories_without_marks_are_cut_after_their_tokens(tmp_path):
     assert only == [([5, 6, 7], [8])]
 
 
-def test_the_tail_of_a_story_at_the_split_s_start_is_no_prompt(tmp_path):
-    tokens = store(tmp_path, [[5, 6, 7, 8, 9, 1], [0, 4, 5, 6, 7, 1]])
-    assert choose(tokens, reference_tokens=9) == [([0, 4, 5, 6], [7, 1])]
-
-
 def test_cuts_of_the_stream_run_across_stories_and_name_the_one_they_begin_in(tmp_path):
     tokens = store(tmp_path, [[0, 1, 2], [], [3], [4, 5, 6, 7, 8, 9]])
     prompts = cut_prompts(tokens, 9, 2, 1, seed=1)
@@ -78,11 +73,3 @@ def test_cuts_depend_on_the_seed_and_are_uniform(tmp_path):
     assert drawn[0] == drawn[1] == sorted(set(drawn[0]))
     counts = np.bincount(np.concatenate(drawn[1:]))
     assert counts == pytest.approx(np.full(14, counts.mean()), rel=0.35)  # 5 standard deviations
-
-
-@pytest.mark.parametrize(
-    ("prompt", "reference", "expected"), [(3, 9, [([0, 1, 2], [3, 4])]), (5, 1, [])]
-)
-def test_a_short_stream_gives_what_it_has(tmp_path, prompt, reference, expected):
-    prompts = cut_prompts(store(tmp_path, [[0, 1, 2, 3, 4]]), 3, prompt, reference, seed=1)
-    assert [(cut.ids, cut.reference) for cut in prompts] == expected

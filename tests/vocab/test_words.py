@@ -108,17 +108,6 @@ def test_case_controls_and_surrogates(text, expected):
     assert tokenizer_of("a").split(text) == expected
 
 
-@pytest.mark.parametrize("letter", ["x", "é"])
-@pytest.mark.parametrize("punctuation", PUNCTUATIONS)
-def test_a_long_word_continues_in_other_words(letter, punctuation):
-    first, *parts, last = tokenizer_of("a", punctuation=punctuation).split(
-        "a " + letter * 20_003 + " b"
-    )
-    assert (first, last) == ("a", "b")
-    assert "".join(parts) == letter * 20_003
-    assert max(map(len, parts)) <= MAX_WORD
-
-
 def test_order_minimum_count_and_maximum_size():
     counts = Counter({"b": 2, "c": 5, "a": 2, "é": 2, "z": 1})
     words = ["c", "a", "b", "é", "z"]  # by count, then by word
