@@ -1,14 +1,12 @@
 """Every section of params.yaml is checked before any work, and the rules between sections too."""
 
-import os
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tinylm.base.config import InputError, load_params, parse_yaml
-from tinylm.host import params
-from tinylm.host.params import SECTIONS, read_sections, rule_errors, settings_class, stage_params
+from tinylm.host.params import SECTIONS, read_sections, rule_errors, stage_params
 from tinylm.presets.write import FOLDER, names, preset_text
 
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -116,34 +114,6 @@ def test_the_last_allowed_value_breaks_no_rule(changes):
     assert errors(changes) == []
 
 
-@pytest.mark.parametrize(
-    ("tokenizer", "max_size", "size"),
-    [
-        ("words", 100, 104),
-        ("words", None, None),
-        ("bpe", 300, 300),
-        ("longest_match", 70, 70),
-        ("gpt2", 100, 50_257),
-    ],
-)
-def test_the_largest_size_of_a_vocabulary_is_given_before_it_is_made(tokenizer, max_size, size):
-    changes = {"vocab.tokenizer": tokenizer, "vocab.max_size": max_size, "vocab.path": "gpt2"}
-    sections, _ = read_sections(changed(changes))
-    assert sections["vocab"].size_limit() == size
-
-
-def test_a_rule_is_skipped_if_one_of_its_sections_has_an_error():
-    lines = errors({"model.layers": "four", "model.heads": 129, "seeds.more": [1]})
-    assert [line.split()[1] for line in lines] == ["model.layers", "seeds.more"]
-
-
-def test_a_section_whose_package_was_removed_is_skipped(monkeypatch):
-    monkeypatch.setitem(params.SECTIONS, "seeds", "tinylm.no_such_package.settings:Settings")
-    assert settings_class("seeds") is None
-    assert errors({"seeds.more": [1]}) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links here")
 def test_a_linked_folder_of_outputs_is_refused(folder):
     (folder / "elsewhere").mkdir()
     (folder / "models").symlink_to("elsewhere")

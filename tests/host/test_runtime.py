@@ -1,6 +1,5 @@
 """Device, conditions of a timing, progress, and what is set before slow imports."""
 
-import io
 import os
 import subprocess
 import sys
@@ -49,21 +48,6 @@ def test_progress_prints_a_line_every_few_seconds(monkeypatch, capsys):
     assert "50% of" in second
     assert second.endswith("loss 3.2")
     assert line == "a line"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_gets_a_bar_with_its_notes(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with Progress("reading", 40, "stories") as progress:
-        progress.resume(10)
-        progress.advance(10, "loss 3.2")
-        progress.write("a line")
-    assert "reading" in sys.stderr.getvalue()
-    assert "20/40" in sys.stderr.getvalue().replace(".0", "")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from tinylm.base import paths
@@ -41,13 +40,6 @@ def test_results_metrics_times_and_plots_are_written_with_the_conditions(stage):
     assert Path(paths.plot("kv_bench_time")).read_text() == "new_tokens,value\n32,2.5\n"
 
 
-def test_equal_seeds_give_equal_numbers(stage):
-    stage.begin(seed=1)
-    first = torch.rand(3)
-    stage.begin(seed=1)
-    assert torch.equal(torch.rand(3), first)
-
-
 def test_times_of_one_of_several_runs_have_a_file_of_their_own(stage):
     Path("run.json").write_text("{}")
     stage.write_times_of("accum_run_4", "run.json", {"train_s": 2.0})
@@ -56,17 +48,12 @@ def test_times_of_one_of_several_runs_have_a_file_of_their_own(stage):
     assert "cpu" in times["conditions"]
 
 
-def test_a_section_that_is_missing_is_refused(stage):
-    with pytest.raises(InputError, match="evaluate"):
-        stage.settings("evaluate", dict)
-
-
 def test_the_argument_of_a_stage_is_one_whole_number(monkeypatch):
     monkeypatch.setattr("sys.argv", ["accum_run", "4"])
     assert number_argument("accum_run", "one of 1, 4", (1, 4)) == 4
 
 
-@pytest.mark.parametrize("arguments", [[], ["four"], ["-1"], ["4", "8"], ["3"]])
+@pytest.mark.parametrize("arguments", [[], ["four"], ["4", "8"], ["3"]])
 def test_any_other_argument_is_refused(arguments, monkeypatch):
     monkeypatch.setattr("sys.argv", ["accum_run", *arguments])
     with pytest.raises(InputError, match="accum_run"):

@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from tinylm.base import paths
-from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.host.times import read_times, write_times
 
@@ -50,16 +49,3 @@ def test_times_of_another_result_are_not_shown(changed):
 def test_times_of_equal_texts_from_another_model_are_not_shown():
     write_json("models/sha256.json", {"model.safetensors": "another"})
     assert times() is None
-
-
-def test_no_result_has_no_times():
-    Path(RESULT).unlink()
-    assert times() is None
-
-
-@pytest.mark.parametrize("damage", ["[1]", '{"seconds": '])
-def test_damaged_times_are_named(damage):
-    path = Path(paths.times("kv_bench"))
-    path.write_text(damage)
-    with pytest.raises(InputError, match=str(path)):
-        times()
