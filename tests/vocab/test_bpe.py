@@ -1,9 +1,6 @@
 """Byte pairs trained here: equal to the library `tokenizers` that reads the saved file."""
 
-import json
 import random
-import subprocess
-import sys
 
 import pytest
 import tokenizers
@@ -71,16 +68,3 @@ def test_a_text_longer_than_a_chunk_has_the_ids_of_the_whole(tmp_path):
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = "the cat\n sat on  the mat's hat! " * (3 * CHUNK // 30)
     assert bpe.encode(text) == library.encode(text).ids
-
-
-def test_training_repeats_in_another_process():
-    program = (
-        "from tinylm.vocab.bpe import *; from tinylm.vocab.settings import *; import sys, json\n"
-        "s = VocabSettings(tokenizer='bpe', lower_case=False, max_size=400)\n"
-        "print(json.dumps(train_bpe(json.load(sys.stdin), s).tokens))"
-    )
-    texts = hostile_texts(50)
-    output = subprocess.check_output(
-        [sys.executable, "-c", program], input=json.dumps(texts), text=True
-    )
-    assert json.loads(output) == train_bpe(texts, settings(400)).tokens

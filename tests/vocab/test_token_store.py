@@ -41,14 +41,6 @@ def test_coverage(tmp_path, monkeypatch, chunk):
     assert (pieces["words"], pieces["coverage"]) == (11, 1.0)
 
 
-def test_a_store_without_stories(tmp_path):
-    write_store(tmp_path, "train", [], 8)
-    store = TokenStore(tmp_path, "train")
-    assert len(store) == len(store.ids) == 0
-    empty = coverage(store, 3, (0, 1))
-    assert (empty["words"], empty["coverage"], empty["sequence_length"]["mean"]) == (0, 1.0, 0.0)
-
-
 @pytest.mark.parametrize("wrong", [8, -1, 65_536])
 def test_an_id_outside_the_vocabulary_writes_nothing(tmp_path, wrong):
     with pytest.raises(ValueError, match="outside"):
