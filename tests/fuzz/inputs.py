@@ -18,7 +18,6 @@ from tinylm.vocab.bpe import train_bpe
 from tinylm.vocab.longest_match import train_longest_match
 from tinylm.vocab.matrix_file import save_matrix
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import write_store
 from tinylm.vocab.words import build_tokenizer, count_words
 
 STORIES = [
@@ -100,7 +99,6 @@ def make_inputs(folder: Path) -> dict[str, list[Files]]:
     model = TinyLM(settings, torch.randn(len(WORDS) + 4, WIDTH)).eval()
     save_model(folder / "run", model, layout="stories")
     save_matrix(folder / "matrix/embedding.safetensors", model.state_dict()["embedding"].numpy())
-    write_store(folder / "tokens", "train", ([0, 4, 5, 1], [0, 6, 1]), len(WORDS) + 4)
     snapshots = Snapshots(folder / "snapshots", PARTS, 1.0)
     tensors = {"w": torch.arange(6.0).reshape(2, 3), "state": torch.zeros(9, dtype=torch.uint8)}
     for update in (1, 2):
@@ -114,6 +112,5 @@ def make_inputs(folder: Path) -> dict[str, list[Files]]:
         "gpt2": [gpt2],
         "model": [_files(folder / "run")],
         "matrix": [_files(folder / "matrix")],
-        "tokens": [_files(folder / "tokens")],
         "snapshot": [_files(folder / "snapshots")],
     }

@@ -20,7 +20,6 @@ from tinylm.model.checkpoint import load_model
 from tinylm.train.snapshot import Snapshots
 from tinylm.vocab.gpt2 import read_folder
 from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 
 TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
@@ -86,15 +85,6 @@ def matrix(folder: Path) -> None:
     assert np.isfinite(values).all()
 
 
-def tokens(folder: Path) -> None:
-    """Offsets that span the ids, and ids within the vocabulary."""
-    store = TokenStore(folder, "train")
-    assert len(store.ids) == 0 or store.ids.max() < store.vocab_size
-    assert store.offsets[0] == 0
-    assert store.offsets[-1] == len(store.ids)
-    assert (np.diff(store.offsets) >= 0).all()
-
-
 def snapshot(folder: Path) -> None:
     """A whole snapshot, or none."""
     latest = Snapshots(folder, PARTS, 1.0).latest()
@@ -113,7 +103,6 @@ READERS: dict[str, Callable[[Path], None]] = {
     "gpt2": gpt2,
     "model": model,
     "matrix": matrix,
-    "tokens": tokens,
     "snapshot": snapshot,
 }
 
@@ -127,9 +116,6 @@ def renew_checksums(folder: Path) -> None:
         _set_sums(path, {file.name: file for file in files})
     for path in folder.rglob("[0-9]*.json"):
         _set_sums(path, {"sha256": path.with_suffix(".safetensors")})
-    for path in folder.glob("train.json"):
-        sums = {"ids_sha256": folder / "train.ids", "offsets_sha256": folder / "train.offsets"}
-        _set_sums(path, sums)
     for path in folder.rglob("*.json"):
         _renew_seal(path)
     for path in folder.glob("embedding.safetensors"):

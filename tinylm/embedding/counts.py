@@ -82,10 +82,14 @@ def positive_information(keys: np.ndarray, counts: np.ndarray, size: int) -> Ten
     expected /= expected.sum()
     values = np.log(counts / (row_sums[rows] * expected[columns]))
     positive = values > 0
-    indices = torch.from_numpy(np.stack([rows[positive], columns[positive]]))
-    information = torch.from_numpy(values[positive].astype(np.float32))
+    indices = np.stack([rows[positive], columns[positive]])
+    information = values[positive].astype(np.float32)
     return torch.sparse_coo_tensor(
-        indices, information, (size, size), is_coalesced=True, check_invariants=True
+        torch.from_numpy(indices),
+        torch.from_numpy(information),
+        (size, size),
+        is_coalesced=True,
+        check_invariants=True,
     )
 
 
@@ -96,7 +100,7 @@ def left_vectors(matrix: Tensor, width: int, seed: int) -> Tensor:
     random directions. S and U's coordinates in Q are the eigenvalues' roots and the eigenvectors of
     Q^T M M^T Q.
     """
-    generator = torch.Generator().manual_seed(derive_seed(seed, "counts") % (1 << 63))
+    generator = torch.Generator().manual_seed(derive_seed(seed, "counts"))
     transposed = matrix.T.coalesce()
     directions = min(width + MORE, len(matrix))
     start = torch.randn(len(matrix), directions, generator=generator)
@@ -106,4 +110,5 @@ def left_vectors(matrix: Tensor, width: int, seed: int) -> Tensor:
     projected = transposed @ basis  # M^T Q
     squares, axes = torch.linalg.eigh(projected.T @ projected)
     largest = torch.arange(directions - 1, directions - width - 1, -1)
-    return basis @ (axes[:, largest] * squares[largest].clamp_min(0.0).sqrt())
+    singular_values = squares[largest].clamp_min(0.0).sqrt()
+    return basis @ (axes[:, largest] * singular_values)

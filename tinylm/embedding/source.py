@@ -33,7 +33,8 @@ def vector_file(settings: EmbeddingSettings) -> Path:
         names = [file.rfilename for file in info.siblings or []]
         files: list[str] = []
         for suffix in SUFFIXES:
-            files = files or [name for name in names if name.lower().endswith(suffix)]
+            if not files:
+                files = [name for name in names if name.lower().endswith(suffix)]
         if len(files) == 1:
             return Path(huggingface_hub.hf_hub_download(hub_id, files[0], revision=revision))
     listed = ", ".join(files[:5]) or "none"

@@ -67,8 +67,10 @@ def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
             if target not in vectors and target not in exact:
                 vectors[target] = _parse(values, path, number)
     table = np.zeros((len(words), width), dtype=np.float32)
+    vectors = in_other_case | exact
     for row, word in enumerate(words):
-        table[row] = exact.get(word, in_other_case.get(word, table[row]))
+        if word in vectors:
+            table[row] = vectors[word]
     return table
 
 

@@ -6,7 +6,7 @@ a token for each merge, the most frequent pair first, ties by ids.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, chunks, pre_tokenizer, whole_text
@@ -78,8 +78,12 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
         show_progress=False,
         initial_alphabet=sorted(BYTE_OF),
     )
+
+    def pieces() -> Iterator[str]:
+        for text in texts:
+            yield from chunks(whole_text(text))
+
     library = byte_pair_library((), (), settings.lower_case)
-    pieces = (chunk for text in texts for chunk in chunks(whole_text(text)))
-    library.train_from_iterator(pieces, trainer)
+    library.train_from_iterator(pieces(), trainer)
     tokens, merges = parts_of(library)
     return BpeTokenizer([*SPECIALS, *tokens], merges, settings.lower_case)

@@ -53,8 +53,12 @@ def _pairs(spaced: str) -> Iterator[Pair]:
 
 
 def _first_pair(words: Iterable[str], wanted: set[Pair]) -> Pair:
-    """The one of the wanted pairs that occurs first in the words."""
-    return next(pair for word in words for pair in _pairs(word) if pair in wanted)
+    """The one of the wanted pairs that occurs first in the words, in which there is one."""
+    for word in words:
+        for pair in _pairs(word):
+            if pair in wanted:
+                return pair
+    raise ValueError("the words have none of the pairs")
 
 
 def merged_pairs(word_counts: Mapping[str, int], min_count: int) -> Iterator[str]:
@@ -73,7 +77,8 @@ def merged_pairs(word_counts: Mapping[str, int], min_count: int) -> Iterator[str
         most = max(counts.values())
         if most < max(min_count, 1):
             return
-        pair = _first_pair(words, {pair for pair, count in counts.items() if count == most})
+        tied = {pair for pair, count in counts.items() if count == most}
+        pair = _first_pair(words, tied)
         yield "".join(pair)
         neighbours = " ".join(pair)
         whole_pieces = re.compile(rf"(?<!\S){re.escape(neighbours)}(?!\S)")
@@ -153,7 +158,8 @@ class LongestMatchTokenizer(ByteTokens):
         """The characters that no tokens spell, line ends aside, in the order of the text."""
         unspelt = []
         for character in dict.fromkeys(self.normalise(text)):
-            if not {CHARACTER_OF[byte] for byte in character.encode()} <= self._characters:
+            spelt = {CHARACTER_OF[byte] for byte in character.encode()}
+            if not spelt <= self._characters:
                 unspelt.append(character)
         return unspelt
 
@@ -173,7 +179,9 @@ def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> Longes
 
     Raises InputError if the texts are empty, or if their characters alone exceed `max_size`.
     """
-    words = Counter(word for text in texts for word in words_of(whole_text(text)))
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(words_of(whole_text(text)))
     counts: Counter[str] = Counter()
     for word, times in words.items():
         counts[small_capitals(word)] += times

@@ -36,18 +36,15 @@ def choose_prompts(
     stream's next `reference_tokens`, beyond the story's end.
     """
     marks = int(sos_id is not None)
-    long_enough = np.flatnonzero(
-        np.diff(store.offsets) > prompt_tokens + 2 * marks
-    )  # at least one word remains
+    lengths = np.diff(store.offsets)
+    long_enough = np.flatnonzero(lengths > prompt_tokens + 2 * marks)  # at least one word remains
     if sos_id is not None:
         long_enough = long_enough[store.ids[store.offsets[long_enough]] == sos_id]
     elif len(store) > 1:
         long_enough = long_enough[long_enough > 0]
-    if not len(long_enough):
-        return []
-    picked = long_enough[
-        np.linspace(0, len(long_enough) - 1, min(count, len(long_enough))).astype(int)
-    ]
+    count = min(count, len(long_enough))
+    spread = np.linspace(0, len(long_enough) - 1, count).astype(int)
+    picked = long_enough[spread]
     prompts = []
     for story in picked.tolist():
         first, last = store.offsets[story : story + 2].tolist()
