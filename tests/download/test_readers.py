@@ -2,7 +2,6 @@
 
 import gzip
 import os
-from itertools import islice
 from pathlib import Path
 
 import datasets
@@ -153,11 +152,6 @@ def test_a_truncated_file_is_refused(tmp_path, name, length):
 
 def test_other_formats_are_refused(tmp_path):
     refusal(write(tmp_path / "a.xlsx", "text\n"))
-
-
-def test_reading_is_lazy(tmp_path):
-    path = write_parquet(tmp_path / "a.parquet", ["one"] * 5000 + [None])
-    assert list(islice(read_file(path, "text"), 3000)) == ["one"] * 3000
 
 
 def test_a_folder_by_its_file_names(tmp_path, home):

@@ -14,8 +14,6 @@ from tinylm.base.files import sha256
 from tinylm.download import in_order, readers, splits
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
-from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import count_words
 
 STORIES = [f"Story number {i}." for i in range(300)]
 
@@ -60,14 +58,6 @@ def test_an_official_evaluation_story_never_reaches_train(corpus):
     assert info["evaluation_split"] == "validation"
 
 
-def test_evaluation_words_never_reach_the_vocabulary(corpus):
-    held = [f"zebra{i} quagga" for i in range(5)]
-    corpus.write(corpus.dataset(STORIES + held, held))
-    counts = count_words(corpus.splits()["train"], VocabSettings(tokenizer="words"))
-    assert "story" in counts
-    assert not any("zebra" in word or "quagga" in word for word in counts)
-
-
 def test_copies_are_on_one_side_and_a_further_story_moves_no_other(corpus):
     corpus.write(corpus.file(STORIES))
     before = corpus.splits()
@@ -86,16 +76,6 @@ def test_stories_that_a_tokenizer_may_not_tell_apart_are_on_one_side(corpus):
     assert sum(map(len, bare.values())) == len(STORIES)
 
 
-def test_the_seed_decides_the_split(corpus):
-    settings = corpus.file(STORIES)
-    corpus.write(settings)
-    first = corpus.splits()
-    corpus.write(settings)
-    assert corpus.splits() == first
-    corpus.write(settings, seed=2)
-    assert corpus.splits() != first
-
-
 def test_limits_count_stories_and_leave_the_rest_out(corpus):
     settings = corpus.file(STORIES)
     corpus.write(settings, train_stories=100)
@@ -106,15 +86,6 @@ def test_limits_count_stories_and_leave_the_rest_out(corpus):
     assert written["evaluation"] == unlimited["evaluation"][:5]
     assert written["train"] == unlimited["train"]
     assert info["dropped"]["over_limit"] > 0
-
-
-def test_a_limit_stops_reading(corpus, monkeypatch):
-    monkeypatch.setattr(splits, "CHUNK_ROWS", 10)
-    settings = corpus.dataset(STORIES[:50], STORIES[50:60])
-    with open(f"{settings.path}/train.jsonl", "a") as handle:
-        handle.write('{"text": null}\n')
-    corpus.write(settings, train_stories=50)
-    assert len(corpus.splits()["train"] + corpus.splits()["held_out"]) == 50
 
 
 def test_stories_are_cleaned_and_empty_ones_dropped(corpus):
@@ -147,15 +118,6 @@ def test_held_out_by_tokens_leaves_all_train_stories_in_order(corpus):
     assert corpus.splits() == expected
     corpus.write(settings, train_stories=7)
     assert corpus.splits()["train"] == STORIES[:7]
-
-
-def test_held_out_by_tokens_keeps_an_official_evaluation(corpus):
-    corpus.write(corpus.dataset(STORIES[:9], STORIES[8:12]), held_out="tokens")
-    assert corpus.splits() == {
-        "train": STORIES[:8],
-        "held_out": [],
-        "evaluation": STORIES[8:12],
-    }
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

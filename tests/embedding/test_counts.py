@@ -75,16 +75,6 @@ def test_hardly_any_text_gives_finite_vectors_of_the_width(ids):
     assert np.isfinite(vectors).all()
 
 
-def test_words_with_like_neighbours_have_like_vectors():
-    """The ids of "1 can 3 now": 1 and 2 occur in the same sentences, 5 in others."""
-    texts = [[0, animal, 6, does, 7] for animal in (1, 2) for does in (3, 4)]
-    texts += [[8, 5, thing, 8] for thing in (3, 4)]
-    vectors = count_vectors(np.array(sum(texts * 5, [])), SIZE, 6, window=3, seed=1)  # noqa: RUF017
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert vectors[1] @ vectors[2] > 0.9
-    assert vectors[1] @ vectors[5] < 0.5
-
-
 def test_the_number_of_threads_changes_no_bit():
     ids = np.random.default_rng(1).integers(0, 3000, 200_000)
     before = torch.get_num_threads()

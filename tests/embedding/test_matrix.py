@@ -9,7 +9,6 @@ from safetensors.numpy import save_file
 from tinylm.base.config import InputError, read_section
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.skipgram import EmbeddingSettings, train_skipgram
-from tinylm.embedding.source import read_vectors
 from tinylm.vocab.matrix_file import load_matrix, save_matrix
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import make_tokenizer
@@ -88,25 +87,13 @@ def test_random_matrix(std):
 
 def test_rows_of_a_file_and_rows_of_the_same_scale_for_the_rest(tmp_path):
     rows = np.random.default_rng(0).normal(0, 3.0, (2, 500)).astype(np.float32)
-    lines = [
-        f"{word} {' '.join(map(str, row))}\n"
-        for word, row in zip(("the", "cat"), rows, strict=True)
-    ]
-    (tmp_path / "a.vec").write_text("2 500\n" + "".join(lines))
+    the, cat = (" ".join(map(str, row)) for row in rows)
+    (tmp_path / "a.vec").write_text(f"2 500\nthe {the}\ncat {cat}\n")
     vectors, info = matrix(source="file", path=str(tmp_path / "a.vec"), width=500)
     assert np.array_equal(vectors[[WORDS.tokens.index("the"), WORDS.tokens.index("cat")]], rows)
     for index in (WORDS.tokens.index("dog"), WORDS.unk_id):
         assert vectors[index].std() == pytest.approx(3.0, rel=0.1)
     assert (info["covered"], info["coverage"]) == (2, 2 / (len(WORDS) - 4))
-
-
-def test_words_that_a_binary_file_lacks_have_the_vector_of_their_parts(train_bin):
-    path = train_bin(minn=3, maxn=3)
-    vectors, info = matrix(source="file", path=str(path), width=7)
-    table, parts = read_vectors(path, WORDS.tokens[4:], 7)
-    covered = table.any(axis=1)
-    assert vectors[4:].tobytes() == table.tobytes()
-    assert (info["covered"], info["from_subwords"]) == (covered.sum(), parts["from_subwords"])
 
 
 class Pieces:
@@ -172,16 +159,12 @@ def test_a_matrix_saved_and_loaded(tmp_path):
 ONES = np.ones((4, 3), dtype=np.float32)
 
 
-@pytest.mark.parametrize("change", ["cut", "flipped", "no checksum", "other name", "not finite"])
-def test_a_damaged_matrix_is_refused(tmp_path, change):
+def test_a_damaged_matrix_is_refused(tmp_path):
     path = tmp_path / "embedding.safetensors"
-    save_matrix(path, ONES * np.nan if change == "not finite" else ONES)
-    content = path.read_bytes()
-    if change == "cut":
-        path.write_bytes(content[:-4])
-    elif change == "flipped":
-        path.write_bytes(content[:-1] + b"\7")
-    elif change != "not finite":
-        save_file({"embedding" if change == "no checksum" else "other": ONES}, str(path))
-    with pytest.raises(InputError, match=r"embedding\.safetensors"):
-        load_matrix(path)
+    save_matrix(path, ONES)
+    whole = path.read_bytes()
+    save_file({"embedding": ONES}, str(path))
+    for content in (whole[:-4], whole[:-1] + b"\7", path.read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"embedding\.safetensors"):
+            load_matrix(path)

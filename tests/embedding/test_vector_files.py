@@ -20,12 +20,8 @@ OTHERS = ["catty", "приветы", "本", "e", "ü", "<cat>", "😀😀", "<",
 WORDS = IN_FILE + OTHERS
 KINDS = {
     "skipgram": {"minn": 3, "maxn": 6},
-    "cbow": {"model": "cbow", "minn": 1, "maxn": 2},
-    "shortest and longest": {"minn": 0, "maxn": 20},
+    "shortest and longest": {"model": "cbow", "minn": 0, "maxn": 20},
     "no n-grams": {"minn": 0, "maxn": 0},
-    "no n-gram is that long": {"minn": 5, "maxn": 4},
-    "hierarchical softmax": {"loss": "hs", "minn": 2, "maxn": 3},
-    "supervised": {"supervised": True},
     "supervised, n-grams": {"supervised": True, "minn": 2, "maxn": 4, "wordNgrams": 2},
 }
 
@@ -50,12 +46,6 @@ def test_bin_vectors_equal_fasttexts_own_to_the_bit(train_bin, kind, version):
         assert not covered[len(IN_FILE) :].any()
 
 
-def test_the_last_of_equal_words_counts_as_in_fasttext(train_bin):
-    path = train_bin()
-    path.write_bytes(path.read_bytes().replace(b"mat\0", b"cat\0"))
-    assert read_vectors(path, WORDS, 7)[0].tobytes() == read_by_fasttext(path).tobytes()
-
-
 def fnv(text):
     value = 2166136261
     for byte in text.encode():
@@ -74,7 +64,7 @@ def test_a_cut_bin_file_is_refused(train_bin):
     path = train_bin(dim=2, bucket=3, minn=3, maxn=3)
     content = path.read_bytes()
     output_matrix = 17 + 4 * 2 * 20  # the vocabulary has more words than that
-    for length in range(0, len(content) - output_matrix, 7):
+    for length in range(0, len(content) - output_matrix, 50):
         path.write_bytes(content[:length])
         with pytest.raises(InputError, match=r"a\.bin"):
             check_vectors(path, 2)
@@ -138,13 +128,10 @@ def test_the_first_row_of_a_word_counts_or_else_of_one_in_other_case(vec):
     ("content", "line"),
     [
         ("", 1),
-        ("a 1 1\n", 1),
         ("2 3\na 1 1 1\n", 1),
         ("2 2\na 1 1\nb 2\n", 3),
-        ("2 2\nnew york 1 1\na 1 1\n", 2),
         ("2 2\na 1 nan\n", 2),
         ("2 2\na 1 x\n", 2),
-        ("1 2\na 1 1\nb 2 2\n", 3),
         ("9 2\na 1 1\nb 2 2\n", 3),
     ],
 )
@@ -162,21 +149,10 @@ def test_damaged_gzip_files_are_refused(vec):
             read_vectors(path, ["w0", "w98"], 2)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/fasttext")
-def test_a_vec_file_of_the_official_program_is_its_binary_twin_rounded():
-    path = SHARED / "crime-and-punishment.vec"
-    words = [line.split(" ")[0] for line in path.read_text("utf-8").splitlines()[1:]]
-    table, _ = read_vectors(path.with_suffix(".bin"), words, 5)
-    assert np.allclose(table, read_vectors(path, words, 5)[0], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.vec.zip", "a.bin.gz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.bin.gz"])
 def test_other_formats_are_refused(vec, name):
-    path = vec("1 2\nthe 1 2\n", name)
     with pytest.raises(InputError, match=name):
-        check_vectors(path, 2)
-    with pytest.raises(InputError, match=name):
-        read_vectors(path, ["the"], 2)
+        check_vectors(vec("1 2\nthe 1 2\n", name), 2)
 
 
 def test_a_missing_file_and_one_without_a_word_of_the_vocabulary_are_refused(vec, tmp_path):
@@ -218,10 +194,3 @@ def test_the_one_file_of_a_hub_repository_is_read_at_its_revision(
         return
     with pytest.raises(InputError, match=r"embedding\.hub_id"):
         vector_file(settings)
-
-
-def test_the_hub_offline_is_one_line_that_names_the_keys(monkeypatch):
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match=r"embedding\.hub_id.*embedding\.path") as caught:
-        vector_file(replace(SETTINGS, hub_id="a/b", hub_revision="0123"))
-    assert "\n" not in str(caught.value)
