@@ -47,5 +47,5 @@ def test_times_of_another_result_are_not_shown(changed):
 
 
 def test_times_of_equal_texts_from_another_model_are_not_shown():
-    write_json("models/sha256.json", {"model.safetensors": "another"})
+    write_json(paths.MODEL_CONFIG, {"sha256": "another"})
     assert times() is None

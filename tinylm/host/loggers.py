@@ -1,7 +1,6 @@
 """Curves sent to wandb or dvclive during a run, offline; the run computes and writes the same."""
 
 import contextlib
-import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -40,16 +39,18 @@ class Logger:
             send(update, metrics)
 
 
-def _wandb(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
-    run = package.init(project="tinylm", dir=folder, mode="offline", config=settings)
+def _wandb(folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
+    import wandb
+
+    run = wandb.init(project="tinylm", dir=folder, mode="offline", config=settings)
     return lambda update, metrics: run.log(dict(metrics), step=update), run.finish
 
 
-def _dvclive(
-    package: Any, folder: str, settings: dict[str, Any]
-) -> tuple[Send, Callable[[], None]]:
+def _dvclive(folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
+    import dvclive
+
     os.environ["DVC_STUDIO_OFFLINE"] = "true"  # a DVC_STUDIO_TOKEN alone would make it send
-    live = package.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
+    live = dvclive.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
     live.log_params(settings)
 
     def send(update: int, metrics: Mapping[str, float]) -> None:
@@ -59,6 +60,9 @@ def _dvclive(
         live.make_summary()
 
     return send, live.end
+
+
+TRACKERS = {"wandb": _wandb, "dvclive": _dvclive}
 
 
 @contextlib.contextmanager
@@ -74,13 +78,11 @@ def open_logger(
         yield Logger(lambda *_: None, every_s) if _also else None
         return
     try:
-        package = importlib.import_module(name)
+        send, close = TRACKERS[name](folder, settings)
     except ModuleNotFoundError:
         raise InputError(
             f"{PARAMS_FILE}: runtime.logger = {name!r}: pip install {name}; allowed here: none"
         ) from None
-    open_tracker = _wandb if name == "wandb" else _dvclive
-    send, close = open_tracker(package, folder, settings)
     try:
         yield Logger(send, every_s)
     finally:

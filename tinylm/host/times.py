@@ -20,7 +20,7 @@ Tables = Mapping[str, Sequence[Sequence[object]]]
 
 
 def _result_sha256(stage: str, result: str, folder: Path) -> str:
-    """SHA-256 of the file `result`, of the stage's sections of params.yaml and of its input data.
+    """SHA-256 of the file `result`, the stage's sections of params.yaml and the model it reads.
 
     The result alone is not enough: equal texts may come from models of any width.
     """
@@ -28,11 +28,9 @@ def _result_sha256(stage: str, result: str, folder: Path) -> str:
     params = load_params(folder / PARAMS_FILE)
     parts: list[Any] = [sha256(folder / result)]
     parts += [params.get(name) for name in entry.get("params", ())]
-    for name in entry["deps"]:
-        if name.startswith(paths.OUTPUTS):
-            path = folder / name
-            sums = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-            parts += [sha256(file) for file in sums if file.exists()]
+    model = folder / paths.MODEL_CONFIG
+    if paths.MODELS in entry["deps"] and model.exists():
+        parts.append(sha256(model))
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
