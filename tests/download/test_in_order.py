@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.download.in_order import AHEAD, FEW, in_groups, map_in_order
+from tinylm.download.in_order import AHEAD, FEW, map_in_order
 from tinylm.host.command import CommandFailed
 
 ROOT = Path(__file__).parents[2]
@@ -61,10 +61,6 @@ def test_tasks_are_taken_as_they_are_needed():
         assert next(results) == number * number
     assert len(taken) <= FEW + 2 * AHEAD + 1
     results.close()
-
-
-def test_groups_are_of_one_size_and_the_last_one_shorter():
-    assert list(in_groups(range(5), 2)) == [[0, 1], [2, 3], [4]]
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):

@@ -140,15 +140,6 @@ def test_bad_vec_files_are_refused_with_the_line(vec, content, line):
         read_vectors(vec(content), ["a", "b"], 2)
 
 
-def test_damaged_gzip_files_are_refused(vec):
-    path = vec("".join(["99 2\n", *(f"w{row} {row} 0.{row}\n" for row in range(99))]), "a.vec.gz")
-    content = path.read_bytes()
-    for damaged in (b"no gzip", content[:-9], content[:20]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a\.vec\.gz"):
-            read_vectors(path, ["w0", "w98"], 2)
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.bin.gz"])
 def test_other_formats_are_refused(vec, name):
     with pytest.raises(InputError, match=name):

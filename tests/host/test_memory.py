@@ -1,21 +1,11 @@
 """Peak memory of this process and its workers."""
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tinylm.host.memory import own_peak_mib
-
 ROOT = Path(__file__).parents[2]
 CHILD = "from tinylm.host.memory import own_peak_mib; print(own_peak_mib())"
-
-
-def test_the_size_of_a_process_is_in_mebibytes():
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert own_peak_mib() == pytest.approx(peak_kib / 1024, rel=0.05)
 
 
 def test_the_size_of_a_process_is_its_own():

@@ -63,19 +63,6 @@ def test_one_token_serves_every_role_and_no_text_spells_it(tmp_path, published):
     assert tokenizer.split(" the cats") == ["Ġthe", "Ġcat", "s"]
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [("vocab.json", "{", "["), ("merges.txt", "Ġ t\nĠt h\n", "Ġt h\nĠ t\n")],
-)
-def test_a_damaged_folder_is_refused(tmp_path, published, name, old, new):
-    folder = write_folder(tmp_path / "a")
-    content = (folder / name).read_text("utf-8")
-    assert old in content
-    (folder / name).write_text(content.replace(old, new, 1), "utf-8")
-    with pytest.raises(InputError, match=str(folder)):
-        load(folder)
-
-
 def test_other_paths_are_refused(tmp_path):
     (tmp_path / "vocab.json").write_text("{}")
     for path in (tmp_path, tmp_path / "nowhere"):

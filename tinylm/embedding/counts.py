@@ -29,7 +29,7 @@ def count_vectors(ids: np.ndarray, size: int, width: int, window: int, seed: int
     one.
     """
     keys, counts = count_pairs(ids[:COUNTED], size, window)
-    vectors = np.zeros((size, width), dtype=np.float32)
+    vectors = np.zeros((size, width), np.float32)
     if not len(keys):
         return vectors
     columns = min(width, size)

@@ -3,8 +3,7 @@
 Little-endian: magic number and version; 12 integers and a double of the training; 5 numbers of the
 dictionary, then each word as "text NUL count kind", labels last; then the input matrix (words, then
 the buckets that character n-grams are hashed to) as "quantised? rows columns float32...". The
-output matrix follows and is not read. fastText's own loader needs all of it in memory, 7 GB for the
-published English vectors.
+output matrix follows and is not read. fastText's own loader needs the whole file in memory: 7 GB.
 
 Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et
 al. 2017, "Enriching Word Vectors with Subword Information".
@@ -20,24 +19,20 @@ import numpy as np
 
 from tinylm.base.config import InputError
 
-FNV_BASIS = 2166136261
-FNV_PRIME = 16777619
-MASK = (1 << 32) - 1
 MAGIC = 793712314
 VERSIONS = (11, 12)
 SUPERVISED = 3
 HEADER = struct.Struct("<ii12id3iqq")
 MATRIX_HEAD = struct.Struct("<Bqq")
 ENTRY_END = 10  # bytes after a word: NUL, count (8), kind
-END_OF_SENTENCE = "</s>"
 
 
 def _hash(ngram: str) -> int:
     """32-bit FNV-1a of the UTF-8 bytes; as in fastText, those from 0x80 on count as negative."""
-    value = FNV_BASIS
+    value = 2166136261
     for byte in ngram.encode():
         signed = byte if byte < 0x80 else byte | 0xFFFFFF00
-        value = (value ^ signed) * FNV_PRIME & MASK
+        value = (value ^ signed) * 16777619 % (1 << 32)
     return value
 
 
@@ -46,7 +41,7 @@ def subword_buckets(word: str, min_n: int, max_n: int, buckets: int) -> list[int
 
     n-grams are sorted by start, then by length; `<` and `>` alone do not count. `</s>` has none.
     """
-    if word == END_OF_SENTENCE:
+    if word == "</s>":
         return []
     text = f"<{word}>"
     numbers = []
@@ -133,7 +128,7 @@ def read_bin(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, 
     InputError.
     """
     file = open_bin(path, width)
-    table = np.zeros((len(words), width), dtype=np.float32)
+    table = np.zeros((len(words), width), np.float32)
     from_subwords = 0
     for index, word in enumerate(words):
         rows = file.rows(word)

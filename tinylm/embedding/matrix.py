@@ -29,7 +29,7 @@ def embedding_matrix(
     """
     size = len(tokenizer)
     text_ids = [index for index in range(size) if index not in tokenizer.specials]
-    matrix = np.zeros((size, settings.width), dtype=np.float32)
+    matrix = np.zeros((size, settings.width), np.float32)
     counted = np.isin(np.arange(size), text_ids)  # the tokens that `covered` may count
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":
@@ -41,7 +41,7 @@ def embedding_matrix(
         matrix = vectors * np.float32(settings.std)
     elif settings.source == "file":
         info |= _look_up(settings, tokenizer, matrix)
-    has_vector: np.ndarray = np.asarray(matrix.any(axis=1))
+    has_vector = np.any(matrix, axis=1)
     info["words"] = len(text_ids)
     if settings.source != "random":
         info["covered"] = int((has_vector & counted).sum())
@@ -90,7 +90,7 @@ def _look_up(
     """Fill rows from a file of vectors by each token's bare word, which several may share."""
     from tinylm.embedding.source import read_vectors, vector_file
 
-    words = [tokenizer.word_of(index) for index in range(len(tokenizer))]
+    words = list(map(tokenizer.word_of, range(len(tokenizer))))
     different = [word for word in dict.fromkeys(words) if word]
     table, info = read_vectors(vector_file(settings), different, settings.width)
     row_of = {word: row for row, word in enumerate(different)}

@@ -84,7 +84,7 @@ def train_skipgram(
                 f"embedding.source = skipgram: fastText failed ({error}); embedding.lr = "
                 f"{settings.lr}"
             ) from None
-    matrix: np.ndarray = np.zeros((len(words), settings.width), dtype=np.float32)
+    matrix = np.zeros((len(words), settings.width), np.float32)
     for index, word in enumerate(words):
         model.getWordVector(vector, word)
         matrix[index] = np.array(vector)

@@ -38,7 +38,7 @@ def vector_file(settings: EmbeddingSettings) -> Path:
         if len(files) == 1:
             return Path(huggingface_hub.hf_hub_download(hub_id, files[0], revision=revision))
     listed = ", ".join(files[:5]) or "none"
-    raise InputError(f"{keys}: files of vectors: {listed}; allowed: one .vec, .vec.gz or .bin")
+    raise InputError(f"{keys}: files of vectors: {listed}; {ALLOWED}, one of a kind")
 
 
 def _is_binary(path: Path) -> bool:
@@ -59,7 +59,7 @@ def check_vectors(path: Path, width: int) -> None:
         check_vec(path, width)
 
 
-def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, dict[str, int]]:
+def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, dict]:
     """((N, D) float32, {"from_subwords": of .bin}) of N different words; zero if it has none.
 
     For unknown words see `read_bin` and `read_vec`. Raises InputError, also if no word has any.

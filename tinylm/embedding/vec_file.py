@@ -24,9 +24,7 @@ def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> 
     try:
         rows, columns = map(int, line.split())
     except ValueError:
-        raise InputError(
-            f"{path}, line 1: not the header of a .vec file; allowed: 'count width'"
-        ) from None
+        raise InputError(f"{path}, line 1: not a header; allowed: 'count width'") from None
     if columns != width:
         raise InputError(f"{path}, line 1: vectors of width {columns}; embedding.width = {width}")
     return rows
@@ -66,7 +64,7 @@ def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
             vectors = exact if target == word else in_other_case
             if target not in vectors and target not in exact:
                 vectors[target] = _parse(values, path, number)
-    table = np.zeros((len(words), width), dtype=np.float32)
+    table = np.zeros((len(words), width), np.float32)
     vectors = in_other_case | exact
     for row, word in enumerate(words):
         if word in vectors:

@@ -1,6 +1,7 @@
 """Curves sent to wandb or dvclive during a run, offline; the run computes and writes the same."""
 
 import contextlib
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,18 +40,16 @@ class Logger:
             send(update, metrics)
 
 
-def _wandb(folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
-    import wandb
-
-    run = wandb.init(project="tinylm", dir=folder, mode="offline", config=settings)
+def _wandb(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
+    run = package.init(project="tinylm", dir=folder, mode="offline", config=settings)
     return lambda update, metrics: run.log(dict(metrics), step=update), run.finish
 
 
-def _dvclive(folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
-    import dvclive
-
+def _dvclive(
+    package: Any, folder: str, settings: dict[str, Any]
+) -> tuple[Send, Callable[[], None]]:
     os.environ["DVC_STUDIO_OFFLINE"] = "true"  # a DVC_STUDIO_TOKEN alone would make it send
-    live = dvclive.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
+    live = package.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
     live.log_params(settings)
 
     def send(update: int, metrics: Mapping[str, float]) -> None:
@@ -60,9 +59,6 @@ def _dvclive(folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], 
         live.make_summary()
 
     return send, live.end
-
-
-TRACKERS = {"wandb": _wandb, "dvclive": _dvclive}
 
 
 @contextlib.contextmanager
@@ -78,11 +74,13 @@ def open_logger(
         yield Logger(lambda *_: None, every_s) if _also else None
         return
     try:
-        send, close = TRACKERS[name](folder, settings)
+        package = importlib.import_module(name)
     except ModuleNotFoundError:
         raise InputError(
             f"{PARAMS_FILE}: runtime.logger = {name!r}: pip install {name}; allowed here: none"
         ) from None
+    open_tracker = _wandb if name == "wandb" else _dvclive
+    send, close = open_tracker(package, folder, settings)
     try:
         yield Logger(send, every_s)
     finally:
