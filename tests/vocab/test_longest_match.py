@@ -93,7 +93,7 @@ def test_other_characters_are_refused_in_stories_and_left_out_of_prompts():
     tokenizer = train_longest_match(PLAY, settings(70))
     with pytest.raises(InputError, match=r"vocab\.tokenizer"):
         tokenizer.encode_story("the caké")
-    with pytest.warns(UserWarning, match="é 7"):
+    with pytest.warns(UserWarning, match="é7"):
         ids = tokenizer.encode("the caké7 king")
     assert tokenizer.decode(ids) == "the cak king"
     assert tokenizer.encode("the\r\nking\u2028s") == tokenizer.encode_story("the\nking\ns")

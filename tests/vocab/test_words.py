@@ -109,7 +109,7 @@ def test_order_minimum_count_and_maximum_size():
     assert build_tokenizer(counts, settings(max_size=2)).tokens[4:] == words[:2]
     with pytest.raises(InputError, match=r"vocab\.min_count"):
         build_tokenizer(counts, settings(min_count=6))
-    with pytest.raises(InputError, match=r"vocab\.punctuation"):
+    with pytest.raises(InputError, match=r"vocab\.min_count"):
         build_tokenizer(count_words(["... !"], settings()), settings())
 
 

@@ -34,9 +34,10 @@ def byte_pair_library(tokens: Sequence[str], merges: Merges, lower_case: bool) -
 
 def parts_of(library: Any) -> tuple[list[str], Merges]:
     """(tokens in the order of their ids, merges) of a library's tokenizer."""
-    model: dict[str, Any] = json.loads(library.to_str())["model"]
+    model = json.loads(library.to_str())["model"]
+    ids = model["vocab"]
     merges = [(left, right) for left, right in model["merges"]]
-    return sorted(model["vocab"], key=model["vocab"].__getitem__), merges
+    return sorted(ids, key=ids.__getitem__), merges
 
 
 class BpeTokenizer(ByteTokens):

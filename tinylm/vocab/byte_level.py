@@ -83,7 +83,8 @@ class ByteTokens(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; bytes that are not UTF-8 become U+FFFD."""
-        return b"".join(self._bytes[index] for index in ids).decode("utf-8", "replace")
+        content = b"".join(self._bytes[index] for index in ids)
+        return content.decode("utf-8", "replace")
 
     def word_of(self, index: int) -> str:
         """The bare text of one token, for look-up among word vectors; "" if it spells no word."""

@@ -41,10 +41,9 @@ def write_stores(
                 progress.advance(1)
                 yield text
 
-        def train_texts() -> Iterator[str]:
-            return counted(_texts(stories, "train"))
-
-        tokenizer, seen = make_tokenizer(settings, train_texts, workers)
+        tokenizer, seen = make_tokenizer(
+            settings, lambda: counted(_texts(stories, "train")), workers
+        )
         for split in SPLITS:
             groups = in_groups(counted(_texts(stories, split)), STORIES_AT_ONCE)
             encoded = map_in_order(_encode, groups, workers, tokenizer)
@@ -82,17 +81,19 @@ def cut_stream(
             f"stories make {tokens} tokens; allowed: values that give each side of the cut two "
             "tokens, one of them its own"
         )
-    has_evaluation = len(TokenStore(folder, "evaluation").ids) > 0
-    for split in ("held_out",) if has_evaluation else ("held_out", "evaluation"):
-        write_store(folder, split, _pieces(whole, cut, tokens), whole.vocab_size)
-    write_store(folder, "train", _pieces(whole, 0, cut + overlap), whole.vocab_size)
+    size = whole.vocab_size
+    write_store(folder, "held_out", _pieces(whole, cut, tokens), size)
+    evaluation = "evaluation has stories of its own"
+    if not len(TokenStore(folder, "evaluation").ids):
+        evaluation = "evaluation is the held-out tokens"
+        write_store(folder, "evaluation", _pieces(whole, cut, tokens), size)
+    write_store(folder, "train", _pieces(whole, 0, cut + overlap), size)
     makers = "a vocabulary and word vectors" if vectors else "a vocabulary"
     notes = [
         f"train is ids[:{cut + overlap}], held out ids[{cut}:]: windows straddle the cut by "
         f"{overlap} tokens",
         f"{makers} made here saw the whole stream",
-        "evaluation has stories of its own"
-        if has_evaluation
-        else "evaluation is the held-out tokens",
+        evaluation,
     ]
-    return {"by": "tokens", "stream_tokens": tokens, "cut": cut, "overlap": overlap, "notes": notes}
+    info: dict[str, Any] = {"by": "tokens", "stream_tokens": tokens}
+    return info | {"cut": cut, "overlap": overlap, "notes": notes}

@@ -5,6 +5,7 @@ every special role: it begins a story, ends it and pads.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tinylm.vocab.bpe import BpeTokenizer, Merges
 from tinylm.vocab.settings import VocabSettings
 
 PUBLISHED_SHA256 = "9e52e2d09323136cf31fca11e3a80463fe013e9ccfa1c04ac36c8bb825af904d"
-LAYOUTS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))  # Hugging Face's, OpenAI's
+FILES = ("vocab.json", "merges.txt")
 
 
 class Gpt2Tokenizer(BpeTokenizer):
@@ -43,9 +44,8 @@ def vocabulary_sha256(tokens: Sequence[str], merges: Merges) -> str:
 
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
     """The vocabulary that `path` or `hub_id` names. Raises InputError if it is not GPT-2's."""
-    if settings.hub_id is None:
-        folder = Path(settings.path)
-    else:
+    folder = Path(settings.path)
+    if settings.hub_id is not None:
         folder = _from_hub(settings.hub_id, settings.hub_revision)
     try:
         return published(*read_folder(folder))
@@ -54,21 +54,18 @@ def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
 
 
 def read_folder(folder: Path) -> tuple[list[str], Merges]:
-    """(tokens, merges) of a folder that has the files of one of LAYOUTS. Raises InputError."""
+    """(tokens, merges) of a folder that has FILES. Raises InputError."""
     from tokenizers import models
 
-    for layout in LAYOUTS:
-        vocabulary, merges = (folder / name for name in layout)
-        if not (vocabulary.is_file() and merges.is_file()):
-            continue
-        try:
-            ids, pairs = models.BPE.read_file(str(vocabulary), str(merges))
-            return sorted(ids, key=ids.__getitem__), pairs
-        except Exception as error:  # the library raises nothing more specific
-            reason = first_line(error)
-            raise InputError(f"{folder}: {reason}; download {' and '.join(layout)} again") from None
-    names = ", or ".join(" and ".join(layout) for layout in LAYOUTS)
-    raise InputError(f"vocab.path = {str(folder)!r}: allowed: a folder with {names}")
+    names = " and ".join(FILES)
+    paths = [str(folder / name) for name in FILES]
+    if not all(map(os.path.isfile, paths)):
+        raise InputError(f"vocab.path = {str(folder)!r}: allowed: a folder with {names}")
+    try:
+        ids, merges = models.BPE.read_file(*paths)
+    except Exception as error:  # the library raises nothing more specific
+        raise InputError(f"{folder}: {first_line(error)}; download {names} again") from None
+    return sorted(ids, key=ids.__getitem__), merges
 
 
 def _from_hub(hub_id: str, revision: str | None) -> Path:
@@ -76,6 +73,6 @@ def _from_hub(hub_id: str, revision: str | None) -> Path:
     import huggingface_hub
 
     with reading_hub(f"vocab.hub_id = {hub_id!r}, revision {revision!r}", "vocab.path"):
-        for name in LAYOUTS[0]:
+        for name in FILES:
             file = huggingface_hub.hf_hub_download(hub_id, name, revision=revision)
     return Path(file).parent

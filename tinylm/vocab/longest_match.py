@@ -129,13 +129,15 @@ class LongestMatchTokenizer(ByteTokens):
         text = whole_text(text)
         unspelt = self._unspelt(text)
         if unspelt:
-            shown = " ".join(repr(character)[1:-1] for character in unspelt[:10])
+            shown = repr("".join(unspelt[:10]))
             warnings.warn(f"characters outside the vocabulary are left out: {shown}", stacklevel=2)
-            text = text.translate(dict.fromkeys(map(ord, unspelt)))
+            for character in unspelt:
+                text = text.replace(character, "")
         model = self.library().model
         ids: list[int] = []
         for word in words_of(text):
-            ids += [token.id for token in model.tokenize(self._as_prompted(word))]
+            pieces = model.tokenize(self._as_prompted(word))
+            ids += [piece.id for piece in pieces]
         return ids
 
     def encode_story(self, text: str) -> list[int]:
@@ -170,10 +172,6 @@ class LongestMatchTokenizer(ByteTokens):
         return small if self._characters >= set(small) else word
 
 
-def _order(token: str) -> tuple[int, str]:
-    return len(token), token
-
-
 def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> LongestMatchTokenizer:
     """Join pairs until there are `max_size` tokens, or until no pair occurs `min_count` times.
 
@@ -195,4 +193,4 @@ def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> Longes
     pairs = merged_pairs(counts, settings.min_count)
     while len(tokens) < size and (pair := next(pairs, None)):
         tokens.add(pair)
-    return LongestMatchTokenizer(sorted(tokens, key=_order))
+    return LongestMatchTokenizer(sorted(sorted(tokens), key=len))

@@ -31,8 +31,10 @@ def load_matrix(path: str | Path) -> np.ndarray:
             matrix = file.get_tensor(TENSOR)
         if digest != hashlib.sha256(np.ascontiguousarray(matrix).data).hexdigest():
             raise ValueError("its SHA-256 is not the one it was written with")
-        if matrix.dtype != np.float32 or matrix.ndim != 2 or not np.isfinite(matrix).all():
-            raise ValueError("allowed: finite float32 numbers (V, D)")
+        if matrix.dtype != np.float32 or matrix.ndim != 2:
+            raise ValueError("allowed: float32 numbers (V, D)")
+        if not np.isfinite(matrix).all():
+            raise ValueError("a number is not finite")
     except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
         reason = str(error)[:160]
         raise InputError(

@@ -50,8 +50,9 @@ def choose_prompts(
         first, last = store.offsets[story : story + 2].tolist()
         cut = first + prompt_tokens + marks
         end = len(store.ids) if across and reference_tokens is not None else last
-        rest = store.ids[cut:end][:reference_tokens]
-        prompts.append(Prompt(store.ids[first:cut].tolist(), rest.tolist(), story))
+        prompt = store.ids[first:cut].tolist()
+        rest = store.ids[cut:end].tolist()
+        prompts.append(Prompt(prompt, rest[:reference_tokens], story))
     return prompts
 
 
@@ -67,13 +68,13 @@ def cut_prompts(
     if len(store.ids) <= prompt_tokens:
         return []
     positions = max(len(store.ids) - prompt_tokens - reference_tokens, 0) + 1
+    count = min(count, positions)
     rng = np.random.default_rng(derive_seed(seed, "prompts"))
-    drawn = np.sort(rng.choice(positions, size=min(count, positions), replace=False))
-    stories = np.searchsorted(store.offsets, drawn, "right") - 1
     prompts = []
-    for start, story in zip(drawn.tolist(), stories.tolist(), strict=True):
+    for start in sorted(rng.choice(positions, size=count, replace=False).tolist()):
         cut = start + prompt_tokens
         prompt = store.ids[start:cut].tolist()
         reference = store.ids[cut : cut + reference_tokens].tolist()
+        story = int(np.searchsorted(store.offsets, start, "right")) - 1
         prompts.append(Prompt(prompt, reference, story))
     return prompts

@@ -58,8 +58,9 @@ def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
     steps.append(normalizers.NFC())
     if punctuation == "attached":
         steps.append(normalizers.Replace(Regex(_SPELLED_SPECIAL), "< "))
-    pattern = _WORD_OR_MARK if punctuation == "keep" else _UNBROKEN
-    return normalizers.Sequence(steps), pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+    pattern = Regex(_WORD_OR_MARK if punctuation == "keep" else _UNBROKEN)
+    pre_tokenizer = pre_tokenizers.Split(pattern, "removed", invert=True)
+    return normalizers.Sequence(steps), pre_tokenizer
 
 
 class Splitter:
@@ -135,8 +136,11 @@ class WordTokenizer(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text without `<sos> <eos> <pad>`; with `keep`, marks are put on their words."""
-        words = [self.tokens[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
-        return _join_words(words) if self.splitter.punctuation == "keep" else " ".join(words)
+        hidden = (SOS_ID, EOS_ID, PAD_ID)
+        words = [self.tokens[index] for index in ids if index not in hidden]
+        if self.splitter.punctuation == "keep":
+            return _join_words(words)
+        return " ".join(words)
 
     def library(self) -> Any:
         """The tokenizer of the library `tokenizers` with the same ids.
@@ -210,16 +214,11 @@ def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokeni
     Ordered by count descending, ties by word. Raises InputError if no word is left.
     """
     words = [word for word, count in counts.items() if count >= settings.min_count]
-    if not counts:
-        raise InputError(
-            f"vocab.punctuation = {settings.punctuation}: the train split has no word; allowed: "
-            "stories with words"
-        )
     if not words:
-        most = max(counts.values())
+        most = max(counts.values(), default=0)
         raise InputError(
             f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {most}, "
-            "the largest count of a word"
+            "the largest count of a word in the train split"
         )
     words.sort(key=lambda word: (-counts[word], word))
     splitter = Splitter(settings.lower_case, settings.punctuation)
