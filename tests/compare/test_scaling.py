@@ -101,7 +101,7 @@ def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
     assert line["seeds"].tolist() == [3, 3, 3]
     assert (line["highest"] - line["lowest"]).tolist() == pytest.approx([0.02] * 3)
     assert line["loss"].iloc[0] - line["loss"].iloc[2] == pytest.approx(0.29)
-    axes = draw_sweep(scaling.sweep, scaling.unit).axes[0]
+    axes = draw_sweep(scaling).drawing.axes[0]
     assert len(axes.collections) == 1  # the band
     assert axes.get_xscale() == "log"
 

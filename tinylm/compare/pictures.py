@@ -1,24 +1,32 @@
 """Pictures of a comparison: differences with their intervals, a sweep, its scaling."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import EngFormatter
 
 from tinylm.compare.comparison import EQUAL, LOSSES, Comparison, Finding
-from tinylm.compare.scaling import Scaling, Sweep
+from tinylm.compare.scaling import Scaling
 from tinylm.report.charts import draw_lines
-from tinylm.report.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
+from tinylm.report.drawing import (
+    HEAT,
+    INK,
+    SERIES,
+    SOFT,
+    STYLE,
+    Picture,
+    new_axes,
+    settle,
+    to_svg,
+)
 from tinylm.report.wording import number, short
 
 AXIS_NAMES = {"parameters": "parameters", "tokens": "training tokens", "compute": "training FLOP"}
-_SHADE = 0.22  # opacity of a band
-_WIDE_SWEEP = 20  # from so many times the smallest value on, the axis is logarithmic
-_WIDE_LAW = 100  # from so many times the smallest size on, only powers of ten are labelled
-_MARGIN = 0.3  # share of the losses' range, above and below
+_WIDE = 20  # from so many times the smallest value on, the axis of a sweep is logarithmic
+_NAMES = {"line": "series", "loss": "value", "lowest": "low", "highest": "high"}  # for draw_lines
 
 
 def difference_pictures(comparison: Comparison, labels: Mapping[str, str]) -> dict[str, str]:
@@ -61,60 +69,34 @@ def draw_differences(rows: Sequence[tuple[str, Finding]], first: str, label: str
 
 def scaling_pictures(scaling: Scaling) -> dict[str, str]:
     """{name: SVG} of the sweep and of each axis that has a fit."""
-    svgs = {}
+    pictures = {f"scaling-{axis}": draw_law(scaling, axis) for axis in scaling.laws}
     if scaling.sweep is not None:
-        alt = f"Loss against {scaling.sweep.key}, {_ends(scaling.sweep.points['loss'])}."
-        svgs["sweep"] = to_svg(draw_sweep(scaling.sweep, scaling.unit), "sweep", alt)
-    for axis, law in scaling.laws.items():
-        ends = _ends(law.points["loss"])
-        alt = f"Loss against {AXIS_NAMES[axis]}, {ends}; exponent {number(law.exponent)}."
-        name = f"scaling-{axis}"
-        svgs[name] = to_svg(draw_law(scaling, axis), name, alt)
-    return svgs
+        pictures["sweep"] = draw_sweep(scaling)
+    return {name: to_svg(one.drawing, name, one.alt) for name, one in pictures.items()}
 
 
-def _ends(losses: Any) -> str:
-    return f"from {number(losses.iloc[0])} to {number(losses.iloc[-1])}"
-
-
-def draw_sweep(sweep: Sweep, unit: str) -> Figure:
+def draw_sweep(scaling: Scaling) -> Picture:
     """Means over seeds against the varied number; bands from the lowest to the highest."""
-    names = {"line": "series", "loss": "value", "lowest": "low", "highest": "high"}
-    rows = sweep.points.rename(columns=names).replace({"series": {"": unit}})
+    sweep = scaling.sweep
+    assert sweep is not None
+    rows = sweep.points.rename(columns=_NAMES).replace({"series": {"": scaling.unit}})
     alone = rows.groupby("series")["seeds"].transform("min") < 2
     rows.loc[alone, ["low", "high"]] = np.nan
-    is_wide = 0 < rows["x"].min() * _WIDE_SWEEP < rows["x"].max()
+    is_wide = 0 < rows["x"].min() * _WIDE < rows["x"].max()
     title = f"Loss against {sweep.key}"
     with rc_context(STYLE):
-        picture = draw_lines(rows, title, sweep.key, unit, log_x=is_wide, counted_x=False)
-    return picture.drawing
+        return draw_lines(rows, title, sweep.key, scaling.unit, log_x=is_wide, counted_x=False)
 
 
-def draw_law(scaling: Scaling, axis: str) -> Figure:
-    """All settings and the fitted curve with its band, both axes logarithmic."""
+def draw_law(scaling: Scaling, axis: str) -> Picture:
+    """The fitted curve with its band, and the settings that it is fitted to."""
     law = scaling.laws[axis]
-    fitted: Any = law.points
-    points = scaling.points.dropna(subset=[axis, "loss"])
-    others: Any = points[~points["name"].isin(fitted["name"])]
+    curve = law.curve.rename(columns=_NAMES).assign(series="fit")
+    settings = law.points.rename(columns={axis: "x", **_NAMES}).assign(series="best settings")
+    rows = pd.concat([settings, curve])
+    name = AXIS_NAMES[axis]
+    title = f"Loss against {name}"
     with rc_context(STYLE):
-        title = f"Loss against {AXIS_NAMES[axis]}"
-        drawing, axes = new_axes(title, f"{AXIS_NAMES[axis]}, log scale", scaling.unit)
-        curve: Any = law.curve
-        blue = SERIES[0]
-        axes.fill_between("x", "low", "high", data=curve, color=blue, alpha=_SHADE, linewidth=0)
-        axes.plot("x", "loss", data=curve, color=blue)
-        axes.plot(axis, "loss", "o", data=others, color=SOFT, fillstyle="none", markersize=5)
-        axes.plot(axis, "loss", "o", data=fitted, color=INK, markersize=5)
-        axes.vlines(points[axis], points["lowest"], points["highest"], color=SOFT, alpha=0.5)
-        axes.set_xscale("log")
-        is_wide = fitted[axis].max() > _WIDE_LAW * fitted[axis].min()
-        labelled = (1,) if is_wide else (1, 2, 5)
-        axes.xaxis.set_major_locator(LogLocator(subs=labelled, numticks=8))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        low = points["lowest"].min()
-        high = points["highest"].max()
-        margin = _MARGIN * (high - low) or 1.0
-        # with few settings the band may be taller than the picture
-        axes.set_ylim(low - margin, high + margin)
-        return settle(drawing)
+        picture = draw_lines(rows, title, name, scaling.unit, log_x=True, counted_x=False)
+        picture.drawing.axes[0].xaxis.set_major_formatter(EngFormatter(sep=" "))
+    return picture

@@ -4,7 +4,7 @@ from itertools import cycle
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import EngFormatter, LogFormatter, LogLocator, MaxNLocator
 
 from tinylm.report.drawing import Picture, new_axes
 from tinylm.report.wording import number
@@ -54,6 +54,7 @@ def draw_lines(
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     if log_x:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(LogFormatter())  # the usual one needs mathematical text
     if log_y:
         _label_logarithms(axes)
     if from_zero:
