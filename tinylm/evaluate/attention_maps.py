@@ -1,7 +1,6 @@
 """Attention weights of evaluation sentences, with the model's next token, for pictures and measures."""
 
 import io
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -85,20 +84,15 @@ def write_maps(
     """
     rows = [ids[:MAX_TOKENS] for ids in passages(store, sentences, model.settings.context)]
     arrays = sentence_arrays(tokens, [(model, ids) for ids in rows])
-    write_arrays(paths.evaluated("attention.npz"), arrays)
+    _write_arrays(paths.evaluated("attention.npz"), arrays)
     if checkpoints:
         seen_by = [(checkpoint, rows[0]) for _, checkpoint in checkpoints]
         arrays = sentence_arrays(tokens, seen_by)
         arrays["epochs"] = np.array([epochs for epochs, _ in checkpoints])
-        write_arrays(paths.evaluated("attention_training.npz"), arrays)
+        _write_arrays(paths.evaluated("attention_training.npz"), arrays)
 
 
-def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """One .npz file of named arrays: the same bytes from every Python, unlike np.savez."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w") as archive:
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            np.save(content, array, allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
-    write_bytes(path, whole.getvalue())
+def _write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    write_bytes(path, content.getvalue())
