@@ -39,16 +39,18 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
         ends = np.repeat(ends, pieces)
     ends = np.minimum(ends, starts + context)
     picked = np.linspace(0, len(starts) - 1, min(count, len(starts))).astype(int)
-    return [np.array(store.ids[starts[index] : ends[index]]) for index in picked]
+    spans = zip(starts[picked], ends[picked], strict=True)
+    return [np.array(store.ids[start:end]) for start, end in spans]
 
 
 @torch.no_grad()
 def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
     """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
     maps: list[torch.Tensor] = []
-    row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)[None]
-    hidden = model.hidden_states(row, attention_weights_out=maps)[0, -1]
-    probability, token = torch.softmax(model.logits(hidden).double(), dim=-1).max(dim=-1)
+    row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
+    hidden = model.hidden_states(row[None], attention_weights_out=maps)[0, -1]
+    probabilities = torch.softmax(model.logits(hidden).double(), dim=-1)
+    probability, token = probabilities.max(dim=-1)
     stacked = torch.stack([layer[0] for layer in maps]).float().cpu().numpy()
     return Attention(stacked, int(token), float(probability))
 

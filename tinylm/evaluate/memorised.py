@@ -68,8 +68,9 @@ def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -
         in_texts = in_texts[is_shared]
         of_train, first = np.unique(keys[~in_texts], return_index=True)
         holders = owners[starts[~in_texts]][first] - len(texts)
-        longest[starts[in_texts]] = n
-        run_story[starts[in_texts]] = holders[np.searchsorted(of_train, keys[in_texts])]
+        in_texts_at = starts[in_texts]
+        longest[in_texts_at] = n
+        run_story[in_texts_at] = holders[np.searchsorted(of_train, keys[in_texts])]
     rows = []
     for number, text in enumerate(texts):
         of_text = np.flatnonzero(owners == number)[:-1]
@@ -90,7 +91,8 @@ def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[np.n
         words.extend(numbers.get(word, -1) for word in text)
         words.append(-1)
         lengths.append(len(text) + 1)
-    return np.array(words, dtype=np.int64), np.repeat(np.arange(len(lengths)), lengths)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    return np.array(words, dtype=np.int64), owners
 
 
 def _nearest(keys: np.ndarray, owners: np.ndarray, texts: int) -> dict[int, tuple[int, int]]:
@@ -109,12 +111,16 @@ def _longest_run(
     words: Sequence[str], longest: np.ndarray, run_story: np.ndarray
 ) -> dict[str, Any]:
     """The columns about runs, from the longest run at each of the text's words."""
-    row: dict[str, Any] = {"words": len(words), "longest_run": 0, "run": "", "run_story": None}
+    length = 0
+    run = ""
+    story = None
     if longest.any():
         start = int(longest.argmax())
-        row["longest_run"] = int(longest[start])
-        row["run"] = " ".join(words[start : start + row["longest_run"]])
-        row["run_story"] = int(run_story[start])
+        length = int(longest[start])
+        run = " ".join(words[start : start + length])
+        story = int(run_story[start])
+    row: dict[str, Any] = {"words": len(words), "longest_run": length, "run": run}
+    row["run_story"] = story
     for n in ORDERS:
         count = max(len(words) - n + 1, 0)
         row[f"new_{n}"] = int((longest[:count] < n).sum())
@@ -175,7 +181,8 @@ def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> dict[str, Any]:
     metrics["longest_run_largest"] = int(runs.max())
     metrics["new"] = {}
     for n in ORDERS:
-        counts = pd.DataFrame({"new": table[f"new_{n}"], "all": words - n + 1})[words >= n]
+        counts = pd.DataFrame({"new": table[f"new_{n}"], "all": words - n + 1})
+        counts = counts[words >= n]
         if len(counts):
             metrics["new"][str(n)] = with_interval(counts, pooled_ratio, settings)
     long_enough = table["overlap"][words >= NEAR]

@@ -1,7 +1,7 @@
 """Which of two sentences is likelier: grammar and meaning, phenomenon by phenomenon."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,7 @@ def judge_pairs(
         phenomena[phenomenon.name] = {"about": phenomenon.about, "pairs": len(rows), **shares}
     metrics = {
         "protocol": PROTOCOL,
-        "all": {name: _mean(entry[name] for entry in phenomena.values()) for name in sources},
+        "all": {name: _mean_share(phenomena, name) for name in sources},
         "phenomena": phenomena,
         "training": _over_training(pairs, checkpoints),
     }
@@ -174,9 +174,13 @@ def _over_training(pairs: pd.DataFrame, checkpoints: Checkpoints) -> list[dict[s
     rows = []
     for epochs, model in checkpoints:
         margin = margins(first, _by_model(model))
-        shares = {name: share_right(margin[first["phenomenon"] == name]) for name in names}
-        shares = {name: share for name, share in shares.items() if share is not None}
-        rows.append({"epochs": epochs, "all": _mean(shares.values()), "phenomena": shares})
+        shares = {}
+        for name in names:
+            share = share_right(margin[first["phenomenon"] == name])
+            if share is not None:
+                shares[name] = share
+        mean = _mean([share["value"] for share in shares.values()])
+        rows.append({"epochs": epochs, "all": mean, "phenomena": shares})
     return rows
 
 
@@ -186,9 +190,17 @@ def _by_model(model: TinyLM) -> LogProbs:
 
 
 def _by_ngrams(counts: KneserNey) -> LogProbs:
-    return lambda texts: np.array([counts.log_probs(np.asarray(ids)).sum() for ids in texts])
+    def log_probs(texts: Sequence[Sequence[int]]) -> np.ndarray:
+        return np.array([counts.log_probs(np.array(ids)).sum() for ids in texts])
+
+    return log_probs
 
 
-def _mean(shares: Iterable[dict[str, float] | None]) -> float | None:
-    values = [share["value"] for share in shares if share is not None]
+def _mean_share(phenomena: Mapping[str, Mapping[str, Any]], source: str) -> float | None:
+    """The mean over phenomena with enough pairs."""
+    shares = [entry[source] for entry in phenomena.values()]
+    return _mean([share["value"] for share in shares if share is not None])
+
+
+def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None

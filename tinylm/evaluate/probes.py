@@ -47,7 +47,9 @@ def induction(
         scores += maps[:, :, queries, successors].mean(axis=-1)
         even += float((1 / (queries + 1)).mean())
         losses = _losses(model, ids)
-        nats.append((losses[queries - length].mean(), losses[queries].mean()))
+        first_half = losses[queries - length].mean()
+        second_half = losses[queries].mean()
+        nats.append((first_half, second_half))
     heads = []
     for (layer, head), total in np.ndenumerate(scores):
         score = float(total) / REPEATED
@@ -93,13 +95,17 @@ def logit_lens(model: TinyLM, rows: Sequence[np.ndarray]) -> list[dict[str, Any]
     for ids in rows:
         if len(ids) < 2:
             continue
-        row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
+        row = torch.as_tensor(ids.astype(np.int64), device=model.embedding.device)
         states = _block_states(model, row[None, :-1])
-        logits = [model.logits(model.final_norm(state[0])).double() for state in states]
+        logits = []
+        for state in states:
+            hidden = model.final_norm(state[0])
+            logits.append(model.logits(hidden).double())
         last = logits[-1].argmax(dim=-1)
         for layer, values in enumerate(logits):
+            is_same = values.argmax(dim=-1) == last
             nats[layer] += float(F.cross_entropy(values, row[1:], reduction="sum"))
-            same[layer] += int((values.argmax(dim=-1) == last).sum())
+            same[layer] += int(is_same.sum())
         tokens += len(ids) - 1
     if not tokens:
         return []

@@ -59,13 +59,14 @@ def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]
     words: words read per impossible word, over all texts (bootstrap over texts; None without one).
     kinds: how many impossible words are of which kind.
     """
-    rows = np.array([[text.read, bool(text.verdict.kind)] for text in graded], dtype=float)
-    failed = int(rows[:, 1].sum()) if len(rows) else 0
+    kinds = [text.verdict.kind for text in graded]
+    failed = sum(kind != "" for kind in kinds)
+    rows = np.array([[text.read, text.verdict.kind != ""] for text in graded], dtype=float)
     metrics: dict[str, Any] = {
         "texts": len(rows),
         "possible": wilson(len(rows) - failed, len(rows)),
         "words": None,
-        "kinds": {kind: sum(text.verdict.kind == kind for text in graded) for kind in MEANING},
+        "kinds": {kind: kinds.count(kind) for kind in MEANING},
     }
     if failed:
         low, high = bootstrap_interval(rows, _words_per_error, resamples, seed)

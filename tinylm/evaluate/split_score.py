@@ -134,10 +134,13 @@ def score_split(
     bits = None
     if n_bytes and sum(map(len, texts.unknown)) == covered["unknown"]:
         spelt = _spelling_nats(tokenizer, texts.unknown)
-        bits = (float(once.rows[:, 0].sum()) + sum(spelt)) / (math.log(2) * n_bytes)
+        nats = float(once.rows[:, 0].sum()) + sum(spelt)
+        bits = nats / (math.log(2) * n_bytes)
         table["bits"] = (once.stories[:, 0] + spelt) / math.log(2)
     table["raw_bits"] = table["bits"] if is_raw else math.nan
-    table["raw_bytes"] = [len(text.encode()) if texts.has_raw else 0 for text in texts.raw]
+    table["raw_bytes"] = 0
+    if texts.has_raw:
+        table["raw_bytes"] = [len(text.encode()) for text in texts.raw]
     metrics = {
         **_metrics(rows, settings),
         "bits_per_byte": bits,
@@ -168,16 +171,18 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     for batch, losses in target_losses(model, batches):
         values = losses.double().cpu().numpy()  # (B, T)
         scored = batch.targets.numpy() >= 0
-        offsets = starts[first : first + len(values), None] + 1 + np.arange(values.shape[1])
-        np.add.at(tokens[:, 0], offsets[scored], values[scored])
-        np.add.at(tokens[:, 1], offsets[scored], 1)
+        of_rows = starts[first : first + len(values)]
+        offsets = (of_rows[:, None] + 1 + np.arange(values.shape[1]))[scored]
+        np.add.at(tokens[:, 0], offsets, values[scored])
+        np.add.at(tokens[:, 1], offsets, 1)
         row_nats = losses.sum(1, dtype=torch.float64).cpu().numpy()
         rows.append(np.stack([row_nats, scored.sum(1)], axis=1))
         first += len(values)
     lengths = np.diff(store.offsets)
     story = np.repeat(np.arange(len(lengths)), lengths)
-    by_story = [np.bincount(story, column, minlength=len(lengths)) for column in tokens.T]
-    return _Losses(np.concatenate(rows), np.stack(by_story, axis=1))
+    by_story = np.zeros((len(lengths), 2))
+    np.add.at(by_story, story, tokens)
+    return _Losses(np.concatenate(rows), by_story)
 
 
 def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:

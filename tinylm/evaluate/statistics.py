@@ -94,7 +94,8 @@ def bootstrap_intervals(
         means = counts @ table / samples  # (block, samples) @ (samples, K)
         resampled.append(statistic(means))
     tail = (1 - level) / 2
-    low, high = np.quantile(np.concatenate(resampled), [tail, 1 - tail], axis=0)
+    values_of_resamples = np.concatenate(resampled)
+    low, high = np.quantile(values_of_resamples, [tail, 1 - tail], axis=0)
     return low, high
 
 
@@ -198,7 +199,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     corrected = [0.0] * len(p_values)
     largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    for rank, index in enumerate(order):
         multiplied = min((len(p_values) - rank) * p_values[index], 1.0)
         largest = max(largest, multiplied)
         corrected[index] = largest
@@ -299,7 +301,8 @@ def critical_value(level: float, seeds: SeedError, error: float, texts: int) -> 
 def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
     """The smaller side's seeds, if they are two or more and the other has them all; else none."""
     shared = sorted(first.keys() & second.keys())
-    if len(shared) < 2 or len(shared) < min(len(first), len(second)):
+    smaller_side = min(len(first), len(second))
+    if len(shared) < max(smaller_side, 2):
         return []
     return shared
 
@@ -343,21 +346,31 @@ def difference_of(
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}
         second = {seed: second[seed] for seed in shared}
-    one, other = (np.mean(list(side.values()), axis=0) for side in (first, second))
+    one = _mean_over_seeds(first)
+    other = _mean_over_seeds(second)
     low, high = paired_interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
     error = (high - low) / (2 * _HALF_WIDTH)
     count = len(one)
-    values = [float(statistic(table.mean(axis=0))) for table in (one, other)]
-    by_seed = []
-    for side in (first, second):
-        by_seed.append({seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()})
-    seeds = seed_error(by_seed[0], by_seed[1], recorded)
+    first_value = float(statistic(one.mean(axis=0)))
+    second_value = float(statistic(other.mean(axis=0)))
+    seeds = seed_error(_by_seed(first, statistic), _by_seed(second, statistic), recorded)
     if seeds is not None:
-        value = values[1] - values[0]
+        value = second_value - first_value
         half = critical_value(ALPHA, seeds, error, count)
         low = value - half
         high = value + half
-    return Difference(values[0], values[1], low, high, count, error, seeds)
+    return Difference(first_value, second_value, low, high, count, error, seeds)
+
+
+def _mean_over_seeds(tables: Tables) -> np.ndarray:
+    return np.mean(list(tables.values()), axis=0)
+
+
+def _by_seed(tables: Tables, statistic: Statistic) -> dict[int, float]:
+    values = {}
+    for seed, rows in tables.items():
+        values[seed] = float(statistic(rows.mean(axis=0)))
+    return values
 
 
 def verdict(better: bool, p: float, comparisons: int = 1) -> str:

@@ -60,8 +60,10 @@ def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
     The classes of storybook rows come from the generator, others are looked up.
     """
     pieces = _pieces(tokenizer, ids)
-    texts, tokens, marked = _words("".join(pieces), np.array([len(piece) for piece in pieces]))
-    told = word_classes([normalise(text) for text in texts]) if all(texts) else None
+    texts, tokens, marked = _words(pieces)
+    told = None
+    if all(texts):
+        told = word_classes([normalise(text) for text in texts])
     names = look_up(texts)
     if told:
         names, before_marks = told
@@ -69,7 +71,8 @@ def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
     words = [Word(*word) for word in zip(texts, tokens, names, marked, strict=True)]
     marks, starts = _sentences(pieces)
     silent = {*tokenizer.specials, tokenizer.unk_id}
-    return Row(words, [token not in silent for token in ids], marks, starts, told is not None)
+    is_text = [token not in silent for token in ids]
+    return Row(words, is_text, marks, starts, told is not None)
 
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -90,9 +93,11 @@ def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return pieces
 
 
-def _words(line: str, lengths: np.ndarray) -> tuple[list[str], list[int], list[bool]]:
-    """Text, token and mark before each `Word` of a line whose tokens have these lengths."""
-    tokens = np.repeat(np.arange(len(lengths)), lengths)  # of each character
+def _words(pieces: Sequence[str]) -> tuple[list[str], list[int], list[bool]]:
+    """Text, token and mark before each `Word` of a line of these pieces."""
+    line = "".join(pieces)
+    lengths = [len(piece) for piece in pieces]
+    tokens = np.repeat(np.arange(len(pieces)), lengths)  # of each character
     texts = []
     indices = []
     marked = []
@@ -102,7 +107,8 @@ def _words(line: str, lengths: np.ndarray) -> tuple[list[str], list[int], list[b
         last = int(tokens[match.end() - 1])
         texts.append(match.group().lower().strip(_UNKNOWN))
         indices.append(first if first == last else -1)
-        marked.append(not end or bool(line[end : match.start()].strip()))
+        between = line[end : match.start()].strip()
+        marked.append(not end or bool(between))
         end = match.end()
     return texts, indices, marked
 
@@ -142,7 +148,8 @@ def noun_phrase(words: Sequence[Word], head: int) -> Phrase | None:
     name = words[head].name
     if name not in ("noun", "name"):
         return None
-    if head + 1 < len(words) and not words[head + 1].marked and words[head + 1].name == name:
+    after = words[head + 1 : head + 2]
+    if after and not after[0].marked and after[0].name == name:
         return None
     inside = ("name",) if name == "name" else ("noun", "modifier", "adjective")
     start = head
@@ -182,7 +189,8 @@ def subject(words: Sequence[Word], verb: int) -> int | None:
     word = words[verb]
     if word.name not in ("verb", "auxiliary"):
         return None
-    if word.text in _SPEECH and verb + 1 < len(words) and words[verb + 1].name in _NOMINAL:
+    after = words[verb + 1 : verb + 2]
+    if word.text in _SPEECH and after and after[0].name in _NOMINAL:
         return None
     index = verb
     while index and not words[index].marked and words[index - 1].name in ("adverb", "auxiliary"):
