@@ -182,11 +182,3 @@ def test_rules_between_the_settings_name_their_keys(source, changes, keys):
         read_section({"data": section}, "data", DataSettings)
     for key in keys:
         assert f"data.{key} " in str(caught.value)
-
-
-def test_read_stories_names_stage_and_line(tmp_path):
-    with pytest.raises(InputError, match=r"train\.jsonl is missing: run dvc repro download"):
-        read_stories(tmp_path, "train")
-    (tmp_path / "train.jsonl").write_text('{"text": "a"}\n{"te')
-    with pytest.raises(InputError, match=r"train\.jsonl, line 2"):
-        list(read_stories(tmp_path, "train"))

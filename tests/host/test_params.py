@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tinylm.base.config import InputError, load_params, parse_yaml
+from tinylm.base.config import InputError, load_params
 from tinylm.host.params import SECTIONS, read_sections, rule_errors, stage_params
-from tinylm.presets.write import FOLDER, names, preset_text
+from tinylm.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
 for section, values in {  # what the limits below are counted from, whatever the preset is tuned to
@@ -53,12 +53,6 @@ def test_the_table_names_every_section_of_a_preset():
     assert list(SECTIONS) == list(BASE)
 
 
-@pytest.mark.parametrize("name", names())
-def test_a_preset_has_no_error(name):
-    sections, lines = read_sections(parse_yaml(preset_text(name), name))
-    assert lines + rule_errors(sections) == []
-
-
 def test_errors_of_all_sections_are_raised_at_once():
     copy = changed({"train.lr": -1, "train.lrr": 1, "model.layers": "four", "seeds.more": [1]})
     del copy["report"]
@@ -102,24 +96,14 @@ def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
         {"model.heads": 129, "model.head_width": 3},
         {f"{name}.prompt_tokens": 190 for name in ("evaluate", "beam_bench", "kv_bench")},
         {"vocab.max_size": 46},
-        {"vocab.max_size": 6, "decode.top_k": 0},
         STREAM | {"train.tokens": 4096, "train.patience": None},
         STREAM | {"train.tokens": 4096 * 50, "train.patience": 3},
-        {"train.tokens": 1},
         STREAM | {"accum_sweep.tokens": 8192},
         {"data.evaluation_stories": 200},
     ],
 )
 def test_the_last_allowed_value_breaks_no_rule(changes):
     assert errors(changes) == []
-
-
-def test_a_linked_folder_of_outputs_is_refused(folder):
-    (folder / "elsewhere").mkdir()
-    (folder / "models").symlink_to("elsewhere")
-    Path("params.yaml").write_text(yaml.safe_dump(BASE), encoding="utf-8")
-    with pytest.raises(InputError, match="models is a link"):
-        stage_params()
 
 
 def test_a_file_of_vectors_of_another_width_is_refused_where_it_is_asked_for():

@@ -5,8 +5,7 @@ import pytest
 import yaml
 
 from tinylm.base import paths
-from tinylm.base.config import InputError
-from tinylm.host.stage import Stage, number_argument
+from tinylm.host.stage import Stage
 
 RUNTIME = {
     "threads": 1,
@@ -46,15 +45,3 @@ def test_times_of_one_of_several_runs_have_a_file_of_their_own(stage):
     times = json.loads(Path(paths.times("accum_run_4")).read_text())
     assert times["train_s"] == 2.0
     assert "cpu" in times["conditions"]
-
-
-def test_the_argument_of_a_stage_is_one_whole_number(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["accum_run", "4"])
-    assert number_argument("accum_run", "one of 1, 4", (1, 4)) == 4
-
-
-@pytest.mark.parametrize("arguments", [[], ["four"], ["4", "8"], ["3"]])
-def test_any_other_argument_is_refused(arguments, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["accum_run", *arguments])
-    with pytest.raises(InputError, match="accum_run"):
-        number_argument("accum_run", "one of 1, 4", (1, 4))

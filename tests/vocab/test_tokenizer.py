@@ -70,11 +70,6 @@ def test_a_file_with_another_rule_is_refused(tmp_path, kind, part, value):
             open_tokenizer(path)
 
 
-def test_a_missing_file_names_the_stage(tmp_path):
-    with pytest.raises(InputError, match="dvc repro vocab"):
-        open_tokenizer(tmp_path / "tokenizer.json")
-
-
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
