@@ -17,10 +17,6 @@ Table = dict[str, Classes]
 Words = Sequence[str]
 UNLISTED: Classes = ("",)
 
-# What an entry's words are, for each kind or kind.part. A noun is the last of its words (before a
-# preposition), an adjective or a verb the first. Surnames and the like come last in the file, since
-# elsewhere they are mostly common words.
-KIND_CLASSES = read_pairs("kind_classes.txt")
 _MARK = re.compile(r"[^A-Za-z'^]")
 
 
@@ -44,8 +40,13 @@ def phrase_words() -> Table:
 
 @cache
 def _class_of_origin() -> dict[str, str]:
+    """What an entry's words are, for each kind or kind.part.
+
+    A noun is the last of its words (before a preposition), an adjective or a verb the first.
+    Surnames and the like come last in the file, since elsewhere they are mostly common words.
+    """
     classes: dict[str, str] = {}
-    for name, kinds in KIND_CLASSES:
+    for name, kinds in read_pairs("kind_classes.txt"):
         classes |= dict.fromkeys(kinds.split(), name)
     return classes
 
@@ -63,20 +64,13 @@ def _words_of(origin: str) -> Iterator[Words]:
 def all_words() -> Table:
     """`phrase_words`, and the words of every entry of the lexicon."""
     table = dict(phrase_words())
-    for name, kinds in KIND_CLASSES:
-        for origin in kinds.split():
-            for words in _words_of(origin):
-                _add_entry(table, name, words)
+    for origin, name in _class_of_origin().items():
+        for words in _words_of(origin):
+            for word, word_class in zip(words, _entry_classes(name, words), strict=True):
+                open_class = "noun" if word_class == "modifier" else word_class
+                if open_class in OPEN and open_class not in table.get(word, ()):
+                    table[word] = (*table.get(word, ()), open_class)
     return table
-
-
-def _add_entry(table: Table, name: str, words: Words) -> None:
-    classes = _entry_classes(name, words)
-    for word, word_class in zip(words, classes, strict=True):
-        if word_class == "modifier":
-            word_class = "noun"
-        if word_class in OPEN and word_class not in table.get(word, ()):
-            table[word] = (*table.get(word, ()), word_class)
 
 
 @cache
@@ -90,7 +84,7 @@ def _adjectives() -> frozenset[str]:
 
 
 def _entry_classes(name: str, words: Words) -> list[str]:
-    """The class of each word of an entry (see `KIND_CLASSES`)."""
+    """The class of each word of an entry (see `_class_of_origin`)."""
     if name == "noun":
         return _noun_phrase(words)
     if name == "adjective":
@@ -146,10 +140,8 @@ def _resolve(words: Words, options: Sequence[Classes]) -> list[str]:
     followers = [*options[1:], UNLISTED]
     for word, classes, after in zip(words, options, followers, strict=False):
         expected = _expected_classes(classes[0], word_before, class_before, after)
-        class_before = classes[0]
-        for name in reversed(expected):
-            if name in classes:
-                class_before = name
+        fitting = [name for name in expected if name in classes]
+        class_before = (fitting or classes)[0]
         chosen.append(class_before)
         word_before = word
     return chosen
@@ -200,7 +192,6 @@ def _classes_of_pieces(parse: Parse) -> Iterator[tuple[Classes, bool]]:
 
 def _piece_classes(words: Words, origin: str) -> list[Classes]:
     if not origin:
-        table = phrase_words()
-        return [table.get(word, UNLISTED) for word in words]
+        return [phrase_words().get(word, UNLISTED) for word in words]
     names = _entry_classes(_class_of_origin()[origin], words)
     return [(name,) for name in names]
