@@ -83,12 +83,6 @@ def test_a_stream_leaves_the_callers_mode_alone(lm):
     lm.model.eval()
 
 
-def test_several_texts_side_by_side(lm):
-    prompts = [PROMPT, "the dog", ""]
-    texts = lm.generate(prompts, max_tokens=12, temperature=0)
-    assert texts == [lm.generate(prompt, max_tokens=12, temperature=0) for prompt in prompts]
-
-
 def test_log_probabilities_are_the_model_s_own(lm):
     text = lm.generate(PROMPT, max_tokens=12, temperature=0.3, log_probs=True)
     ids = [*text.prompt_ids, *text.new_ids]
@@ -197,12 +191,6 @@ def test_wrong_values_are_named(lm, call, named):
         call(lm)
 
 
-def test_unknown_words_are_named(lm):
-    for call in (lm.generate, lm.log_prob, lm.perplexity):
-        with pytest.warns(UserWarning, match="'zorp'"):
-            call("the zorp")
-
-
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])
 def test_an_export_is_loaded_from_anywhere(lm, tmp_path, monkeypatch, capsys, form):
     assert main(["export", str(tmp_path / "out"), "--format", form]) == 0
@@ -236,12 +224,6 @@ def test_the_page_s_code_runs(page, folder, tmp_path, monkeypatch, capsys):
         warnings.simplefilter("ignore")  # this vocabulary has few of the words
         exec("\n".join(blocks), {})
     assert capsys.readouterr().out
-
-
-def test_its_names_are_those_it_lists():
-    assert all(hasattr(tinylm, name) for name in tinylm.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'lode'"):
-        tinylm.lode  # noqa: B018
 
 
 def test_the_perplexity_of_a_run_is_that_of_stage_evaluate(tmp_path):

@@ -48,7 +48,9 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
 def test_sentences_have_the_maps_of_tinylm_attention(folder):
     run = _run(folder, sentences=SENTENCES)
     lm = load("models")
-    for (sentence, checkpoints), text in zip(run.own_sentences(), SENTENCES, strict=True):
+    for (sentence, checkpoints), text in zip(
+        run.sentences("own_sentences"), SENTENCES, strict=True
+    ):
         seen = lm.attention(" ".join(text.split()[: CONTEXT - 1]))
         assert sentence.words == seen.words
         assert len(sentence.words) <= CONTEXT
@@ -64,7 +66,7 @@ def test_their_evolution_where_epochs_were_kept(folder):
         (folder / f"models/checkpoints/{epoch}.safetensors").write_bytes(weights)
     write_sums(folder / "models/checkpoints")
     run = _run(folder, sentences=SENTENCES[:1])
-    ((last, checkpoints),) = run.own_sentences()
+    ((last, checkpoints),) = run.sentences("own_sentences")
     assert [checkpoint.epochs for checkpoint in checkpoints] == [0.1, 0.5]
     np.testing.assert_array_equal(checkpoints[0].maps, last.maps)
     names = [f"own_sentence_1_training_{n}" for n in range(1, len(last.maps) + 1)]

@@ -96,15 +96,6 @@ def test_a_planted_problem_is_the_only_one(changes, named, monkeypatch):
     assert named in problem
 
 
-def test_a_folder_outside_of_git_and_dvc_is_a_problem_and_one_below_is_not(folder, monkeypatch):
-    (folder / "below").mkdir()
-    monkeypatch.chdir(folder / "below")
-    assert not [finding for finding in check.check_repository() if finding.problem]
-    (folder / ".git").rmdir()
-    (folder / ".dvc").rmdir()
-    assert len([finding for finding in check.check_repository() if finding.problem]) == 2
-
-
 def test_files_without_permission_are_named(monkeypatch):
     Path("models").mkdir()
     real = os.access

@@ -22,7 +22,6 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.model.checkpoint import load_model
-from tinylm.presets.write import BASE, preset_values
 from tinylm.vocab.tokenizer import open_tokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -124,13 +123,6 @@ def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
         assert text != sampled(["the cat"], 60)[0][0]
 
 
-def test_without_params_the_complete_preset_gives_the_defaults(run_folder, capsys):
-    Path("params.yaml").unlink()
-    assert main(["generate", "the cat", "--max-tokens", "20"]) == 0
-    decode = {key: preset_values(BASE)[f"decode.{key}"] for key in DECODE}
-    assert capsys.readouterr().out == sampled(["the cat"], 20, **decode)[0][0] + "\n"
-
-
 def log_probs(lines):
     """(token, log-probability) of each line, and the sum, which is last."""
     rows = [line.split(maxsplit=1) for line in lines]
@@ -200,21 +192,6 @@ def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monke
     assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
 
 
-@pytest.mark.parametrize("words", [["check", "--quiet"], ["preset", "storybook"]])
-def test_far_from_any_clone_nothing_is_written(words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    refused(words, str(tmp_path), capsys)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("prompt", ["", "\0 \n"])
-def test_a_prompt_without_words_starts_a_story(run_folder, capsys, prompt):
-    assert main(["generate", prompt, "--max-tokens", "5"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == sampled([""], 5)[0][0] + "\n"
-    assert captured.err == ""
-
-
 def test_unknown_words_and_a_long_prompt_are_warned_of(run_folder, capsys):
     assert main(["generate", "the zorp sat a zorp \x1bxyzzy", "--max-tokens", "2"]) == 0
     captured = capsys.readouterr()
@@ -242,13 +219,6 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdin", terminal)
     refused(["generate"], "no prompt", capsys)
-
-
-def test_broken_utf8_on_standard_input_is_continued(run_folder, capsys, monkeypatch):
-    piped = io.BytesIO(b"the cat \xff\0\xc3 sat " * 100)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped, encoding="ascii"))
-    assert main(["generate", "--max-tokens", "2"]) == 0
-    assert capsys.readouterr().out.startswith("the cat <unk> <unk> sat the cat")
 
 
 def process(*words):
@@ -310,12 +280,6 @@ def test_attention_draws_the_chosen_heads(run_folder, capsys, options, panels):
     assert (">layer 1, head 1<" in picture) == (not options)
 
 
-def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
-    assert main(["attention", "the cat " * 40, "-o", "a.PNG", "--head", "1", "--layer", "1"]) == 0
-    assert str(CONTEXT) in capsys.readouterr().err
-    assert Path("a.PNG").read_bytes().startswith(b"\x89PNG")
-
-
 def test_attention_of_weights_that_were_kept_in_training(run_folder):
     model, _ = parts()
     for epoch, factor in (("0.5", 1.0), ("0.25", 0.0)):  # the model's own weights, and none at all
@@ -364,27 +328,6 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     assert f"MiB of KV cache a row of {CONTEXT} tokens" in text
     assert main(["describe", "--vocab-size", "1000", "--width", "64"]) == 0
     assert f"{1000} x 64" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("in_bf16", "named"), [(True, "bf16"), (False, "fp32")])
-def test_describe_counts_in_the_precision_that_auto_stands_for(
-    run_folder, capsys, monkeypatch, in_bf16, named
-):
-    monkeypatch.setattr("tinylm.train.precision.multiplies_in_bf16", lambda _: in_bf16)
-    texts = []
-    for precision in ("auto", named):
-        params = load_params()
-        params["train"]["precision"] = precision
-        Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-        assert main(["describe"]) == 0
-        texts.append(capsys.readouterr().out)
-    assert f" tokens, in {named}" in texts[0]
-    assert texts[0] == texts[1]
-
-
-def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys):
-    assert main(["describe", "--vocab-size", "100000000", "--width", "8192"]) == 0
-    assert totals(capsys.readouterr().out) > 8192 * 10**8
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,9 @@ import pytest
 import torch
 import yaml
 
-from stages import train
 from tinylm.api.language_model import Pieces
 from tinylm.base.config import load_params, read_section
 from tinylm.cli import main
-from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
@@ -76,13 +74,3 @@ def test_control_characters_do_not_reach_the_terminal(tokenizer, capsys, options
     hostile = "a\x1b]0;x\x07\u202e é"
     assert main(["generate", hostile, "--max-tokens", "0", *options]) == 0
     assert capsys.readouterr().out == "a⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩ é\n"
-
-
-def test_training_refuses_a_sample_prompt_that_opens_no_text(tokenizer, capsys):
-    params = load_params()
-    params["train"]["sample_prompt"] = " \n" if tokenizer.kind == "bpe" else ""
-    Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    named = "train.sample_prompt"
-    opens = tokenizer.sos_id is not None
-    assert guard(train.main) == 2  # there are no ids to train on
-    assert (named in capsys.readouterr().err) is not opens

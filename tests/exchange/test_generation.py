@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tinylm.decoding import filters
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.texts import banned_ids, encode_prompt
@@ -108,25 +107,6 @@ def test_the_defaults_sample_to_the_context_and_no_banned_token(speaking_model, 
     assert ids.shape == (40, 29)
     assert len({tuple(row) for row in ids.tolist()}) == 40
     assert not {words.sos_id, words.pad_id, words.unk_id} & set(ids[:, 1:].flatten().tolist())
-
-
-@pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"),
-    [(0.8, 5, 1.0), (1.3, 0, 0.7), (0.6, 9, 0.8)],
-)
-def test_sampling_defaults_mean_the_same_distribution(temperature, top_k, top_p):
-    """Our filters and theirs in the order of each, on logits without ties."""
-    transformers = pytest.importorskip("transformers")
-    logits = 3 * torch.randn(7, 23, dtype=torch.float64)
-    filtered, ids = filters.top_k(logits, top_k)
-    filtered = filters.top_p(filters.scale(filtered, temperature), top_p)
-    ours = torch.zeros_like(logits).scatter_(1, ids.clone(), filtered.softmax(-1))
-    warped = transformers.TemperatureLogitsWarper(temperature)(None, logits)
-    if top_k:
-        warped = transformers.TopKLogitsWarper(top_k)(None, warped)
-    if top_p < 1.0:
-        warped = transformers.TopPLogitsWarper(top_p)(None, warped)
-    torch.testing.assert_close(warped.softmax(-1), ours, rtol=1e-12, atol=1e-15)
 
 
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):

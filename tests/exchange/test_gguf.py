@@ -1,7 +1,5 @@
 """The GGUF file, read by the library gguf and computed as llama.cpp's gpt2 does."""
 
-import math
-
 import gguf
 import pytest
 import torch
@@ -10,8 +8,6 @@ import torch.nn.functional as F
 from tests.support.small import in_float64
 from tinylm.base.config import InputError
 from tinylm.cli import main
-from tinylm.decoding.sampling import generate
-from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.exchange.gguf_file import write_gguf
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import make_tokenizer
@@ -139,33 +135,3 @@ def test_the_command_writes_a_file_whose_folder_is_exported_again(
     assert (tmp_path / "again" / config).read_bytes() == (tmp_path / "out" / config).read_bytes()
     assert main(["export", "other", "--weights", "f16", *source]) == 2
     assert "--weights f16" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["tied, relu", "relu, no positions"])
-def test_llama_cpp_decodes_the_same_greedy_ids(
-    tmp_path, speaking_model, words, decode_settings, name
-):
-    llama_cpp = pytest.importorskip("llama_cpp")
-    settings = {key: value for key, value in FORMS[name].items() if key != "tied_output"}
-    model = speaking_model(**settings)
-    path = tmp_path / "model.gguf"
-    write_gguf(path, model, words, "f32")
-    llama = llama_cpp.Llama(str(path), n_ctx=29, n_threads=1, logits_all=True, verbose=False)
-    prompt = encode_prompt(words, "rain came down", "prompt")
-    banned = banned_ids(words)
-    (expected,) = generate(
-        model,
-        [prompt],
-        decode_settings().greedy(),
-        max_new_tokens=12,
-        eos_id=words.eos_id,
-        banned=banned,
-    )
-    llama.eval(prompt)
-    ids = []
-    while len(ids) < len(expected.ids):
-        logits = llama.scores[llama.n_tokens - 1].copy()
-        logits[banned] = -math.inf
-        ids.append(int(logits.argmax()))
-        llama.eval(ids[-1:])
-    assert ids == expected.ids

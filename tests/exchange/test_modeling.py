@@ -85,19 +85,3 @@ def test_past_the_context_is_an_error_not_another_text(random_model):
     assert exported(torch.zeros(1, 17, dtype=torch.long)).logits.shape == (1, 17, 31)
     with pytest.raises(ValueError, match="17"):
         exported(torch.zeros(1, 18, dtype=torch.long))
-
-
-def test_dropout_is_on_in_training_only(random_model, ids):
-    exported = loaded(random_model())
-    assert torch.equal(exported(ids).logits, exported(ids).logits)
-    exported.train()
-    assert not torch.equal(exported(ids).logits, exported(ids).logits)
-
-
-@pytest.mark.parametrize("beams", [1, 5])
-def test_generation_with_and_without_a_cache_is_the_same(random_model, ids, beams):
-    exported = loaded(random_model(norm_kind="std"), torch.float64)
-    options = {"max_length": 17, "do_sample": False, "pad_token_id": 2, "num_beams": beams}
-    cached = exported.generate(ids[:, :4], use_cache=True, **options)
-    assert torch.equal(cached, exported.generate(ids[:, :4], use_cache=False, **options))
-    assert cached.shape == (5, 17)

@@ -85,23 +85,6 @@ def test_logits_are_the_same_whatever_the_settings(random_model, in_float64, ids
     check_logits(random_model(**settings_of(index)), in_float64, ids)
 
 
-@pytest.mark.parametrize("norm_eps", [1e-20, 1.0])
-def test_every_epsilon_is_met_in_float32(random_model, ids, norm_eps):
-    model = random_model(norm_eps=norm_eps)
-    with torch.no_grad():
-        logits = stock_logits(stock_form(model), torch.float32, ids)
-        torch.testing.assert_close(logits, model(ids), rtol=1e-4, atol=1e-4)
-
-
-def test_what_fits_as_it_is_keeps_its_shape(random_model):
-    model = random_model(width=12)
-    form = stock_form(model)
-    assert (form.config["n_embd"], form.config["n_head"]) == (12, 3)
-    assert form.config["tie_word_embeddings"]
-    positions = 17 * 12
-    assert form.parameters == sum(p.numel() for p in model.parameters()) + positions
-
-
 @pytest.mark.parametrize(
     ("settings", "multiple", "wide", "heads"),
     [

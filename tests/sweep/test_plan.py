@@ -53,11 +53,6 @@ def test_a_text_that_lists_no_values_is_refused(text):
         expand_values([text])
 
 
-def test_all_settings_have_one_seed_before_the_next():
-    runs = plan.product({"train.lr": [1, 2], "model.layers": [3]}, [5, 6])
-    assert [tuple(run.values()) for run in runs] == [(1, 3, 5), (2, 3, 5), (1, 3, 6), (2, 3, 6)]
-
-
 def test_parameters_keep_their_comments_and_only_the_values_change():
     values = {"train.lr": 1e-05, "seeds.more": [2], "train.patience": None}
     before = BASE.splitlines()
@@ -65,13 +60,6 @@ def test_parameters_keep_their_comments_and_only_the_values_change():
     changed = [new.split("#")[0].split() for old, new in zip(before, after) if old != new]
     assert sorted(changed) == [["lr:", "1e-05"], ["more:", "[2]"]]
     assert parse_yaml("\n".join(after), "p")["train"]["lr"] == 1e-5
-
-
-def test_a_wrong_value_and_a_wrong_key_are_named():
-    assert plan.problem(BASE, {"model.layers": 2}) == ""
-    assert "model.layers = 0" in plan.problem(BASE, {"model.layers": 0})
-    with pytest.raises(InputError, match=r"train\.lrr"):
-        plan.problem(BASE, {"train.lrr": 1})
 
 
 def test_states_are_shown_and_failures_are_retried(sweep):

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from tinylm.base import paths
-from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.report import pictures
 from tinylm.report.sources import FILES, STAGES
@@ -160,16 +159,3 @@ def test_what_is_missing_is_named_in_one_line(here, capsys, named):
 def test_an_entry_is_a_file_name(here, capsys, entry):
     assert main(["handin", "--", entry]) == 2
     assert "ENTRY" in capsys.readouterr().err
-
-
-def test_a_failure_leaves_the_earlier_zip_and_no_part(here, monkeypatch):
-    assert main(["handin", ENTRY]) == 0
-    before = (here / f"exports/{ENTRY}.zip").read_bytes()
-
-    def failing(*_):
-        raise InputError("no more")
-
-    monkeypatch.setattr("tinylm.exchange.handin.build", failing)
-    assert main(["handin", ENTRY]) == 2
-    assert [path.name for path in (here / "exports").iterdir()] == [f"{ENTRY}.zip"]
-    assert (here / f"exports/{ENTRY}.zip").read_bytes() == before
