@@ -27,7 +27,7 @@ def draw_lines(
     faint: str = "",
     counted_x: bool = True,
 ) -> Picture:
-    """One line for each series, with a band behind it where it has an interval; a point if it has one row.
+    """One line for each series, with a band where it has an interval; one row is a point.
 
     Args:
         frame: columns x, series and value; low and high too where lines have bands.

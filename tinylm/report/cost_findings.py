@@ -8,14 +8,14 @@ from tinylm.report.findings import Finding, not_shown, shown
 from tinylm.report.sources import Run, Tree, as_number
 from tinylm.report.wording import ABSENT, count, interval, many, mebibytes, number
 
-# Without any difference, 2 + 2 trials part by so many times their own spread in about 1 of 30 cases.
+# Without any difference, 2 + 2 trials are this many spreads apart in about 1 of 30 cases.
 CLEAR_GAP = 3
 
 
 def trials_differ(one: Any, other: Any, key: str) -> bool | None:
-    """Whether the trials of two settings part clearly; None if each was measured only once.
+    """Whether two settings differ clearly; None if each was measured only once.
 
-    Clearly: the gap between them is more than CLEAR_GAP times the larger range of the trials of one setting.
+    Clearly: the gap between their trials is more than CLEAR_GAP times the larger of their ranges.
     """
     first = interval([one.get(f"low_{key}"), one.get(f"high_{key}")])
     second = interval([other.get(f"low_{key}"), other.get(f"high_{key}")])
@@ -30,7 +30,7 @@ def trials_differ(one: Any, other: Any, key: str) -> bool | None:
 
 
 def relative(one: Any, other: Any, key: str) -> str:
-    """One value relative to another: 2.1 times; why none is given where their trials do not part clearly."""
+    """One value relative to another, such as 2.1 times, or why no ratio is given."""
     value, base = as_number(one.get(key)), as_number(other.get(key))
     if one is other or not value or not base:
         return ABSENT

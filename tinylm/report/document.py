@@ -31,7 +31,7 @@ _SEED_METRICS = {
 def write_report(
     run: Run, settings: ReportSettings, folder: str | Path, lab: bool = False
 ) -> list[str]:
-    """Write report/ without lab.html and plots/pictures/ below `folder`; returns the pictures' names.
+    """Write report/ (except lab.html) and plots/pictures/ below `folder`; returns their names.
 
     lab: whether lab.html is in report/, which the page then links to.
     """
@@ -79,7 +79,7 @@ def write_document(
 
 
 def template_values(run: Run) -> dict[str, Any]:
-    """What the templates name of a run: params, each stage's results and times, and what follows from them."""
+    """The values that the templates name: params, results and times of each stage, tables."""
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
     phenomena = run.tree("evaluate").pairs.phenomena.items()
     return {

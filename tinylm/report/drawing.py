@@ -1,6 +1,6 @@
 """The style of every picture, and its bytes: SVG that follows the page's colours, PNG for plots/.
 
-A colour of the light page becomes a CSS variable of page.css in SVG, so that one drawing serves light, dark and print.
+In SVG a colour of the light page becomes a CSS variable, so that one drawing serves light and dark.
 The same run gives the same bytes.
 """
 
@@ -22,7 +22,6 @@ _LIGHT = STYLE_SHEET.read_text(encoding="utf-8").partition("@media")[0]
 COLOURS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _LIGHT))
 INK = COLOURS["ink"]
 SOFT = COLOURS["soft"]
-RULE = COLOURS["rule"]
 HEAT = COLOURS["heat"]
 SERIES = tuple(COLOURS[f"series-{number}"] for number in range(1, 9))
 

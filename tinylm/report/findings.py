@@ -1,7 +1,7 @@
-"""What the numbers of a run show and what they do not show: each claim follows from metrics by a rule.
+"""What the numbers of a run show and what they do not show.
 
-A rule looks at a run and yields findings; if its metrics are absent it yields none. Two intervals that overlap
-never support a claim.
+A rule takes a run and yields findings; if its metrics are absent it yields none. Two intervals that
+overlap never support a claim.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ def not_shown(claim: str, evidence: str = "") -> Finding:
 
 
 def relation(one: Any, other: Any) -> Relation:
-    """How one value lies to another, each a number or an interval: [low, high] or {"value", "low", "high"}."""
+    """Compare two values: numbers, intervals [low, high] or {"value", "low", "high"}."""
     low, high = interval(one) or (as_number(one), as_number(one))
     other_low, other_high = interval(other) or (as_number(other), as_number(other))
     if low is None or high is None or other_low is None or other_high is None:
@@ -73,13 +73,14 @@ def compare_with_ngrams(run: Run) -> Iterator[Finding]:
     if not metrics.perplexity or not ngrams.perplexity:
         return
     span = ends(metrics.perplexity_interval)
+    model = number(metrics.perplexity)
     in_brackets = f" (95 % interval {span})" if span else ""
     yield compare(
         ngrams.perplexity,
         metrics.perplexity_interval or metrics.perplexity,
         f"The model {{}} the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("predicts better than", "does not predict better than"),
-        f"Perplexity {number(metrics.perplexity)}{in_brackets} against {number(ngrams.perplexity)}.",
+        f"Perplexity {model}{in_brackets} against {number(ngrams.perplexity)}.",
     )
 
 
@@ -103,7 +104,7 @@ def compare_with_floor(run: Run) -> Iterator[Finding]:
 
 
 def judge_fit(run: Run) -> Iterator[Finding]:
-    """Over- or underfitting, from the gap between train and held-out and from where the best loss was."""
+    """Does the model overfit? From the gap between the losses and the update of the lowest one."""
     train = run.tree("train")
     last = as_number(train.held_out_loss_last)
     train_loss = as_number(train.train_loss)
@@ -139,7 +140,7 @@ def judge_unknown(run: Run) -> Iterator[Finding]:
 
 
 def compare_samples(run: Run) -> Iterator[Finding]:
-    """Are sampled continuations more predictable, more repetitive or closer to train than the stories?"""
+    """Are sampled continuations more predictable, or closer to train, than the stories?"""
     samples = run.tree("evaluate").samples
     memorised = run.tree("evaluate").memorised
     comparisons = (
@@ -165,7 +166,7 @@ def compare_samples(run: Run) -> Iterator[Finding]:
 
 
 def judge_beams(run: Run) -> Iterator[Finding]:
-    """Does a wider beam find more probable text than greedy decoding, and text with fewer errors?"""
+    """Does a wider beam find more probable text, with fewer errors, than greedy decoding?"""
     methods = run.tree("beam_bench").methods
     for name, method in methods.items():
         if not name.startswith("beam ") or name == "beam 1":
@@ -211,10 +212,10 @@ def judge_sense(run: Run) -> Iterator[Finding]:
 
 
 def judge_pairs(run: Run) -> Iterator[Finding]:
-    """What the model has learnt beyond chance and an untrained model, and how it compares with n-grams.
+    """What has the model learnt, compared with chance, an untrained model and n-grams?
 
-    An untrained model's preferences are accidents; pairs share words, so that an interval is a little too narrow.
-    A claim therefore has to hold against both.
+    Pairs share words, so their intervals are a little too narrow. A claim has to hold against chance
+    and against the untrained model.
     """
     pairs = run.tree("evaluate").pairs
     learnt: dict[Relation, list[str]] = {"above": [], "below": [], "unclear": []}
@@ -229,10 +230,9 @@ def judge_pairs(run: Run) -> Iterator[Finding]:
     if not any(learnt.values()):
         return
     means = pairs.all
-    yield shown(
-        f"The model prefers the right sentence in {share(means.model)} of the minimal pairs.",
-        f"N-grams do so in {share(means.kneser_ney)}, an untrained model in {share(means.untrained)}.",
-    )
+    claim = f"The model prefers the right sentence in {share(means.model)} of the minimal pairs."
+    untrained = share(means.untrained)
+    yield shown(claim, f"N-grams: {share(means.kneser_ney)}; an untrained model: {untrained}.")
     lists = (
         (shown, "It has learnt some phenomena.", learnt["above"]),
         (shown, "It prefers the wrong sentence in some phenomena.", learnt["below"]),
@@ -242,7 +242,7 @@ def judge_pairs(run: Run) -> Iterator[Finding]:
     )
     for verdict_of, claim, names in lists:
         if names:
-            yield verdict_of(claim, f"{', '.join(names)}.")
+            yield verdict_of(claim, f"These are: {', '.join(names)}.")
 
 
 # ---------------------------------------------------------------- what one run cannot show
@@ -255,7 +255,7 @@ def limits(run: Run) -> Iterator[Finding]:
         difference = number(seeds.perplexity.difference)
         yield shown(
             f"Perplexities that differ by less than {difference} may differ by the seed alone.",
-            f"Over {count(seeds.n)} seeds the mean is {number(seeds.perplexity.mean)} and the standard deviation "
+            f"Mean of {count(seeds.n)} seeds: {number(seeds.perplexity.mean)}; standard deviation: "
             f"{number(seeds.perplexity.sd)}.",
         )
     else:

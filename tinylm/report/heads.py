@@ -1,4 +1,4 @@
-"""What the attention heads do: their roles, what the model loses without them, and the findings that follow."""
+"""What the attention heads do: their roles, the loss without them, and the findings."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def best_by_role(run: Run) -> pd.DataFrame:
 
 
 def heads(run: Run) -> pd.DataFrame:
-    """Each head with the role that fits it best, and the loss (nats per token) that ablating it adds.
+    """Each head with its best role, and the loss (nats per token) that ablating it adds.
 
     idle: the interval of the added loss contains zero.
     """
@@ -41,7 +41,7 @@ def heads(run: Run) -> pd.DataFrame:
 
 
 def roles_by_epoch(run: Run) -> pd.DataFrame:
-    """For each role (series) the largest score above its baseline of any head (value), against epochs (x)."""
+    """The largest score above the baseline (value) for each role (series) and epoch (x)."""
     frame = run.frame("heads_training")
     names = [role for role in best_by_role(run)["role"] if role in frame]
     if not names or frame["epochs"].nunique(dropna=False) < 2:
@@ -64,7 +64,7 @@ def judge_roles(run: Run) -> Iterator[Finding]:
             absent.append(role["role"])
     if claimed:
         claim = "Some heads have a role that their baseline does not explain."
-        yield shown(claim, f"{'; '.join(claimed)}.")
+        yield shown(claim, f"These are: {'; '.join(claimed)}.")
     if absent:
         margin = number(run.tree("evaluate").heads.margin, 2)
         why = f"No head scores {margin} above its baseline: {', '.join(absent)}."
@@ -85,7 +85,8 @@ def judge_ablation(run: Run) -> Iterator[Finding]:
         )
         yield shown(claim, rise)
     many_heads = many(len(measured), "head")
-    claim = f"{count(measured['idle'].sum())} of {many_heads} can be ablated without a measurable change."
+    idle = count(measured["idle"].sum())
+    claim = f"{idle} of {many_heads} can be ablated without a measurable change."
     yield shown(claim, "The 95 % intervals are not corrected for the number of heads.")
 
 

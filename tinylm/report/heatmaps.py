@@ -1,7 +1,7 @@
 """Heat maps: what each attention head attends to in one sentence.
 
-Colour is one hue whose opacity is the square root of the weight: small weights stay visible, and the same picture
-serves a light and a dark page.
+Colour is one hue whose opacity is the square root of the weight. Small weights stay visible, on a
+light and on a dark page.
 """
 
 import math
@@ -27,8 +27,8 @@ def draw_sentence(
 ) -> Figure:
     """Maps (rows, columns, T, T) over the same words, which stand at the outer axes.
 
-    By default a row is a layer and a column a head. `after`: the title of the whole, such as what the model expects
-    next. The picture grows with the text; of a very long one only every second, third ... word is written.
+    By default a row is a layer and a column a head. `after`: the title of the whole picture. Long
+    texts have a name only at every second or third word.
     """
     rows, columns, tokens = maps.shape[:3]
     side = min(max(1.5, _WORD * tokens), _LARGEST)

@@ -1,8 +1,7 @@
 """The page around DVC's plots, with Vega inside, so that `dvc plots show` needs no network.
 
-DVC fills {plot_divs} of `plots.html_template` with <div>s that call vegaEmbed(); its own page loads Vega from a
-CDN. `python -m tinylm.report.offline_page PATH` writes ours; DVC uses it after
-`dvc config --local plots.html_template PATH` (a path relative to .dvc).
+DVC's own page loads Vega from a CDN. `python -m tinylm.report.offline_page PATH` writes ours, which
+DVC uses after `dvc config --local plots.html_template PATH` (a path relative to .dvc).
 """
 
 import sys
@@ -11,33 +10,18 @@ from pathlib import Path
 from tinylm.base.files import atomic_write
 from tinylm.host.command import Parser, guard
 
-_HEAD = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-{refresh_tag}
-<title>Plots</title>
-<style>
-body { margin: 2rem; font: 16px/1.5 system-ui, sans-serif; color: #1f2329; background: #fff; }
-body > div { margin-bottom: 2.5rem; overflow-x: auto; }
-img { max-width: 100%; }
-</style>
-<script>
-"""
-_BODY = "</script></head><body>{plot_divs}</body></html>\n"
-
 
 def offline_page() -> str:
-    """The template page: {refresh_tag} and {plot_divs} for DVC to fill, with Vega, Vega-Lite and Vega-Embed inside.
+    """DVC's own page with Vega, Vega-Lite 5 and Vega-Embed inside, for DVC to fill.
 
-    The bundle's own names stay inside a function: DVC's scripts declare `spec` in the same page. It is Vega-Lite 5,
-    because the templates in .dvc/plots and those of DVC are written for it.
+    The bundle's names stay inside a function, because DVC's scripts declare `spec` in the page.
     """
     import vl_convert
+    from dvc_render.html import PAGE_HTML
 
     version = [name for name in vl_convert.get_vegalite_versions() if name.startswith("5.")][-1]
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return f"{_HEAD}(() => {{\n{bundle}\n}})();{_BODY}"
+    return PAGE_HTML.replace("{scripts}", f"<script>(() => {{\n{bundle}\n}})();</script>")
 
 
 def main() -> None:

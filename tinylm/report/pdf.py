@@ -57,7 +57,7 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
             (folder / f"{picture}.png").write_bytes(png)
         source = folder / "report.typ"
         source.write_text(layout + _to_typst(markdown, images), encoding="utf-8")
-        # No clock, so that the same run gives the same bytes; no tags, which would double the file's size.
+        # No clock, so that the same run gives the same bytes; tags would double the file's size.
         return typst.compile(
             source,
             root=folder,

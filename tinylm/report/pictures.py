@@ -121,7 +121,7 @@ def _roles_training(run: Run) -> Picture | None:
 
 
 def attention_pictures(run: Run) -> dict[str, Picture]:
-    """Every head of the drawn sentences and of the user's, and of each layer over training, by name."""
+    """Attention of every head over each sentence, and of each layer over training, by name."""
     pictures = _over_training("attention", run.sentences("attention_training"))
     for index, sentence in enumerate(run.sentences(), start=1):
         pictures[f"attention_{index}"] = _sentence(sentence)

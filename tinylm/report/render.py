@@ -2,15 +2,17 @@
 
 Conventions of the Markdown:
 
-- `#` the title, followed by lines for the head of the page. A second `#` starts an appendix, folded on the page.
-- `##` a section with its link in the page's contents; `###` and smaller headings inside it.
-- `*Text*` alone before a table is the table's caption; elsewhere a paragraph of this kind is a note.
+- `#` is the title, and the lines after it the head of the page. A second `#` starts an appendix,
+  whose sections are folded on the page.
+- `##` is a section with its link in the page's contents. Smaller headings are inside it.
+- `*Text*` alone before a table is its caption. Elsewhere such a paragraph is a note.
 - `**Not shown:**` starts a warning.
-- `![alt text](folder/NAME.png "caption")` is the picture NAME; pictures in one paragraph stand side by side.
+- `![alt text](folder/NAME.png "caption")` is the picture NAME. Pictures in one paragraph are set
+  side by side.
 - A table without column names lists facts.
 
-Everything that a template inserts with `{{ }}` is plain text and is escaped, so that no text of a model or a user
-is read as Markdown, HTML or Typst. The functions of FUNCTIONS and macros return Markdown and are inserted as it is.
+Everything that a template inserts with `{{ }}` is escaped, so that no text of a model or a user is
+read as Markdown, HTML or Typst. FUNCTIONS and macros return Markdown, which is inserted unchanged.
 """
 
 import io
@@ -29,8 +31,8 @@ from tinylm.report.wording import ABSENT
 
 __all__ = ["escape", "render", "to_html", "to_pdf", "to_terminal"]
 
-# Characters that Markdown would read as markup, wherever they stand and at the beginning of a line. Entities are used
-# where some renderers see a tag or an entity after a backslash.
+# Characters that Markdown would read as markup, anywhere and at the start of a line. Entities are
+# used where some renderers see a tag or an entity after a backslash.
 _ANYWHERE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
 _ENTITIES = ((re.compile(r"&(?=#?\w+;)"), "&amp;"), (re.compile(r"<(?=[A-Za-z/!?])"), "&lt;"))
 _AT_THE_START = re.compile(r"^(?=[#+\-=>])|(?<=^\d)(?=[.)](?:\s|$))|(?<=^\d\d)(?=[.)](?:\s|$))")
@@ -40,7 +42,7 @@ _EMPTY_TABLE = re.compile(r"(^\*[^\n]*\*\n\n)?^\|.*\n^\| :?--.*\n(?!\|)", re.MUL
 
 
 def escape(value: Any) -> Markup:
-    """Plain text as one line of Markdown that shows exactly this text; what is missing as a dash."""
+    """Plain text as one line of Markdown that shows exactly this text; a dash if missing."""
     if value is None or value == {}:
         return Markup(ABSENT)
     if isinstance(value, bool):
@@ -122,7 +124,7 @@ def render(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
         undefined=jinja2.StrictUndefined,
-        autoescape=True,  # so that macros and FUNCTIONS return Markup, which `escape` is not applied to
+        autoescape=True,  # macros and FUNCTIONS return Markup, which is not escaped again
         finalize=lambda value: value if isinstance(value, Markup) else escape(value),
         trim_blocks=True,
         lstrip_blocks=True,
@@ -135,7 +137,7 @@ def render(
 
 
 def to_terminal(markdown: str, width: int | None = None) -> str:
-    """The Markdown as text for a terminal, without pictures; `width` in columns, the terminal's by default."""
+    """The Markdown as text without pictures, `width` columns wide (default: the terminal's)."""
     from rich.console import Console
     from rich.markdown import Markdown
 

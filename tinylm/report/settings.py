@@ -34,9 +34,8 @@ class ReportSettings:
         if self.author is not None and (not self.author.strip() or not self.author.isprintable()):
             lines.append(f"author = {self.author!r}; allowed: a name in one line, or null")
         if self.hub_path is not None and not is_hub_path(self.hub_path):
-            lines.append(
-                f"hub_path = {self.hub_path!r}; allowed: OWNER/NAME such as me/small-stories, or null"
-            )
+            allowed = "OWNER/NAME such as me/small-stories, or null"
+            lines.append(f"hub_path = {self.hub_path!r}; allowed: {allowed}")
         for key, texts in (("prompts", self.prompts), ("sentences", self.sentences)):
             if not all(text.strip() for text in texts):
                 lines.append(f"{key} has an empty text; allowed: texts with at least a word")

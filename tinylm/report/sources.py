@@ -15,12 +15,14 @@ from tinylm.base.files import check_sums, read_json
 from tinylm.host.times import read_times
 
 STAGES = (
-    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
+    "download", "vocab", "train", "evaluate",
+    "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
 )  # fmt: skip
 _CURVES = ("loss", "perplexity", "learning_rate", "grad_norm")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
 _TABLES = (
-    "samples", "heads", "roles", "ablation", "greedy", "memorised", "sense", "pairs", "heads_training"
+    "samples", "heads", "roles", "ablation", "greedy",
+    "memorised", "sense", "pairs", "heads_training",
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},

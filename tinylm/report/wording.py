@@ -17,7 +17,7 @@ def short(token: str) -> str:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number with this many significant digits and thousands separators: 9.81, 310, 5,102, 2.1e-07."""
+    """A number with this many significant digits: 9.81, 310, 5,102, 2.1e-07."""
     value = as_number(value)
     if value is None:
         return ABSENT
@@ -136,10 +136,8 @@ def with_trials(row: Any, key: str) -> str:
 
 
 def prediction(sentence: Sentence) -> str:
-    """What the model expects after a sentence: next: “there” (93.1 %); empty if that was not kept."""
-    if sentence.probability is None:
-        return ""
-    return f"next: “{short(str(sentence.next))}” ({share(sentence.probability)})"
+    """The most likely next token of a sentence, as next: “there” (93.1 %)."""
+    return f"next: “{short(sentence.next)}” ({share(sentence.probability)})"
 
 
 def setting(value: Any) -> str:
