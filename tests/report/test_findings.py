@@ -33,8 +33,8 @@ def check(rule, run, *expected):
         ([1, 2], [2, 3], "unclear"),
         ({"value": 2, "low": 1, "high": 3}, 0, "above"),
         (1.0, [2, 3], "below"),
-        (None, [2, 3], "unclear"),
-        ([1, None], [2, 3], "unclear"),
+        (None, [2, 3], "missing"),
+        ([1, None], [2, 3], "missing"),
     ],
 )
 def test_relation_claims_nothing_where_intervals_meet(one, other, expected):

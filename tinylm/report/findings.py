@@ -15,7 +15,7 @@ NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats per token: below these "close",
 RARE = 0.01  # share of unknown words that hardly matters
 CHANCE = 0.5  # of finding the right one of two sentences
 
-Relation = Literal["above", "below", "unclear"]
+Relation = Literal["above", "below", "unclear", "missing"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,22 +45,25 @@ def relation(one: Any, other: Any) -> Relation:
     low, high = interval(one) or (as_number(one), as_number(one))
     other_low, other_high = interval(other) or (as_number(other), as_number(other))
     if low is None or high is None or other_low is None or other_high is None:
-        return "unclear"
+        return "missing"
     if low > other_high:
         return "above"
     return "below" if high < other_low else "unclear"
 
 
-def compare(one: Any, other: Any, claim: str, words: tuple[str, str], evidence: str) -> Finding:
-    """The claim that fits how two values lie; where they overlap, the open question.
+def compare(
+    one: Any, other: Any, claim: str, words: tuple[str, str], evidence: str
+) -> Iterator[Finding]:
+    """The claim that fits two values, or an open question if they overlap; nothing if one is missing.
 
-    words: what stands at {} in the claim if the first value is above the other, and if it is below.
+    words: the word at {} in the claim if the first value is above the other, and if it is below.
     """
     how = relation(one, other)
     if how == "unclear":
         question = claim.format(words[0])
-        return not_shown(f"Whether {question[0].lower()}{question[1:]}", evidence)
-    return shown(claim.format(words[0] if how == "above" else words[1]), evidence)
+        yield not_shown(f"Whether {question[0].lower()}{question[1:]}", evidence)
+    elif how != "missing":
+        yield shown(claim.format(words[0] if how == "above" else words[1]), evidence)
 
 
 # ---------------------------------------------------------------- what the model predicts
@@ -70,17 +73,15 @@ def compare_with_ngrams(run: Run) -> Iterator[Finding]:
     """Does the model predict better than n-gram counts do?"""
     metrics = run.scored_once()
     ngrams = run.tree("evaluate").baselines.kneser_ney
-    if not metrics.perplexity or not ngrams.perplexity:
-        return
     span = ends(metrics.perplexity_interval)
-    model = number(metrics.perplexity)
     in_brackets = f" (95 % interval {span})" if span else ""
-    yield compare(
+    model = f"{number(metrics.perplexity)}{in_brackets}"
+    yield from compare(
         ngrams.perplexity,
         metrics.perplexity_interval or metrics.perplexity,
         f"The model {{}} the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("predicts better than", "does not predict better than"),
-        f"Perplexity {model}{in_brackets} against {number(ngrams.perplexity)}.",
+        f"Perplexity {model} against {number(ngrams.perplexity)}.",
     )
 
 
@@ -142,55 +143,51 @@ def judge_unknown(run: Run) -> Iterator[Finding]:
 def compare_samples(run: Run) -> Iterator[Finding]:
     """Are sampled continuations more predictable, or closer to train, than the stories?"""
     samples = run.tree("evaluate").samples
-    memorised = run.tree("evaluate").memorised
-    comparisons = (
-        (
-            samples.reference_perplexity,
-            samples.continuation_perplexity,
-            "Sampled text is {} predictable for the model than the stories.",
-            ("more", "less"),
-            "The stories have perplexity {}, sampled text {}.",
-        ),
-        (
-            memorised.continuations.longest_run,
-            memorised.references.longest_run,
-            "Sampled text shares {} word sequences with train than the stories do.",
-            ("longer", "shorter"),
-            "Words of the longest: {} in sampled text, {} in the stories.",
-        ),
+    sampled = samples.continuation_perplexity
+    stories = samples.reference_perplexity
+    yield from compare(
+        stories,
+        sampled,
+        "Sampled text is {} predictable for the model than the stories.",
+        ("more", "less"),
+        f"Perplexity {with_interval(sampled)} against {with_interval(stories)}.",
     )
-    for one, other, claim, words, evidence in comparisons:
-        if interval(one) and interval(other):
-            numbers = evidence.format(with_interval(one), with_interval(other))
-            yield compare(one, other, claim, words, numbers)
+    memorised = run.tree("evaluate").memorised
+    sampled = memorised.continuations.longest_run
+    stories = memorised.references.longest_run
+    yield from compare(
+        sampled,
+        stories,
+        "Sampled text shares {} word sequences with train than the stories do.",
+        ("longer", "shorter"),
+        f"Words of the longest: {with_interval(sampled)} against {with_interval(stories)}.",
+    )
 
 
 def judge_beams(run: Run) -> Iterator[Finding]:
     """Does a wider beam find more probable text, with fewer errors, than greedy decoding?"""
     methods = run.tree("beam_bench").methods
+    greedy = methods.greedy.sense.words
     for name, method in methods.items():
         if not name.startswith("beam ") or name == "beam 1":
             continue
         width = f"Beam search of width {name.removeprefix('beam ')}"
         difference = method.against_greedy.difference
-        if interval(difference):
-            yield compare(
-                difference,
-                0,
-                f"{width} finds {{}} probable text than greedy decoding.",
-                ("more", "less"),
-                f"The log-probability of a text differs by {with_interval(difference)} nats.",
-            )
+        yield from compare(
+            difference,
+            0,
+            f"{width} finds {{}} probable text than greedy decoding.",
+            ("more", "less"),
+            f"The log-probability of a text differs by {with_interval(difference)} nats.",
+        )
         words = method.sense.words
-        greedy = methods.greedy.sense.words
-        if words and greedy:
-            yield compare(
-                words,
-                greedy,
-                f"{width} makes {{}} errors than greedy decoding.",
-                ("fewer", "more"),
-                f"{with_interval(words)} words per error against {with_interval(greedy)}.",
-            )
+        yield from compare(
+            words,
+            greedy,
+            f"{width} makes {{}} errors than greedy decoding.",
+            ("fewer", "more"),
+            f"{with_interval(words)} words per error against {with_interval(greedy)}.",
+        )
 
 
 def judge_sense(run: Run) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from tinylm.report.findings import Finding, compare, not_shown, shown
 from tinylm.report.sources import Run, records
-from tinylm.report.wording import count, interval, loss, many, number, with_interval
+from tinylm.report.wording import count, loss, many, number, with_interval
 
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "positions", "claimed"]
@@ -93,14 +93,13 @@ def judge_ablation(run: Run) -> Iterator[Finding]:
 def judge_copying(run: Run) -> Iterator[Finding]:
     """Does the model predict repeated random words better the second time?"""
     induction = run.tree("evaluate").heads.induction
-    if interval(induction.saved):
-        yield compare(
-            induction.saved,
-            0,
-            "The model predicts random words {} when they are repeated.",
-            ("better", "worse"),
-            f"The repetition saves {with_interval(induction.saved)} nats per word.",
-        )
+    yield from compare(
+        induction.saved,
+        0,
+        "The model predicts random words {} when they are repeated.",
+        ("better", "worse"),
+        f"The repetition saves {with_interval(induction.saved)} nats per word.",
+    )
 
 
 HEAD_RULES = (judge_roles, judge_ablation, judge_copying)

@@ -12,7 +12,8 @@ Conventions of the Markdown:
 - A table without column names lists facts.
 
 Everything that a template inserts with `{{ }}` is escaped, so that no text of a model or a user is
-read as Markdown, HTML or Typst. FUNCTIONS and macros return Markdown, which is inserted unchanged.
+read as Markdown, HTML or Typst. Macros and the functions below return Markdown, which is inserted
+unchanged.
 """
 
 import io
@@ -100,14 +101,6 @@ def image(path: str, alt: str, caption: str = "") -> Markup:
     return Markup(f'![{escape(alt)}]({path} "{title}")')
 
 
-FUNCTIONS: Mapping[str, Callable[..., Markup]] = {
-    "table": table,
-    "facts": facts,
-    "quote": quote,
-    "image": image,
-}
-
-
 def render(
     template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
 ) -> str:
@@ -116,7 +109,7 @@ def render(
     Args:
         template: the file; it may include others of its folder and those of the report.
         filters: more functions for `{{ value | name }}`, such as the formats of wording.py.
-        values: what the template may name, besides FUNCTIONS.
+        values: what the template may name.
 
     Raises:
         jinja2.UndefinedError: the template names a value that is not given.
@@ -124,12 +117,12 @@ def render(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
         undefined=jinja2.StrictUndefined,
-        autoescape=True,  # macros and FUNCTIONS return Markup, which is not escaped again
+        autoescape=True,  # macros and functions return Markup, which is not escaped again
         finalize=lambda value: value if isinstance(value, Markup) else escape(value),
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(FUNCTIONS)
+    environment.globals.update(table=table, facts=facts, quote=quote, image=image)
     environment.filters.update(filters or {})
     text = environment.get_template(template.name).render(**values)
     text = re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
