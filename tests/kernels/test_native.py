@@ -29,9 +29,9 @@ def test_a_loss_that_is_not_finite_is_nan_and_an_unknown_word_is_refused():
     logits = torch.zeros(2, 5, dtype=LOW)
     for wrong in (-1, 5):
         with pytest.raises(IndexError):
-            native_softmax_gradient(logits, torch.tensor([0, wrong]))
+            native_softmax_gradient(logits, torch.tensor([0, wrong]), 5)
     logits[1, 3] = float("nan")
-    assert native_softmax_gradient(logits, torch.tensor([0, 1]))[0].isnan()
+    assert native_softmax_gradient(logits, torch.tensor([0, 1]), 5)[0].isnan()
 
 
 def loss_and_gradients(model, ids) -> Tensor:

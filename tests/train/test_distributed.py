@@ -69,17 +69,21 @@ def test_a_rank_that_ends_ends_the_run_with_one_line(folder, action, code, named
     assert not list(folder.glob("rank-*"))
 
 
-def test_more_processes_than_rows_or_than_cards_are_refused(new_settings, monkeypatch):
+def test_more_processes_than_rows_are_refused_and_ranks_take_cards_in_turn(
+    new_settings, monkeypatch
+):
     assert len(new_settings(processes=9).problems()) == 1
     assert new_settings(processes=8).problems() == []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(InputError, match=r"train\.processes"):
-        Group(0, 2, 0, 2).device("auto")
     chosen = []
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    assert Group(1, 2, 1, 2).device("auto").type == "cuda"
     assert Group(3, 4, 0, 1).device("auto").type == "cuda"
-    assert chosen == [0]
+    assert chosen == [0, 0]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    Group(1, 2, 1, 2).device("auto")
+    assert chosen[-1] == 1
 
 
 @pytest.mark.parametrize(("processes", "size"), [(1, 2), (3, 2), (2, 1)])

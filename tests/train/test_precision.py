@@ -34,17 +34,24 @@ def test_auto_is_bf16_where_the_machine_multiplies_in_it(
 
 
 @pytest.mark.parametrize(
-    ("device", "chosen", "recompute", "compiled"),
+    ("device", "changes", "expected"),
     [
-        ("cuda", "auto", "none", "true"),
-        ("cuda", "false", "none", "false"),
-        ("cuda", "true", "blocks", "false"),
-        ("cpu", "true", "none", "false"),
+        ("cpu", {}, ("false", "false", "own")),
+        ("cuda", {}, ("false", "true", "torch")),
+        ("cuda", {"layout": "stream"}, ("true", "true", "torch")),
+        ("cuda", {"layout": "stream", "recompute": "blocks"}, ("false", "false", "torch")),
+        ("cuda", {"compile": "true", "cuda_graphs": "false"}, ("true", "false", "torch")),
+        (
+            "cuda",
+            {"layout": "stream", "compile": "false", "attention": "own"},
+            ("false", "true", "own"),
+        ),
     ],
 )
-def test_torch_compiles_blocks_on_cuda_only(new_settings, device, chosen, recompute, compiled):
-    settings = new_settings(compile=chosen, recompute=recompute, precision="fp32")
-    assert resolved(settings, torch.device(device)).compile == compiled
+def test_a_card_compiles_full_windows_and_replays_updates(new_settings, device, changes, expected):
+    auto = {"compile": "auto", "cuda_graphs": "auto", "attention": "auto"}
+    settings = resolved(new_settings(**(auto | changes)), torch.device(device))
+    assert (settings.compile, settings.cuda_graphs, settings.attention) == expected
 
 
 @needs_compiler

@@ -3,14 +3,13 @@
 import itertools
 import random
 from collections import Counter
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches, scoring_starts
+from tinylm.vocab.batches import Prefetcher, TrainBatches, scoring_batches, scoring_starts
 from tinylm.vocab.token_store import TokenStore, write_store
 
 SOS, EOS, PAD = 0, 1, 2
@@ -135,9 +134,21 @@ def test_rows_of_similar_length_are_in_one_batch(tmp_path):
     assert widths != sorted(widths)  # the batches themselves are shuffled
 
 
-def test_a_batch_goes_to_cuda_through_pinned_memory_without_waiting():
-    inputs, targets = Mock(), Mock()
-    device = torch.device("cuda")
-    Batch(inputs, targets, 3).on(device)
-    for tensor in (inputs, targets):
-        tensor.pin_memory().to.assert_called_once_with(device, non_blocking=True)
+def test_batches_are_prepared_ahead_and_in_order():
+    prepared = []
+
+    def prepare(update):
+        prepared.append(update)
+        return [update]
+
+    prefetcher = Prefetcher(prepare, ahead=2)
+    assert [prefetcher.get(update) for update in (0, 0, 1, 2)] == [[0], [0], [1], [2]]
+    assert prefetcher.get(7) == [7]  # as after a resume
+    assert prepared[:3] == [0, 1, 2]
+    assert len(prepared) == len(set(prepared))
+
+
+def test_an_error_in_the_thread_is_raised_where_the_batch_is_needed():
+    prefetcher = Prefetcher(lambda update: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        prefetcher.get(0)

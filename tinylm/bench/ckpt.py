@@ -94,7 +94,8 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
     """(model, batches, forward and backward pass of a batch by default the first, device) of a setting."""
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
-    ops = REFERENCE if task.plain_loss else training_ops(task.precision, device)
+    on_card = device.type == "cuda"
+    ops = REFERENCE if task.plain_loss else training_ops(task.precision, device, on_card)
     matrix = torch.from_numpy(load_matrix(task.embedding))
     model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
     store = TokenStore(task.tokens, "train")

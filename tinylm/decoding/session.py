@@ -194,10 +194,12 @@ class Session:
         """Keep the given rows (M,) in the given order; a row may be taken several times (beams) or not at all."""
         rows = np.asarray(rows)
         if self._cache is not None:
+            device = self.model.embedding.device
             changed = None
             if len(rows) <= self.rows:
-                changed = torch.from_numpy(self._changed_slots(rows, self._cache.used))
-            self._cache.select(torch.from_numpy(rows), changed)
+                slots = self._changed_slots(rows, self._cache.used)
+                changed = torch.from_numpy(slots).to(device)
+            self._cache.select(torch.from_numpy(rows).to(device), changed)
         self._ids = self._ids[rows]
         self.lengths = self.lengths[rows]
         self._starts = self._starts[rows]

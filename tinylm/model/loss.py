@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 CHUNK_ROWS = 512  # rows of logits alive at a time
+ALIGNMENT = 8  # on CUDA: of the words, since a tensor core loads so many numbers at a time
 
 
 def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -30,5 +31,15 @@ def output_token_loss(
 
     All logits never exist at once.
     """
-    chunks = zip(hidden.split(CHUNK_ROWS), targets.split(CHUNK_ROWS), strict=True)
-    return torch.cat([token_loss(F.linear(rows, weight, bias), chosen) for rows, chosen in chunks])
+    words = len(weight)
+    rows = CHUNK_ROWS
+    if weight.is_cuda:
+        missing = -words % ALIGNMENT
+        weight = F.pad(weight, (0, 0, 0, missing))
+        bias = None if bias is None else F.pad(bias, (0, missing))
+        rows *= 4
+    losses = []
+    for chunk, chosen in zip(hidden.split(rows), targets.split(rows), strict=True):
+        logits = F.linear(chunk, weight, bias)[:, :words]
+        losses.append(token_loss(logits, chosen))
+    return torch.cat(losses)

@@ -312,14 +312,15 @@ class TinyLM(OpsModule):
                 x = block(x, mask, layer_cache, attention_weights_out)
         return self.final_norm(x)
 
-    def output_layer(self) -> tuple[Tensor, Tensor | None, float]:
+    def output_layer(self) -> tuple[Tensor, Tensor | None, float | Tensor]:
         """The (V, D) output weights, the bias, and a factor on the hidden states.
 
         The factor is 1 unless the weights are the embedding, which has another scale.
         """
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
-        return self.embedding, self.output_bias, float(self.embedding_scale) * self.width**-0.5
+        # a scalar on the device, since a number would have to wait for it
+        return self.embedding, self.output_bias, self.embedding_scale.double() * self.width**-0.5
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every word of the vocabulary.  (..., D) -> (..., V)"""

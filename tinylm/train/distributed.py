@@ -90,19 +90,10 @@ class Group:
         return max(1, of_host // self.local_size)
 
     def device(self, name: str) -> torch.device:
-        """As `pick_device`, but each rank has its own CUDA device.
-
-        Raises InputError if there are too few.
-        """
+        """As `pick_device`; on a host with several CUDA devices the ranks take them in turn."""
         device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
-            cards = torch.cuda.device_count()
-            if self.local_size > cards:
-                raise InputError(
-                    f"{PARAMS_FILE}: train.processes: {self.local_size} on this host; allowed: at "
-                    f"most {cards}, its CUDA devices, or runtime.device = 'cpu'"
-                )
-            torch.cuda.set_device(self.local_rank)
+            torch.cuda.set_device(self.local_rank % torch.cuda.device_count())
         return device
 
     def share(self, batches: list[Batch]) -> list[Batch]:
@@ -259,9 +250,10 @@ def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
 
 @contextlib.contextmanager
 def _connected(group: Group) -> Iterator[None]:
-    """Connect the ranks: CUDA tensors travel by NCCL, all others by gloo."""
-    has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
-    backend = "cpu:gloo,cuda:nccl" if has_nccl else "gloo"
+    """Connect the ranks by gloo; CUDA tensors travel by NCCL if each rank has its own device."""
+    backend = "gloo"
+    if dist.is_nccl_available() and group.local_size <= torch.cuda.device_count():
+        backend = "cpu:gloo,cuda:nccl"
     if group.size > 1:
         with _collective():
             dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))

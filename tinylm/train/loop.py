@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,8 +21,10 @@ from tinylm.train.schedules import EarlyStopping, EpochCheckpoints
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, State
 from tinylm.train.split_loss import capped_perplexity, split_loss
-from tinylm.train.trainer import Trainer, TrainingFailed
+from tinylm.train.trainer import Trainer, TrainingFailed, Update
 from tinylm.vocab.batches import Batch, TrainBatches
+
+UPDATES_AHEAD = 8  # that a CUDA card may be behind
 
 
 def train(
@@ -90,8 +93,8 @@ def _check_budget(trainer: Trainer) -> None:
 class _Run:
     """A run in progress: its state, which a snapshot holds, and what happens between updates.
 
-    best: the weights of the best held-out loss. train_s: seconds of all updates. earlier_s: seconds
-    of the processes that this run continues.
+    best: the weights of the best held-out loss. pending: updates whose results were not read yet.
+    train_s: seconds of all updates. earlier_s: seconds of the processes that this run continues.
     """
 
     trainer: Trainer
@@ -104,6 +107,7 @@ class _Run:
     stopping: EarlyStopping
     curves: Curves = dataclasses.field(default_factory=Curves)
     best: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    pending: deque[Update] = dataclasses.field(default_factory=deque)
     train_s: float = 0.0
     earlier_s: float = 0.0
     started: float = dataclasses.field(default_factory=time.perf_counter)
@@ -125,8 +129,8 @@ class _Run:
         """One update, and everything that is due after it."""
         trainer, settings = self.trainer, self.trainer.settings
         before = trainer.tokens
-        loss = self._train(batches)
-        self.progress.advance(trainer.tokens - before, f"loss {loss:.3f}")
+        self._launch(batches)
+        self.progress.advance(trainer.tokens - before, f"loss {self.curves.train[-1]:.3f}")
         is_due = trainer.updates % settings.validate_every == 0
         if is_due or self.checkpoints.ends_an_epoch(before, trainer.tokens):
             self.validate(uses_patience=is_due)
@@ -138,12 +142,15 @@ class _Run:
         if self.snapshots is not None and self.snapshots.due():
             self.save()
 
-    def _train(self, batches: list[Batch]) -> float:
-        """One update, added to the curves; returns its loss. Errors name the last good snapshot."""
+    def _launch(self, batches: list[Batch]) -> None:
+        """Begin an update and read an earlier one, so that a CUDA card always has work.
+
+        On a CPU the update itself is read. Errors name the last good snapshot.
+        """
         start = time.perf_counter()
         try:
             with self.between_updates():
-                loss, rate, norm = self.trainer.update(batches)
+                self.pending.append(self.trainer.launch(batches))
         except TrainingFailed as error:
             raise TrainingFailed(f"{error}; {self.last_good()}") from None
         except (MemoryError, RuntimeError) as error:
@@ -151,8 +158,23 @@ class _Run:
                 raise
             raise CommandFailed(self._out_of_memory(batches)) from None
         self.train_s += time.perf_counter() - start
-        self.curves.add(self.trainer.updates, self.trainer.tokens, loss, rate, norm)
-        return loss
+        reads_all = self.trainer.graphs is None or not self.curves.train
+        self.read(0 if reads_all else UPDATES_AHEAD)
+
+    def read(self, ahead: int = 0) -> None:
+        """Add the results of all but the last `ahead` updates to the curves.
+
+        Raises TrainingFailed, naming the last good snapshot, if one is not finite.
+        """
+        start = time.perf_counter()
+        while len(self.pending) > ahead:
+            update = self.pending.popleft()
+            try:
+                loss, rate, norm = update.result()
+            except TrainingFailed as error:
+                raise TrainingFailed(f"{error}; {self.last_good()}") from None
+            self.curves.add(update.number, update.all_tokens, loss, rate, norm)
+        self.train_s += time.perf_counter() - start
 
     def _out_of_memory(self, batches: list[Batch]) -> str:
         rows, width = max((batch.inputs.shape for batch in batches), key=math.prod)
@@ -165,6 +187,7 @@ class _Run:
 
     def validate(self, uses_patience: bool = True) -> None:
         """Measure the held-out loss."""
+        self.read()
         trainer, model, settings = self.trainer, self.trainer.model, self.trainer.settings
         nats, tokens = trainer.group.summed_loss(
             lambda batches: split_loss(model, batches, settings.precision), self.held_out()
@@ -202,6 +225,7 @@ class _Run:
 
         Raises TrainingFailed if a value is not finite: such a state is never saved.
         """
+        self.read()
         tensors = self.trainer.state_dict()
         tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
         for name, tensor in tensors.items():

@@ -77,6 +77,11 @@ class Muon:
             for start in range(0, len(tasks), STACK):
                 self._apply_update(lr, tasks[start : start + STACK])
 
+    def step_on_card(self, lr: Tensor, updates: Tensor) -> None:
+        """`step` with a learning rate that stays on the device; the caller counts the updates."""
+        for tasks in self._tasks_by_shape().values():
+            self._apply_update(lr, tasks)
+
     def _tasks_by_shape(self) -> dict[torch.Size, list[Task]]:
         """Every piece of every matrix that has a gradient, by its shape when it lies wide."""
         tasks = defaultdict(list)
@@ -91,17 +96,20 @@ class Muon:
         return tasks
 
     @torch.no_grad()
-    def _apply_update(self, lr: float, tasks: list[Task]) -> None:
+    def _apply_update(self, lr: float | Tensor, tasks: list[Task]) -> None:
         """The formula above for matrices of one shape."""
-        directions = []
-        for _, grad, momentum in tasks:
-            momentum.lerp_(grad, 1.0 - self.beta)
-            directions.append(_wide(grad.lerp(momentum, self.beta).to(self.dtype)))
-        orthogonal = orthogonalise(torch.stack(directions))
-        for (matrix, _, _), direction in zip(tasks, orthogonal, strict=True):
+        matrices, grads, momenta = (list(column) for column in zip(*tasks, strict=True))
+        torch._foreach_lerp_(momenta, grads, 1.0 - self.beta)
+        directions = torch._foreach_lerp(grads, momenta, self.beta)
+        stack = torch.stack([_wide(direction.to(self.dtype)) for direction in directions])
+        for matrix, direction in zip(matrices, orthogonalise(stack), strict=True):
             stretch = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
             wide = _wide(matrix)
-            wide.mul_(1.0 - lr * self.weight_decay).sub_(direction, alpha=lr * stretch)
+            wide.mul_(1.0 - lr * self.weight_decay)
+            if isinstance(lr, Tensor):
+                wide.sub_(direction * (lr * stretch))
+            else:
+                wide.sub_(direction, alpha=lr * stretch)
 
 
 def _wide(matrix: Tensor) -> Tensor:

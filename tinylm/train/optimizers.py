@@ -69,6 +69,37 @@ class Adam:
             for columns in in_chunks(rows):
                 self._apply_update(lr, weight_decay, *columns)
 
+    @torch.no_grad()
+    def step_on_card(self, lr: Tensor, updates: Tensor) -> None:
+        """`step` by PyTorch's fused kernel, whose numbers stay on the device.
+
+        lr and the number of this update are float32 scalars there, so that a CUDA graph can read
+        new ones at each replay. The caller counts the updates.
+        """
+        fused = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+        moments = iter(zip(self.first, self.second, strict=True))
+        for parameters, weight_decay in self.groups:
+            rows = []
+            for parameter in parameters:
+                first, second = next(moments)
+                if parameter.grad is not None:
+                    rows.append((parameter, parameter.grad.contiguous(), first, second))
+            if not rows:
+                continue
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            fused(
+                *columns,
+                [],
+                [updates] * len(rows),
+                lr=lr,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                weight_decay=weight_decay,
+                eps=self.eps,
+                amsgrad=False,
+                maximize=False,
+            )
+
     def _apply_update(
         self,
         lr: float,
@@ -108,4 +139,14 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> floa
     norm = float(torch.stack(squares).sum().sqrt())
     if max_norm is not None and norm > max_norm:
         torch._foreach_mul_(grads, max_norm / norm)
+    return norm
+
+
+@torch.no_grad()
+def clip_gradients_on_card(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
+    """`clip_gradients` without waiting for the device: the norm is a float32 scalar there."""
+    grads = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+    if max_norm is not None:
+        torch._foreach_mul_(grads, (max_norm / norm).clamp(max=1.0))
     return norm

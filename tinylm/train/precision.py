@@ -37,24 +37,49 @@ def multiplies_in_bf16(device: Any) -> bool:
 def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     """The settings with each `auto` replaced by the value for this device.
 
-    tf32 is a mode of CUDA devices; elsewhere it becomes fp32. Blocks are compiled by torch on CUDA
-    only, and not if they are recomputed, since that needs the same bits twice.
+    tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's fused
+    one. Blocks and loss are compiled by torch on CUDA for batches of full windows, and an update is
+    replayed as a CUDA graph, unless blocks are recomputed: that needs the same bits twice.
     """
+    on_card = device.type == "cuda"
     precision = settings.precision
     if precision == "auto":
         precision = "bf16" if multiplies_in_bf16(device) else "fp32"
-    if precision == "tf32" and device.type != "cuda":
+    if precision == "tf32" and not on_card:
         precision = "fp32"
-    can_compile = device.type == "cuda" and settings.recompute == "none"
-    compiled = "true" if can_compile and settings.compile != "false" else "false"
-    return dataclasses.replace(settings, precision=precision, compile=compiled)
+    attention = settings.attention
+    if attention == "auto":
+        attention = "torch" if on_card else "own"
+    is_plain = on_card and settings.recompute == "none"
+    has_full_windows = settings.layout != "stories"
+    return dataclasses.replace(
+        settings,
+        precision=precision,
+        attention=attention,
+        compile=_decided(settings.compile, is_plain, default=has_full_windows),
+        cuda_graphs=_decided(settings.cuda_graphs, is_plain, default=True),
+    )
 
 
-def training_ops(precision: str, device: torch.device, fused_attention: bool = False) -> Ops:
-    """The fastest operations for a run in fp32, tf32 or bf16 on the device."""
+def _decided(choice: str, is_possible: bool, default: bool) -> str:
+    """true or false for a choice of true, false or auto."""
+    wanted = default if choice == "auto" else choice == "true"
+    return "true" if wanted and is_possible else "false"
+
+
+def training_ops(
+    precision: str,
+    device: torch.device,
+    fused_attention: bool = False,
+    compiled: bool = False,
+) -> Ops:
+    """The fastest operations for a run in fp32, tf32 or bf16 on the device.
+
+    fused_attention: PyTorch's own. compiled: for blocks that torch.compile compiles.
+    """
     if kernels is None:
         return REFERENCE
-    return kernels.training_ops(precision, device, fused_attention)
+    return kernels.training_ops(precision, device, fused_attention, compiled)
 
 
 def why_not_native(precision: str, device: torch.device) -> str:
@@ -77,6 +102,7 @@ def numeric_environment(
     environment["numpy"] = importlib.metadata.version("numpy")  # draws the order of the stories
     environment["precision"] = settings.precision
     environment["compile"] = settings.compile
+    environment["cuda_graphs"] = settings.cuda_graphs
     if kernels is None:
         environment["kernels"] = "reference"
     elif why_not_native(settings.precision, device):

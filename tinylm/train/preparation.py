@@ -16,9 +16,10 @@ from tinylm.host.memory import keep_freed_memory
 from tinylm.host.runtime import conditions
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import new_model
+from tinylm.model.compiled import CompiledBlocks
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import TinyLM, in_order
+from tinylm.model.transformer import RunBlocks, TinyLM, in_order
 from tinylm.train.distributed import Group
 from tinylm.train.precision import numeric_environment, resolved, training_ops, why_not_native
 from tinylm.train.sampling import sample
@@ -45,13 +46,13 @@ def training_model(
     Raises InputError if settings and width do not fit.
     """
     train = resolved(train, device)
-    ops = training_ops(train.precision, device, train.attention == "torch")
-    run_blocks = in_order if train.recompute == "none" else RunRecomputing(train.recompute)
-    fresh = new_model(model, embedding, ops, run_blocks).to(device)
-    if train.compile == "true":
-        for block in fresh.blocks:
-            block.compile(dynamic=False)
-    return fresh
+    run_blocks: RunBlocks = in_order
+    if train.recompute != "none":
+        run_blocks = RunRecomputing(train.recompute)
+    elif train.compile == "true":
+        run_blocks = CompiledBlocks()
+    ops = training_ops(train.precision, device, train.attention == "torch", train.compile == "true")
+    return new_model(model, embedding, ops, run_blocks).to(device)
 
 
 def prepare_process(precision: str, device: torch.device) -> None:
@@ -149,7 +150,13 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
 
     no_kernels = why_not_native(settings.precision, device)
     kernels = f"torch's ({no_kernels})" if no_kernels else "native"
-    compiled = "false (only for CUDA)" if device.type == "cpu" else settings.compile
+    summary = [f"precision: {settings.precision}", f"kernels: {kernels}"]
+    if device.type == "cuda":
+        summary += [
+            f"attention: {settings.attention}",
+            f"compile: {settings.compile}",
+            f"cuda_graphs: {settings.cuda_graphs}",
+        ]
     stage.conditions = conditions(device, threads, group.size)
     stage.conditions["kernels"] = "torch" if no_kernels else "native"
 
@@ -163,5 +170,5 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
         settings=settings,
         snapshots=Snapshots(folder, parts, runtime.snapshot_every_s),
         tokenizer=tokenizer,
-        summary=f"precision: {settings.precision}\nkernels: {kernels}\ncompile: {compiled}",
+        summary="\n".join(summary),
     )

@@ -26,7 +26,7 @@ def target_losses(
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             nats = model.token_loss(*batch.on(device))
-        scored = scored or bool((batch.targets >= 0).any())
+        scored = scored or batch.tokens > 0
         yield batch, nats
     model.train(was_training)
     if not scored:

@@ -1,7 +1,9 @@
 """One update: mini-batches -> gradients -> optimizer step, and the state that decides the next."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,12 +11,13 @@ from torch import Tensor
 from tinylm.host.command import CommandFailed
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
+from tinylm.train.graphs import GraphedUpdates
 from tinylm.train.muon import Muon
-from tinylm.train.optimizers import Adam, clip_gradients
+from tinylm.train.optimizers import Adam, clip_gradients, clip_gradients_on_card
 from tinylm.train.precision import resolved
 from tinylm.train.schedules import learning_rate
 from tinylm.train.settings import TrainSettings
-from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
 
 
 class TrainingFailed(CommandFailed):
@@ -60,18 +63,51 @@ def accumulate_gradients(
         total = sum(batch.tokens for batch in batches)
     nats = 0.0
     for batch in batches:
-        inputs, targets = batch.on(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            loss = model.loss(inputs, targets)
+        loss = _loss(model, *batch.on(device), precision)
         (loss / total).backward()
         nats += loss.item()
     return nats, total
+
+
+def _loss(model: TinyLM, inputs: Tensor, targets: Tensor, precision: str) -> Tensor:
+    """Sum of the loss in nats, with products in the precision."""
+    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=precision == "bf16"):
+        return model.loss(inputs, targets)
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update that was made, or that a CUDA card is still making.
+
+    number: counted from 1. tokens: its scored tokens. all_tokens: those of all updates up to it.
+    lr: learning rate of Adam. read: waits for the device; returns (nats, gradient norm).
+    """
+
+    number: int
+    tokens: int
+    all_tokens: int
+    lr: float
+    read: Callable[[], Any]
+
+    def result(self) -> tuple[float, float, float]:
+        """(nats per token, learning rate, gradient norm).
+
+        Raises TrainingFailed if the loss or the norm is not finite.
+        """
+        nats, norm = self.read()
+        if not (math.isfinite(nats) and math.isfinite(norm)):
+            raise TrainingFailed(
+                f"update {self.number}: loss {nats / self.tokens:.4g}, gradient norm {norm:.4g} at "
+                f"learning rate {self.lr:.3g}: not finite; lower train.lr or set train.clip_norm"
+            )
+        return nats / self.tokens, self.lr, norm
 
 
 class Trainer:
     """One run over a token budget; `train` drives it, the benches time its `update`.
 
     In a group of several ranks, each computes its share of an update and all make the same step.
+    On CUDA with `cuda_graphs`, no update waits for the device and batches are prepared in a thread.
     """
 
     def __init__(
@@ -90,40 +126,101 @@ class Trainer:
         self.optimizers = make_optimizers(model, self.settings)
         self.updates = 0
         self.tokens = 0
+        self.graphs: GraphedUpdates | None = None
+        if self.settings.cuda_graphs == "true" and self.group.size == 1:
+            self.use_graphs()
+
+    def use_graphs(self) -> None:
+        """From now on, replay updates as CUDA graphs and prepare their batches in a thread."""
+        self.graphs = GraphedUpdates(
+            self.parameters,
+            self._gradients_on_card,
+            self._step_on_card,
+            rows=self.batches.batch_size,
+            context=self.model.settings.context,
+            scalars=1 + len(self.optimizers),
+        )
+        self.prefetcher = Prefetcher(self._batches_of)
+
+    def _batches_of(self, update: int) -> list[Batch]:
+        """The mini-batches of the update after so many others."""
+        count = self.settings.accumulation
+        first = update * count
+        batches = [self.batches.batch(first + i) for i in range(count)]
+        return batches if self.graphs is None else self.graphs.prepare(batches)
 
     def next_batches(self) -> list[Batch]:
         """The mini-batches of the next update."""
-        count = self.settings.accumulation
-        first = self.updates * count
-        return [self.batches.batch(first + i) for i in range(count)]
+        if self.graphs is None:
+            return self._batches_of(self.updates)
+        return self.prefetcher.get(self.updates)
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
         """One update; returns (nats per token, learning rate, gradient norm).
 
         Raises TrainingFailed if the loss or the norm is not finite.
         """
-        settings = self.settings
-        for parameter in self.parameters:
-            parameter.grad = None
+        if self.graphs is not None:
+            batches = self.graphs.prepare(batches)
+        return self.launch(batches).result()
+
+    def launch(self, batches: list[Batch]) -> Update:
+        """Begin one update with `next_batches`; with graphs it may be in progress afterwards.
+
+        Elsewhere raises TrainingFailed before the step if the loss or the norm is not finite.
+        """
         tokens = sum(batch.tokens for batch in batches)
-        self.group.seed_dropout(settings.seed, self.updates)
-        share = self.group.share(batches)
-        nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
-        self.group.sum_gradients(self.parameters)
-        nats = self.group.gather(nats).sum().item()
-        norm = clip_gradients(self.parameters, settings.clip_norm)
-        rate = self._learning_rate_factor(tokens)
-        if not (math.isfinite(nats) and math.isfinite(norm)):
-            raise TrainingFailed(
-                f"update {self.updates + 1}: loss {nats / tokens:.4g}, gradient norm {norm:.4g} at "
-                f"learning rate {rate * settings.lr:.3g}: not finite; lower train.lr or set "
-                "train.clip_norm"
-            )
-        for optimizer, peak in self.optimizers:
-            optimizer.step(rate * peak)
+        factor = self._learning_rate_factor(tokens)
+        rates = [factor * peak for _, peak in self.optimizers]
+        number = self.updates + 1
+        update = Update(
+            number=number,
+            tokens=tokens,
+            all_tokens=self.tokens + tokens,
+            lr=factor * self.settings.lr,
+            read=self._begin(batches, [float(number), *rates]),
+        )
+        if self.graphs is None:
+            update.result()
+            for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
+                optimizer.step(rate)
         self.updates += 1
         self.tokens += tokens
-        return nats / tokens, rate * settings.lr, norm
+        return update
+
+    def _begin(self, batches: list[Batch], scalars: list[float]) -> Callable[[], Any]:
+        """Compute gradients, with graphs the whole update; the result returns (nats, norm)."""
+        if self.graphs is not None:
+            for optimizer, _ in self.optimizers:
+                optimizer.updates += 1
+            return self.graphs.launch(batches, scalars)
+        for parameter in self.parameters:
+            parameter.grad = None
+        self.group.seed_dropout(self.settings.seed, self.updates)
+        share = self.group.share(batches)
+        tokens = sum(batch.tokens for batch in batches)
+        nats, _ = accumulate_gradients(self.model, share, self.settings.precision, tokens)
+        self.group.sum_gradients(self.parameters)
+        nats = self.group.gather(nats).sum().item()
+        norm = clip_gradients(self.parameters, self.settings.clip_norm)
+        return lambda: (nats, norm)
+
+    def _gradients_on_card(self, batches: list[tuple[Tensor, Tensor]], share: Tensor) -> Tensor:
+        """As `accumulate_gradients`, without waiting for the device; share: 1 / tokens."""
+        nats = torch.zeros((), dtype=torch.float64, device=share.device)
+        for inputs, targets in batches:
+            loss = _loss(self.model, inputs, targets, self.settings.precision)
+            (loss * share).backward()
+            nats += loss.detach()
+        return nats
+
+    def _step_on_card(self, scalars: Tensor) -> Tensor:
+        """Clip and step without waiting for the device. scalars: number of the update, rates."""
+        norm = clip_gradients_on_card(self.parameters, self.settings.clip_norm)
+        number, *rates = scalars
+        for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
+            optimizer.step_on_card(rate, number)
+        return norm
 
     def _learning_rate_factor(self, tokens: int) -> float:
         """Share of the peak rate for an update of so many tokens: the schedule at its middle."""

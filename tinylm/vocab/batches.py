@@ -4,11 +4,13 @@ Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] a
 ids[s + 1 : s + n + 1]. The layouts differ only in how the spans are cut, so one gather serves all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
@@ -28,12 +30,19 @@ class Batch:
     tokens: int
 
     def on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """(inputs, targets) on that device; to CUDA through pinned memory, an overlapping copy."""
-        if device.type != "cuda":
-            return self.inputs.to(device), self.targets.to(device)
-        inputs = self.inputs.pin_memory().to(device, non_blocking=True)
-        targets = self.targets.pin_memory().to(device, non_blocking=True)
-        return inputs, targets
+        """(inputs, targets) on that device; from pinned memory without waiting for the copy."""
+        inputs = self.inputs.to(device, non_blocking=True)
+        return inputs, self.targets.to(device, non_blocking=True)
+
+    def padded(self, rows: int, width: int) -> "Batch":
+        """The batch in (rows, width), with rows and columns added that are not scored."""
+        missing = (0, width - self.inputs.shape[1], 0, rows - self.inputs.shape[0])
+        inputs = F.pad(self.inputs, missing)
+        return Batch(inputs, F.pad(self.targets, missing, value=UNSCORED), self.tokens)
+
+    def pinned(self) -> "Batch":
+        """The batch in memory that a CUDA card copies from while it computes."""
+        return Batch(self.inputs.pin_memory(), self.targets.pin_memory(), self.tokens)
 
 
 @dataclass(frozen=True)
@@ -127,13 +136,13 @@ class TrainBatches:
         self._layout = layout
         self._pad_id = pad_id
         self._seed = seed
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self.tokens_per_epoch = int(self._rows.lengths.sum())
         self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
 
     def __len__(self) -> int:
         """Batches per epoch, including the last ragged one."""
-        return -(-len(self._rows) // self._batch_size)
+        return -(-len(self._rows) // self.batch_size)
 
     def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
         """(shift of the stream, rows of each batch) of one epoch; the newest one is cached."""
@@ -144,9 +153,9 @@ class TrainBatches:
             if self._layout == "stream":
                 shift = int(rng.integers(len(self._ids)))
             elif self._layout == "stories":
-                pool = np.arange(len(rows)) // (POOL_BATCHES * self._batch_size)
+                pool = np.arange(len(rows)) // (POOL_BATCHES * self.batch_size)
                 rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
-            batches = np.split(rows, np.arange(self._batch_size, len(rows), self._batch_size))
+            batches = np.split(rows, np.arange(self.batch_size, len(rows), self.batch_size))
             order = rng.permutation(len(batches))
             self._order = (epoch, shift, [batches[index] for index in order])
         return self._order[1:]
@@ -156,6 +165,29 @@ class TrainBatches:
         epoch, within = divmod(index, len(self))
         shift, batches = self._epoch(epoch)
         return self._rows.gather(self._ids, batches[within], shift, self._pad_id)
+
+
+class Prefetcher:
+    """Prepares in a thread what the next updates need, while the current one is computed.
+
+    prepare(update): what is needed for the update after so many others.
+    """
+
+    def __init__(self, prepare: Callable[[int], list[Batch]], ahead: int = 2) -> None:
+        self._prepare = prepare
+        self._ahead = ahead
+        self._thread = ThreadPoolExecutor(1, "batches")
+        self._futures: dict[int, Future[list[Batch]]] = {}
+
+    def get(self, update: int) -> list[Batch]:
+        """What `prepare` returns for the update; the next ones are begun."""
+        for number in range(update, update + 1 + self._ahead):
+            if number not in self._futures:
+                self._futures[number] = self._thread.submit(self._prepare, number)
+        for number in list(self._futures):
+            if number < update:
+                del self._futures[number]
+        return self._futures[update].result()
 
 
 def scoring_batches(

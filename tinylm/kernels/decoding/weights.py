@@ -95,7 +95,7 @@ class PackedWeights:
             final_norm=settings.final_norm,
             norm_eps=settings.norm_eps,
             input_scale=float(model.embedding_scale),
-            output_scale=output_scale,
+            output_scale=float(output_scale),
             embedding=self._pointer(model.embedding),
             positions=self._pointer(model.positions),
             rotary=self._pointer(attention.rope_cache),

@@ -54,6 +54,24 @@ class ManualGradOps(Ops):
         return output_loss(hidden, weight, bias, targets, self.native)
 
 
+class CudaOps(ManualGradOps):
+    """For a CUDA card. compiled: the formulas are left for torch.compile to fuse into few kernels."""
+
+    def __init__(self, fused_attention: bool, compiled: bool) -> None:
+        super().__init__(fused_attention)
+        self.compiled = compiled
+
+    def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
+        if self.compiled:
+            return Ops.norm(self, x, gain, bias, eps, kind)
+        return super().norm(x, gain, bias, eps, kind)
+
+    def output_loss(
+        self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+    ) -> Tensor:
+        return output_loss(hidden, weight, bias, targets, compiled=self.compiled)
+
+
 class NativeOps(ManualGradOps):
     """C++ for what is not a product, in bfloat16 under autocast on a CPU.
 
@@ -115,7 +133,14 @@ def kernels_sha256() -> str:
     return binding.KERNELS.sha256()[:16]
 
 
-def training_ops(precision: str, device: torch.device, fused_attention: bool = False) -> Ops:
+def training_ops(
+    precision: str,
+    device: torch.device,
+    fused_attention: bool = False,
+    compiled: bool = False,
+) -> Ops:
     """The fastest operations that this machine has for a run in fp32, tf32 or bf16."""
+    if device.type == "cuda":
+        return CudaOps(fused_attention, compiled)
     kind = ManualGradOps if why_not_native(precision, device) else NativeOps
     return kind(fused_attention)

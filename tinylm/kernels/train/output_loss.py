@@ -4,10 +4,14 @@ All logits of a batch (N, V) would be the largest tensor of a training step, and
 several of them. Here only one chunk of rows exists at a time.
 """
 
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import call, checked_ptr
 from tinylm.model.loss import CHUNK_ROWS, output_token_loss
@@ -15,17 +19,46 @@ from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 BF16 = torch.bfloat16
 LOW_CHUNK_ROWS = CHUNK_ROWS // 2  # rows of logits alive at a time in bfloat16
 PART_ROWS = 64  # rows whose softmax is computed at a time
+CARD_PART_ROWS = 1024  # the same on CUDA, where a part is several kernels
 PART_COLUMNS = 2048  # words whose weights' gradient is summed at a time: it stays in a core's cache
+CARD_CHUNK_ROWS = 16384  # on CUDA: the weights' gradient is added to once per chunk
+# On CUDA every side of a matrix is a multiple of so many numbers: a tensor core loads 16 bytes at a
+# time, and an H100 took 3.3 times as long for a product of width 300 as for one of width 304.
+CARD_ALIGNMENT = 8
+
+
+SoftmaxGradient = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor | None]]
+
+
+@dataclass(frozen=True)
+class LossKernels:
+    """What `OutputLoss` computes with, apart from matrix products.
+
+    softmax_gradient: as `torch_softmax_gradient`. add_to: as `torch_add_to`. chunk_rows: rows of
+    logits alive at a time. part_columns: words whose weights' gradient is computed at a time; None
+    for all. alignment: width and words are filled up with zeros to a multiple of this.
+    """
+
+    softmax_gradient: SoftmaxGradient  # (logits, targets, words)
+    add_to: Callable[[Tensor, Tensor], None]
+    chunk_rows: int
+    part_columns: int | None = PART_COLUMNS
+    alignment: int = 1
 
 
 def output_loss(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, native: bool = False
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    native: bool = False,
+    compiled: bool = False,
 ) -> Tensor:
     """cross_entropy(hidden weight^T + bias, targets), with hand-written gradients.
 
     hidden (N, D), weight (V, D), bias (V,) or None, targets (N,) -> scalar, sum of nats. Equal to
     the reference in exact arithmetic. Under autocast products are in its type. native: use C++ for
-    what is not a product, in bfloat16 on a CPU.
+    what is not a product, in bfloat16 on a CPU. compiled: use torch.compile for it, on CUDA.
     """
     tensors = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
@@ -38,7 +71,33 @@ def output_loss(
         scored = (targets >= 0).nonzero()[:, 0]
         hidden = hidden.index_select(0, scored)
         targets = targets[scored]
-    return OutputLoss.apply(hidden, weight, bias, targets, dtype, native and dtype == BF16)
+    kernels = loss_kernels(device, dtype, native, compiled)
+    return OutputLoss.apply(hidden, weight, bias, targets, dtype, kernels)
+
+
+def loss_kernels(device: str, dtype: torch.dtype, native: bool, compiled: bool) -> LossKernels:
+    """What the loss computes with on that type of device."""
+    if device == "cuda":
+        softmax_gradient: SoftmaxGradient = torch_softmax_gradient
+        rows = CHUNK_ROWS * 4  # what is not compiled keeps several tensors of a part's size
+        if compiled:
+            softmax_gradient = compiled_softmax_gradient()
+            rows = CARD_CHUNK_ROWS
+        return LossKernels(softmax_gradient, torch_add_to, rows, None, CARD_ALIGNMENT)
+    if dtype != BF16:
+        return LossKernels(torch_softmax_gradient, torch_add_to, CHUNK_ROWS)
+    if native:
+        return LossKernels(native_softmax_gradient, native_add_to, LOW_CHUNK_ROWS)
+    return LossKernels(torch_softmax_gradient, torch_add_to, LOW_CHUNK_ROWS)
+
+
+def aligned(tensor: Tensor, dtype: torch.dtype, alignment: int, dims: int = 2) -> Tensor:
+    """The tensor in that type, its last `dims` axes filled up with zeros to multiples of `alignment`."""
+    padding = []
+    for size in tensor.shape[: -dims - 1 : -1]:
+        padding += [0, -size % alignment]
+    tensor = tensor.to(dtype)
+    return F.pad(tensor, padding) if any(padding) else tensor
 
 
 class OutputLoss(torch.autograd.Function):
@@ -57,37 +116,47 @@ class OutputLoss(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         dtype: torch.dtype,
-        native: bool,
+        kernels: LossKernels,
     ) -> Tensor:
-        softmax_gradient = native_softmax_gradient if native else torch_softmax_gradient
-        add_to = native_add_to if native else torch_add_to
-        h = hidden.to(dtype)
-        w = weight.to(dtype)
-        rows = LOW_CHUNK_ROWS if dtype == BF16 else CHUNK_ROWS
-        buffer = h.new_empty(min(rows, len(h)), len(w))
+        words, width = weight.shape
+        alignment = kernels.alignment
+        h = aligned(hidden, dtype, alignment, dims=1)
+        w = aligned(weight, dtype, alignment)
+        low_bias = None if bias is None else aligned(bias, dtype, alignment, dims=1)
+        rows = min(kernels.chunk_rows, len(h))
+        buffer = h.new_empty(rows, len(w))
         total = hidden.new_zeros(())
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias is None else torch.zeros_like(bias)
+        part = kernels.part_columns or len(w)
         for start in range(0, len(h), rows):
             chunk = slice(start, min(start + rows, len(h)))
             logits = buffer[: chunk.stop - start]  # (n, V)
-            if bias is not None and dtype == BF16:  # one pass and one rounding instead of two
-                torch.addmm(bias.to(dtype), h[chunk], w.T, out=logits)
+            if low_bias is not None and dtype == BF16:  # one pass and rounding instead of two
+                torch.addmm(low_bias, h[chunk], w.T, out=logits)
             else:
                 torch.mm(h[chunk], w.T, out=logits)
-                if bias is not None:
-                    logits += bias
-            nats, scale = softmax_gradient(logits, targets[chunk])
+                if low_bias is not None:
+                    logits += low_bias
+            nats, scale = kernels.softmax_gradient(logits, targets[chunk], words)
             total += nats
-            torch.mul(torch.mm(logits, w), scale, out=grad_hidden[chunk])
-            scaled = (h[chunk] * scale).to(dtype)
-            if grad_bias is not None:
-                grad_bias += (scale.to(dtype).T @ logits)[0] if native else logits.sum(0)
+            grad_rows = torch.mm(logits, w)[:, :width]
+            if scale is None:
+                grad_hidden[chunk] = grad_rows
+                scaled = h[chunk]
+            else:
+                torch.mul(grad_rows, scale, out=grad_hidden[chunk])
+                scaled = (h[chunk] * scale).to(dtype)
+            if grad_bias is not None and scale is None:
+                grad_bias += logits.sum(0)[:words]
+            elif grad_bias is not None:
+                grad_bias += (scale.to(dtype).T @ logits)[0]
             if grad_weight is not None:
-                for first in range(0, len(w), PART_COLUMNS):
-                    words = slice(first, first + PART_COLUMNS)
-                    add_to(grad_weight[words], logits[:, words].T @ scaled)
+                for first in range(0, words, part):
+                    product = logits[:, first : first + part].T @ scaled
+                    some = grad_weight[first : first + part]
+                    kernels.add_to(some, product[: len(some), :width])
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         return total
 
@@ -98,27 +167,51 @@ class OutputLoss(torch.autograd.Function):
         return *scaled, None, None, None
 
 
-def torch_softmax_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Overwrite logits (n, V) with softmax - one-hot, zero in rows that are not scored.
+def torch_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, None]:
+    """Overwrite the first `words` columns of logits with softmax - one-hot; 0 in rows not scored.
 
-    Returns (sum of nats, factors (n, 1) by which the rows are still to be multiplied).
+    Columns beyond are zero, and stay so.
+
+    Returns (sum of nats, None). Other versions return factors (n, 1) by which the rows are still to
+    be multiplied instead of None.
     """
+    logits = logits[:, :words]
     wide_type = torch.promote_types(logits.dtype, torch.float32)
     losses = torch.empty(len(logits), dtype=wide_type, device=logits.device)
-    for start in range(0, len(logits), PART_ROWS):
-        rows = slice(start, start + PART_ROWS)
+    part = CARD_PART_ROWS if logits.is_cuda else PART_ROWS
+    for start in range(0, len(logits), part):
+        rows = slice(start, start + part)
         is_scored = targets[rows] >= 0
-        words = targets[rows].clamp(min=0)
-        numbers = torch.arange(len(words), device=logits.device)
+        chosen = targets[rows].clamp(min=0)
+        numbers = torch.arange(len(chosen), device=logits.device)
         wide = logits[rows].to(wide_type)
         log_total = wide.logsumexp(-1, keepdim=True)
-        losses[rows] = (log_total[:, 0] - wide[numbers, words]) * is_scored
+        losses[rows] = (log_total[:, 0] - wide[numbers, chosen]) * is_scored
         wide.sub_(log_total).exp_()
-        wide[numbers, words] -= 1.0
+        wide[numbers, chosen] -= 1.0
         wide.mul_(is_scored[:, None])
         if wide.dtype != logits.dtype:  # else it is these rows
             logits[rows] = wide
-    return losses.sum(), losses.new_ones(len(logits), 1)
+    return losses.sum(), None
+
+
+def fused_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, None]:
+    """`torch_softmax_gradient` as one formula, for torch.compile: it becomes two or three kernels."""
+    is_scored = (targets >= 0)[:, None]
+    chosen = targets.clamp(min=0)[:, None]
+    columns = torch.arange(logits.shape[1], device=logits.device)
+    wide = torch.where(columns < words, logits.float(), float("-inf"))
+    log_total = wide.logsumexp(-1, keepdim=True)
+    losses = log_total - logits.gather(-1, chosen).float()
+    gradient = (wide - log_total).exp() - (columns == chosen).float()
+    logits.copy_(gradient * is_scored)
+    return (losses * is_scored).sum(), None
+
+
+@functools.cache
+def compiled_softmax_gradient() -> SoftmaxGradient:
+    """`fused_softmax_gradient`, compiled for each shape."""
+    return torch.compile(fused_softmax_gradient, dynamic=False)
 
 
 def torch_add_to(total: Tensor, part: Tensor) -> None:
@@ -126,13 +219,13 @@ def torch_add_to(total: Tensor, part: Tensor) -> None:
     total += part
 
 
-def native_softmax_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor]:
     """`torch_softmax_gradient` of scored rows in bfloat16, the nats summed in float64.
 
     The factors are the probabilities of the likeliest words. Raises IndexError if a target is not a
     column: memory at the target is written to.
     """
-    rows, words = logits.shape
+    rows = len(logits)
     if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
         raise IndexError(f"a target outside 0 to {words - 1}")
     scale = torch.empty(rows, 1)

@@ -1,0 +1,79 @@
+"""Updates with padded batches, numbers in the device's memory and late results: equal to plain ones."""
+
+import pytest
+import torch
+
+from tinylm.train.loop import train
+from tinylm.train.trainer import Trainer, TrainingFailed
+
+OPTIMIZERS = ["adam", "adamw", "muon"]
+
+
+def two_trainers(new_model, new_batches, settings):
+    """A trainer whose updates are plain, and one that trains from the same weights as on a card."""
+    # a key's bias has no gradient: Adam would turn its rounding errors into steps
+    plain, graphed = (
+        Trainer(new_model(settings, qkv_bias=False), new_batches(), settings) for _ in range(2)
+    )
+    graphed.use_graphs()
+    return plain, graphed
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_updates_as_on_a_card_are_those_of_the_reference(
+    new_model, new_batches, new_settings, optimizer, accumulation
+):
+    settings = new_settings(optimizer=optimizer, accumulation=accumulation, clip_norm=0.5)
+    plain, graphed = two_trainers(new_model, new_batches, settings)
+    for _ in range(6):
+        expected = plain.update(plain.next_batches())
+        assert graphed.update(graphed.next_batches()) == pytest.approx(expected, rel=1e-5)
+    assert (graphed.updates, graphed.tokens) == (plain.updates, plain.tokens)
+    others = graphed.model.state_dict()
+    for name, tensor in plain.model.state_dict().items():
+        torch.testing.assert_close(others[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_of_few_widths_are_padded_with_what_is_not_scored(
+    new_model, new_batches, new_settings
+):
+    _, graphed = two_trainers(new_model, new_batches, new_settings())
+    shapes = set()
+    for index in range(len(graphed.batches)):
+        raw = graphed.batches.batch(index)
+        (batch,) = graphed.graphs.prepare([raw])
+        shapes.add(batch.inputs.shape)
+        rows, width = raw.inputs.shape
+        assert (batch.targets >= 0).sum() == raw.tokens == batch.tokens
+        assert torch.equal(batch.targets[:rows, :width], raw.targets)
+    assert len(shapes) == 1  # the context is short
+
+
+def test_a_run_with_late_results_has_all_of_them(
+    new_model, new_batches, held_out, new_settings, monkeypatch
+):
+    settings = new_settings(tokens=3000)
+    plain = train(new_model(settings), new_batches(), held_out, settings)
+    init = Trainer.__init__
+
+    def graphed_init(self, *args):
+        init(self, *args)
+        self.use_graphs()
+
+    monkeypatch.setattr(Trainer, "__init__", graphed_init)
+    late = train(new_model(settings), new_batches(), held_out, settings)
+    assert late.curves.updates == plain.curves.updates
+    assert late.curves.tokens == plain.curves.tokens
+    assert late.curves.train == pytest.approx(plain.curves.train, rel=1e-4)
+    assert late.last_held_out == pytest.approx(plain.last_held_out, rel=1e-4)
+
+
+def test_a_late_result_that_is_not_finite_names_its_update(new_model, new_batches, new_settings):
+    settings = new_settings()
+    _, trainer = two_trainers(new_model, new_batches, settings)
+    with torch.no_grad():
+        next(iter(trainer.parameters)).fill_(float("nan"))
+    updates = [trainer.launch(trainer.next_batches()) for _ in range(3)]
+    with pytest.raises(TrainingFailed, match="update 2"):
+        updates[1].result()

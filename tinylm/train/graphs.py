@@ -1,0 +1,166 @@
+"""Updates on a CUDA card: each shape of mini-batches is recorded as a CUDA graph and replayed.
+
+An update of a small model is some hundred short kernels, and starting them one by one takes longer
+than computing them. A graph starts all of them at once (NVIDIA, CUDA C++ Programming Guide, chapter
+"CUDA Graphs"). Its numbers come from fixed places in the card's memory, which are filled before
+each replay.
+"""
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tinylm.vocab.batches import Batch
+
+WIDTHS = 64  # batches are padded to a multiple of so many columns: few graphs serve all
+WARM_UPS = 3  # passes before recording: libraries allocate, blocks are compiled
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """inputs, targets: (mini-batches, rows, width) on the device, from which `replay` computes."""
+
+    inputs: Tensor
+    targets: Tensor
+    replay: Callable[[], None]
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nothing is freed by the garbage collector inside: an old graph's end would spoil a recording."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class GraphedUpdates:
+    """Updates of one model by its optimizers, each recorded once for its number and width of batches.
+
+    gradients(batches, share): adds the gradients of the sum of the batches' losses times `share`, a
+    scalar on the device, and returns that sum in nats, there too. step(scalars): clips, makes the
+    step and returns the gradient norm, without waiting for the device. On a CPU nothing is recorded
+    and each replay computes anew: this is for tests.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        gradients: Callable[[list[tuple[Tensor, Tensor]], Tensor], Tensor],
+        step: Callable[[Tensor], Tensor],
+        *,
+        rows: int,
+        context: int,
+        scalars: int,
+    ) -> None:
+        """rows, context: the largest mini-batch; scalars: how many numbers `step` gets."""
+        self._parameters = parameters
+        self._gradients = gradients
+        self._step = step
+        self._rows = rows
+        self._context = context
+        self._device = parameters[0].device
+        self._scalars = torch.zeros(1 + scalars, device=self._device)
+        self._results = torch.zeros(2, dtype=torch.float64, device=self._device)
+        self._graphs: dict[tuple[int, int], _Graph] = {}
+        self._pool: Any = None
+
+    def prepare(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The mini-batches of an update, padded to one shape, in pinned memory."""
+        widest = max(batch.inputs.shape[1] for batch in batches)
+        width = min(widest + -widest % WIDTHS, self._context)
+        padded = [batch.padded(self._rows, width) for batch in batches]
+        if self._device.type == "cuda":
+            padded = [batch.pinned() for batch in padded]
+        return padded
+
+    def launch(self, batches: Sequence[Batch], scalars: Sequence[float]) -> Callable[[], Any]:
+        """Begin an update with what `prepare` returned.
+
+        The result waits for the device and returns (nats, gradient norm).
+        """
+        graph = self._graph(len(batches), batches[0].inputs.shape[1])
+        for index, batch in enumerate(batches):
+            graph.inputs[index].copy_(batch.inputs, non_blocking=True)
+            graph.targets[index].copy_(batch.targets, non_blocking=True)
+        tokens = sum(batch.tokens for batch in batches)
+        self._fill_scalars([1.0 / tokens, *scalars])
+        graph.replay()
+        return self._read_later()
+
+    def _fill_scalars(self, values: list[float]) -> None:
+        pinned = torch.tensor(values, pin_memory=self._device.type == "cuda")
+        self._scalars.copy_(pinned, non_blocking=True)
+
+    def _read_later(self) -> Callable[[], Any]:
+        """A function that returns this update's results as a list, once they are there."""
+        if self._device.type != "cuda":
+            return self._results.clone().tolist
+        copy = torch.empty(2, dtype=torch.float64, pin_memory=True)
+        copy.copy_(self._results, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record()
+
+        def read() -> Any:
+            copied.synchronize()
+            return copy.tolist()
+
+        return read
+
+    def _graph(self, count: int, width: int) -> _Graph:
+        """The graph for so many mini-batches of that width, recorded when it is first needed."""
+        key = (count, width)
+        if key not in self._graphs:
+            shape = (count, self._rows, width)
+            inputs = torch.zeros(shape, dtype=torch.int64, device=self._device)
+            targets = torch.zeros_like(inputs)
+            batches = list(zip(inputs, targets, strict=True))
+            self._graphs[key] = _Graph(inputs, targets, self._record(batches))
+        return self._graphs[key]
+
+    def _record(self, batches: list[tuple[Tensor, Tensor]]) -> Callable[[], None]:
+        """What computes an update from the tensors of these mini-batches."""
+
+        def update() -> None:
+            self._clear_gradients()
+            nats = self._gradients(batches, self._scalars[0])
+            norm = self._step(self._scalars[1:])
+            self._results.copy_(torch.stack([nats.double(), norm.double()]))
+
+        if self._device.type != "cuda":
+            return update
+        state = torch.cuda.get_rng_state(self._device)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UPS):
+                self._clear_gradients()
+                self._gradients(batches, self._scalars[0])
+        torch.cuda.current_stream().wait_stream(side)
+        self._clear_gradients()
+        torch.cuda.set_rng_state(state, self._device)  # as if there had been no warm-up
+        graph = torch.cuda.CUDAGraph()
+        # All graphs share memory: they run one after another, and none keeps a result in it.
+        # The thread that pins batches may go on: only this one must not call what cannot be recorded.
+        with (
+            _no_garbage_collection(),
+            torch.cuda.graph(graph, self._pool, side, capture_error_mode="thread_local"),
+        ):
+            update()
+        self._pool = self._pool or graph.pool()
+        self._clear_gradients()
+        replay: Callable[[], None] = graph.replay
+        return replay
+
+    def _clear_gradients(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
