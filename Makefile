@@ -9,7 +9,7 @@
 # make fuzz      1,000 damaged files for each reader
 # make coverage  branch coverage of the tests, every process counted
 # make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=../nanoGPT: a clone)
-# make bench-gpu all measurements of a CUDA card, in under 8 minutes
+# make bench-gpu everything on a CUDA card: tests, stages, measurements (NANOGPT=../nanoGPT: a clone)
 PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.
 BIN := .venv/bin
@@ -77,7 +77,7 @@ bench: setup peers
 	python -m benchmarks $(LINES)
 
 bench-gpu: setup
-	python -m benchmarks.gpu
+	bash benchmarks/gpu.sh benchmarks/gpu
 
 .venv/.measure: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'

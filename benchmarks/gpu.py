@@ -1,11 +1,16 @@
-"""`make bench-gpu`: what a CUDA card reaches, in one call of a few minutes.
+"""What a CUDA card reaches: `bash benchmarks/gpu.sh FOLDER` runs this after the tests and the stages.
 
-The machine's limits (matrix products, memory), training at the shape of word-50k in bf16 at several batch sizes with
-its peak memory, and one prompt. A row for each kind of device is kept in benchmarks/results-gpu.json.
+Each part writes its results into FOLDER/gpu.json when it is done, and the next one begins even if
+it failed. Speeds of two contenders are measured in turn in one process.
 """
 
+import argparse
 import dataclasses
+import statistics
 import sys
+import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,135 +18,304 @@ from typing import Any
 import torch
 
 from benchmarks import shape as shapes
-from benchmarks.contenders.decoding import our_decode
-from benchmarks.serve import seconds
-from tinylm.base.config import InputError
+from benchmarks.contenders import gpu as contenders
+from benchmarks.shape import Shape
 from tinylm.base.files import read_json, write_json
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
-from tinylm.host.command import Parser, guard, is_out_of_memory
+from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
 from tinylm.model.describe import summary
+from tinylm.train.loop import train
+from tinylm.train.preparation import assemble
+from tinylm.train.settings import TrainSettings
+from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 
-RESULTS = Path("benchmarks/results-gpu.json")
-REPEATS = 8
-PROMPT = [[4, 5, 6, 7, 8]]
+GPT2_BPE = Shape(
+    layers=6, heads=8, width=512, feed_forward=2048, context=64, vocab=50_257, batch=128
+)
+TRIALS = 3
+TRIAL_S = 0.5
+AHEAD = 8  # updates that the card may be behind
+REPORT_D_UPDATES = 5000
+CHECKPOINTED = Shape(layers=8, batch=1024)
+MODES = ("none", "blocks", "blocks+loss", "sqrt")
+Work = Callable[[], object]
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
-    """square: side of the products; batches: rows tried; measured_s: of each measured part; shape: of the model."""
+class Options:
+    """device; folder for results; clone of nanoGPT and folder of token stores, if there are any."""
 
-    square: int
-    batches: tuple[int, ...]
-    measured_s: float
-    shape: shapes.Shape
+    device: torch.device
+    folder: Path
+    nanogpt: Path | None
+    tokens: Path | None
+    tiny: bool
+
+    def of(self, shape: Shape, rows: int | None = None) -> Shape:
+        """The shape with so many rows; a small one if the parts only show that they run."""
+        if self.tiny:
+            return shapes.TINY
+        return dataclasses.replace(shape, batch=rows or shape.batch)
 
 
-FULL = Sizes(8192, (32, 128, 512, 2048, 4096), 8.0, shapes.WORD_50K)
-TINY = Sizes(64, (1, 2), 0.01, shapes.TINY)
-
-
-def timed(work: Callable[[], object], device: torch.device) -> float:
+def seconds(work: Work, device: torch.device) -> float:
     """Seconds of one call, until the device has finished it."""
-
-    def finished() -> None:
-        work()
-        measure.synchronize(device)
-
     measure.synchronize(device)
-    return seconds(finished)
+    start = time.perf_counter()
+    work()
+    measure.synchronize(device)
+    return time.perf_counter() - start
 
 
-def rate(work: Callable[[], object], wanted_s: float, device: torch.device) -> float:
-    """Calls per second over about `wanted_s`, after two calls that do not count."""
-    for _ in range(2):
-        once = timed(work, device)
-    count = max(1, min(2000, round(wanted_s / once)))
-    return count / timed(lambda: [work() for _ in range(count)], device)
+def calls_per_s(works: dict[str, Work], options: Options) -> dict[str, dict[str, float]]:
+    """Calls per second of each, measured in turn: median, lowest and highest of the trials."""
+    counts = {}
+    for name, work in works.items():
+        work()
+        once = seconds(lambda: [work() for _ in range(3)], options.device) / 3  # noqa: B023
+        counts[name] = 1 if options.tiny else max(3, round(TRIAL_S / once))
+    rates: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(TRIALS):
+        for name, work in works.items():
+            count = counts[name]
+            taken = seconds(lambda: [work() for _ in range(count)], options.device)  # noqa: B023
+            rates[name].append(count / taken)
+    return {
+        name: {"median": statistics.median(values), "low": min(values), "high": max(values)}
+        for name, values in rates.items()
+    }
 
 
-def limits(device: torch.device, sizes: Sizes) -> dict[str, float]:
-    """TFLOP/s of square products and GB/s of reading memory: the best of some repeats."""
-    reached = {}
+def limits(options: Options) -> Iterator[dict[str, Any]]:
+    """TFLOP/s of square matrix products and GB/s of copying memory: the best of some."""
+    size = 64 if options.tiny else 8192
     for name in ("bf16", "tf32", "fp32"):
-        dtype = torch.bfloat16 if name == "bf16" else torch.float32
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-        matrix = torch.randn(sizes.square, sizes.square, device=device).to(dtype)
-        best = min(timed(lambda: matrix @ matrix, device) for _ in range(REPEATS))  # noqa: B023
-        reached[f"{name} product, TFLOP/s"] = 2 * sizes.square**3 / best / 1e12
-    block = torch.ones(sizes.square**2, device=device)
-    best = min(timed(block.sum, device) for _ in range(REPEATS))
-    return reached | {"memory read, GB/s": block.nbytes / best / 1e9}
+        dtype = torch.bfloat16 if name == "bf16" else torch.float32
+        matrix = torch.randn(size, size, device=options.device).to(dtype)
+        best = min(seconds(lambda: matrix @ matrix, options.device) for _ in range(8))  # noqa: B023
+        yield {"what": f"{name} product, TFLOP/s", "value": 2 * size**3 / best / 1e12}
+    torch.backends.cuda.matmul.allow_tf32 = False
+    block = torch.randn(size, size, device=options.device)
+    copy = torch.empty_like(block)
+    best = min(seconds(lambda: copy.copy_(block), options.device) for _ in range(8))
+    yield {"what": "memory read and written, GB/s", "value": 2 * block.nbytes / best / 1e9}
 
 
-def training(device: torch.device, sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Tokens per second at each batch that fits into memory, with the peak and the operations per second."""
-    for rows in sizes.batches:
-        shape = dataclasses.replace(sizes.shape, batch=rows)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats(device)
-        try:
-            settings = shapes.train_settings(shape, **shapes.ADAMW_BF16)
-            trainer = shapes.new_trainer(shape, settings, 2, device=device)
+def our_updates(trainer: Trainer) -> Work:
+    """One update of stage train: results are read some updates late, as there."""
+    pending: deque[Update] = deque()
 
-            def update(trainer: Any = trainer) -> None:
-                trainer.update(trainer.next_batches())
+    def update() -> None:
+        pending.append(trainer.launch(trainer.next_batches()))
+        if len(pending) > AHEAD:
+            pending.popleft().result()
 
-            tokens_per_s = rate(update, sizes.measured_s, device) * shape.step_tokens
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            yield {"rows": rows, "error": measure.OOM}
-            return
-        flop = summary(trainer.model)["training_flop_per_token"]
-        row = {
-            "rows": rows,
+    return update
+
+
+def _peak(work: Work, options: Options) -> float | None:
+    """Peak of the allocator while work runs, in MiB."""
+    if options.device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats()
+    seconds(work, options.device)
+    return torch.cuda.max_memory_allocated() / measure.MIB
+
+
+def training(options: Options) -> Iterator[dict[str, Any]]:
+    """Tokens per second at several batch sizes, in turn with nanoGPT in its best mode."""
+    cases = [("word-50k", shapes.WORD_50K, rows) for rows in (32, 256, 4096)]
+    cases += [("gpt2-bpe", GPT2_BPE, rows) for rows in (128,)]
+    for name, full, rows in cases[:1] if options.tiny else cases:
+        yield from _training_at(name, options.of(full, rows), options)
+
+
+def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str, Any]]:
+    torch._dynamo.reset()  # else a second shape is compiled for any shape
+    settings = shapes.train_settings(shape, **shapes.ADAMW_BF16)
+    start = time.perf_counter()
+    trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
+    flop = summary(trainer.model)["training_flop_per_token"]
+    works = {"tinylm": contenders.with_deterministic_kernels(our_updates(trainer))}
+    peaks = {"tinylm": _peak(works["tinylm"], options)}
+    started = {"tinylm": time.perf_counter() - start}
+    if options.nanogpt is not None:
+        start = time.perf_counter()
+        peer = contenders.nanogpt_updates(options.nanogpt, shape, options.device)
+        works["nanoGPT"] = peer
+        peaks["nanoGPT"] = _peak(peer, options)
+        started["nanoGPT"] = time.perf_counter() - start
+    for who, rate in calls_per_s(works, options).items():
+        tokens_per_s = {key: value * shape.step_tokens for key, value in rate.items()}
+        yield {
+            "what": f"{name}, {shape.batch} x {shape.context}, {who}",
             "tokens_per_s": tokens_per_s,
-            "tflop_per_s": tokens_per_s * flop / 1e12,
+            "tflop_per_s": tokens_per_s["median"] * flop / 1e12,
+            "peak_mib": peaks[who],
+            "first_update_s": started[who],
         }
-        if device.type == "cuda":
-            row["peak_mib"] = torch.cuda.max_memory_allocated(device) / measure.MIB
-        yield row
 
 
-def one_prompt(device: torch.device, sizes: Sizes) -> dict[str, float]:
-    """Greedy tokens per second of one prompt at the shape of word-50k."""
-    model = shapes.untrained(sizes.shape).to(device).eval()
-    new_tokens = sizes.shape.context - len(PROMPT[0]) - 1
-    decode = our_decode(model, None, new_tokens)
-    texts_per_s = rate(lambda: decode(PROMPT, "greedy"), sizes.measured_s, device)
-    return {"tokens_per_s": texts_per_s * new_tokens}
+def variants(options: Options) -> Iterator[dict[str, Any]]:
+    """What each choice for a card is worth: word-50k's training step with one of them switched off."""
+    changes: dict[str, dict[str, Any]] = {
+        "all": {},
+        "no CUDA graphs": {"cuda_graphs": "false"},
+        "not compiled": {"compile": "false"},
+        "own attention": {"attention": "own"},
+        "muon": {"optimizer": "muon"},
+    }
+    shape = options.of(shapes.WORD_50K, 32)
+    works = {}
+    for name, change in changes.items():
+        settings = shapes.train_settings(shape, **(shapes.ADAMW_BF16 | change))
+        trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
+        works[name] = contenders.with_deterministic_kernels(our_updates(trainer))
+        if name == "all":
+            works["any kernels"] = contenders.with_any_kernels(
+                our_updates(shapes.new_trainer(shape, settings, 2, device=options.device))
+            )
+    for name, rate in calls_per_s(works, options).items():
+        yield {"what": name, "tokens_per_s": rate["median"] * shape.step_tokens}
 
 
-def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
-    """All results, printed as they are measured."""
-    results: dict[str, Any] = {"conditions": conditions(device, 2), "training": []}
-    results["limits"] = limits(device, sizes)
-    print(results, flush=True)
-    for row in training(device, sizes):
-        results["training"].append(row)
-        print(f"word-50k, bf16: {row}", flush=True)
-    results["one_prompt"] = one_prompt(device, sizes)
-    print(f"one prompt: {results['one_prompt']}", flush=True)
-    return results
+def report_d(options: Options) -> Iterator[dict[str, Any]]:
+    """All 5,000 updates of the preset gpt2-bpe with products in bf16, validation included."""
+    shape = options.of(GPT2_BPE)
+    updates = 3 if options.tiny else REPORT_D_UPDATES
+    settings: TrainSettings = shapes.section(
+        "train",
+        TrainSettings,
+        {
+            "tokens": updates * shape.step_tokens,
+            "batch_size": shape.batch,
+            "precision": "bf16",
+            "compile": "auto",
+            "attention": "auto",
+            "keep_epochs": [],
+        },
+        "gpt2-bpe",
+    )
+    stores = shapes.stores(shape, options.tokens)
+    model = shapes.model_settings(shape, {}, "gpt2-bpe")
+    matrix = torch.randn(shape.vocab, shape.width, generator=torch.Generator().manual_seed(1))
+    start = time.perf_counter()
+    assembly = assemble(model, settings, matrix, stores, shapes.PAD_ID, options.device, 2)
+    result = train(assembly.model, assembly.batches, assembly.held_out, settings, log_every_s=5.0)
+    yield {
+        "what": f"{len(result.curves.updates)} updates of {shape.batch} x {shape.context} tokens",
+        "wall_s": time.perf_counter() - start,
+        "update_s": result.train_s,
+        "held_out": result.curves.held_out,
+        "train": result.curves.train[-20:],
+        "data": "random ids" if options.tokens is None else str(options.tokens.name),
+    }
+
+
+def decoding(options: Options) -> Iterator[dict[str, Any]]:
+    """Tokens per second in fp32 with and without a cache, in turn with transformers' generate."""
+    shape = options.of(shapes.WORD_50K)
+    new_tokens = shape.context - 9
+    prompts = [[4, 5, 6, 7, 8 + row] for row in range(20)]
+    for count, method in ((1, "sample"), (20, "sample"), (20, 5), (20, 10)):
+        works = {}
+        for use_cache in (True, False) if method == "sample" else (True,):
+            ours = contenders.our_decode(options, shape, new_tokens, use_cache)
+            theirs = contenders.transformers_decode(options, shape, new_tokens, use_cache)
+            cache = "cache" if use_cache else "no cache"
+            works[f"tinylm, {cache}"] = _call(ours, prompts[:count], method)
+            works[f"transformers, {cache}"] = _call(theirs, prompts[:count], method)
+        for who, rate in calls_per_s(works, options).items():
+            yield {
+                "what": f"{count} prompts, {method}, {who}",
+                "tokens_per_s": rate["median"] * count * new_tokens,
+            }
+
+
+def _call(decode: Callable[..., object], prompts: list[list[int]], method: Any) -> Work:
+    return lambda: decode(prompts, method)
+
+
+def checkpointing(options: Options) -> Iterator[dict[str, Any]]:
+    """Seconds and peak memory of forward and backward pass with each mode of recomputation."""
+    shape = options.of(CHECKPOINTED)
+    for precision in ("fp32", "bf16"):
+        rows = {}
+        for mode in MODES:
+            settings = shapes.train_settings(shape, precision=precision, recompute=mode)
+            trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
+            batches = [trainer.batches.batch(0)]
+
+            def step(trainer: Trainer = trainer, batches: Any = batches) -> None:
+                trainer.model.zero_grad(set_to_none=True)
+                accumulate_gradients(trainer.model, batches, trainer.settings.precision)
+
+            step()
+            taken = measure.median_seconds(step, repeats=9, device=options.device)
+            trainer.model.zero_grad(set_to_none=True)
+            rows[mode] = (taken, measure.peak_mib(step, options.device))
+        plain_s, plain_mib = rows["none"]
+        for mode, (taken, peak) in rows.items():
+            yield {
+                "what": f"{shape.layers} layers, {precision}, recompute {mode}",
+                "step_s": taken,
+                "peak_mib": peak,
+                "time": taken / plain_s - 1.0,
+                "memory": (peak or 0.0) / (plain_mib or 1.0) - 1.0,
+            }
+
+
+PARTS = {
+    "limits": limits,
+    "training": training,
+    "variants": variants,
+    "report_d": report_d,
+    "decoding": decoding,
+    "checkpointing": checkpointing,
+}
+
+
+def run_part(name: str, options: Options) -> dict[str, Any]:
+    """A part's rows, printed as they are measured, and its error if it failed."""
+    start = time.perf_counter()
+    rows = []
+    error = None
+    try:
+        for row in PARTS[name](options):
+            rows.append(row)
+            print(f"{name}: {row}", flush=True)
+    except Exception as failure:
+        traceback.print_exc()
+        error = f"{type(failure).__name__}: {failure}"[:500]
+    if options.device.type == "cuda":
+        torch.cuda.empty_cache()
+    seconds_of_part = time.perf_counter() - start
+    print(f"{name}: {seconds_of_part:.0f} s", flush=True)
+    return {"rows": rows, "error": error, "seconds": seconds_of_part}
 
 
 def main() -> None:
-    parser = Parser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="default %(default)s")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("folder", type=Path, help="for gpu.json")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--nanogpt", type=Path, help="a clone of nanoGPT, to compare with")
+    parser.add_argument("--tokens", type=Path, help="token stores of preset gpt2-bpe")
     parser.add_argument("--tiny", action="store_true", help="on the CPU, to show that it runs")
     arguments = parser.parse_args()
-    try:
-        device = pick_device("cpu" if arguments.tiny else "cuda")
-    except InputError:
-        raise InputError("torch sees no CUDA device here; nothing was measured") from None
-    results = run(device, TINY if arguments.tiny else FULL)
-    earlier = read_json(arguments.results) if arguments.results.exists() else []
-    name = results["conditions"]["device"]
-    others = [row for row in earlier if row["conditions"]["device"] != name]
-    write_json(arguments.results, [*others, results])
+    device = pick_device("cpu" if arguments.tiny else "cuda")
+    options = Options(device, arguments.folder, arguments.nanogpt, arguments.tokens, arguments.tiny)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    path = options.folder / "gpu.json"
+    results = read_json(path) if path.exists() else {}
+    results["conditions"] = conditions(device, torch.get_num_threads())
+    for name in arguments.parts:
+        results[name] = run_part(name, options)
+        write_json(path, results)
+    if any(results[name]["error"] for name in arguments.parts):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -124,12 +124,20 @@ def stream(shape: Shape, tokens: int) -> np.ndarray:
     return SPECIALS + rng.choice(len(weights), size=tokens, p=weights / weights.sum())
 
 
-def _random_store(shape: Shape) -> TokenStore:
+def _random_store(shape: Shape, split: str = "train") -> TokenStore:
     """A store of random ids. Its folder is removed at once: the memory map keeps the file."""
     stories = np.array_split(stream(shape, STORE_STEPS * shape.step_tokens), STORE_STEPS)
     with tempfile.TemporaryDirectory() as folder:
-        write_store(folder, "train", stories, shape.vocab)
-        return TokenStore(folder, "train")
+        write_store(folder, split, stories, shape.vocab)
+        return TokenStore(folder, split)
+
+
+def stores(shape: Shape, folder: Path | None) -> dict[str, TokenStore]:
+    """The splits for training and validation in a folder, by default of random ids."""
+    splits = ("train", "held_out")
+    if folder is None:
+        return {split: _random_store(shape, split) for split in splits}
+    return {split: TokenStore(folder, split) for split in splits}
 
 
 def new_trainer(

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Everything that tinylm does on a CUDA card, in about 8 minutes: bash benchmarks/gpu.sh FOLDER
+#
+# FOLDER gets gpu.json, stages.json and the logs. A part that fails does not stop the next one.
+# In the environment, all optional:
+#   NANOGPT   a clone of nanoGPT, to train in turn with
+#   TOKENS    token stores of the preset gpt2-bpe (stage vocab writes them to data/tokens)
+#   WHEELS    a folder of wheels, installed first without network access
+#   PARTS     those of benchmarks.gpu that are wanted, e.g. "limits training"
+#   TINY=1    on the CPU, small, only to show that everything runs
+set -u -o pipefail
+cd "$(dirname "$0")/.."
+mkdir -p "$1"
+results=$(cd "$1" && pwd)
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+export PYTHONUNBUFFERED=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHONPYCACHEPREFIX="$work/pycache"
+tiny=${TINY:+--tiny}
+device=${TINY:+cpu}
+
+if [ -n "${WHEELS:-}" ]; then
+  "$python" -m pip install -q --no-index --no-deps --no-compile --target "$work/site" "$WHEELS"/*.whl
+  export PYTHONPATH="$work/site"
+fi
+begun=$(date +%s)
+failed=0
+say() { echo "== $(($(date +%s) - begun)) s: $*"; }
+
+say "tests of the card"
+TINYLM_TEST_DEVICE=${device:-cuda} timeout 150 "$python" -m pytest tests/cuda -p no:cacheprovider \
+  > "$results/tests.log" 2>&1 || failed=1
+tail -n 30 "$results/tests.log"
+
+say "measurements"
+timeout 330 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
+  ${TOKENS:+--tokens "$TOKENS"} ${PARTS:+--parts $PARTS} 2>&1 \
+  | tee "$results/gpu.log" || failed=1
+
+if [ -z "${NO_STAGES:-}" ]; then
+  say "stages of the default pipeline, from download to ckpt_bench"
+  timeout 300 "$python" -m benchmarks.gpu_stages "$work/run" "$results" $tiny 2>&1 \
+    | tee "$results/stages.log" || failed=1
+fi
+say "done"
+rm -rf "$work"
+exit $failed
