@@ -22,7 +22,7 @@ STAGES += [f"accum_run {steps}" for steps in (1, 2, 4, 8)]
 STAGES += ["accum_sweep", "beam_bench", "kv_bench", "ckpt_bench"]
 PREPARATION = ("download", "vocab")
 PROJECT = ("tinylm", "stages", "dvc.yaml", "params.yaml", "pyproject.toml")
-TINY = {
+TINY: dict[str, dict[str, Any]] = {
     "data": {"train_stories": 300, "evaluation_stories": 40},
     "embedding": {"width": 32},
     "model": {"layers": 2, "feed_forward": 48},
@@ -65,7 +65,7 @@ def run_stage(stage: str, folder: Path) -> dict[str, Any]:
         text=True,
         check=False,
     )
-    result = {"seconds": time.perf_counter() - start, "exit_code": done.returncode}
+    result: dict[str, Any] = {"seconds": time.perf_counter() - start, "exit_code": done.returncode}
     print(f"{stage}: {result['seconds']:.1f} s, exit code {done.returncode}", flush=True)
     if done.returncode:
         result["output"] = (done.stdout + done.stderr)[-3000:]
@@ -81,7 +81,7 @@ def main() -> None:
     arguments = parser.parse_args()
     folder: Path = arguments.work
     folder.mkdir(parents=True)
-    changes = {"embedding": {"source": "counts"}}
+    changes: dict[str, dict[str, Any]] = {"embedding": {"source": "counts"}}
     if arguments.tiny:
         changes = TINY | {"embedding": changes["embedding"] | TINY["embedding"]}
     copy_project(folder, changes)

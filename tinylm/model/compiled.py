@@ -1,6 +1,7 @@
 """Blocks compiled by torch.compile, for training on a CUDA card."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ class CompiledBlocks:
     """
 
     def __init__(self, backend: str = "inductor") -> None:
-        options = None
+        options: dict[str, Any] | None = None
         if backend == "inductor":
             # Products whose sides are no multiples of 8 take several times as long on a tensor core.
             options = {"shape_padding": True, "force_shape_pad": True}

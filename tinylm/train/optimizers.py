@@ -1,6 +1,7 @@
 """Adam and AdamW from scratch, and gradient clipping."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,11 +87,11 @@ class Adam:
                     rows.append((parameter, parameter.grad.contiguous(), first, second))
             if not rows:
                 continue
-            columns = [list(column) for column in zip(*rows, strict=True)]
+            columns: Any = [list(column) for column in zip(*rows, strict=True)]
             fused(
                 *columns,
-                [],
-                [updates] * len(rows),
+                max_exp_avg_sqs=[],
+                state_steps=[updates] * len(rows),
                 lr=lr,
                 beta1=self.betas[0],
                 beta2=self.betas[1],

@@ -148,10 +148,11 @@ class OutputLoss(torch.autograd.Function):
             else:
                 torch.mul(grad_rows, scale, out=grad_hidden[chunk])
                 scaled = (h[chunk] * scale).to(dtype)
-            if grad_bias is not None and scale is None:
-                grad_bias += logits.sum(0)[:words]
-            elif grad_bias is not None:
-                grad_bias += (scale.to(dtype).T @ logits)[0]
+            if grad_bias is not None:
+                if scale is None:
+                    grad_bias += logits.sum(0)[:words]
+                else:
+                    grad_bias += (scale.to(dtype).T @ logits)[0]
             if grad_weight is not None:
                 for first in range(0, words, part):
                     product = logits[:, first : first + part].T @ scaled
