@@ -1,4 +1,4 @@
-"""The code that decides what a stage computes, as dvc.yaml lists it (`make deps` writes the list)."""
+"""The code that decides what a stage computes; `make deps` lists it in dvc.yaml."""
 
 import hashlib
 from pathlib import Path

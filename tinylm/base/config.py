@@ -1,4 +1,4 @@
-"""Strict reading of params.yaml into frozen settings classes; every error at once, with its key path.
+"""Strict reading of params.yaml into settings classes; every error at once, with its key path.
 
 The reader is ruamel.yaml, as in DVC (YAML 1.2: `1e-3` is a number, `off` a text). So a stage sees
 exactly what DVC hashed; PyYAML would read YAML 1.1.

@@ -34,7 +34,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    """Yield a path beside `target`, and remove what is there at the end.
+    """Yield a path next to `target`, and remove what is there at the end.
 
     An OSError about it, or about no file, names `target` instead.
     """
@@ -57,7 +57,7 @@ def _temporary(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is synced and renamed, else removed.
+    """Yield a temporary path next to `path`; on success it is synced and renamed, else removed.
 
     It serves writers that need a file name; the suffix of `path` stays. Raises OSError that names
     `path`.
@@ -83,7 +83,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder beside `path`; on success it replaces `path`, on failure it is removed.
+    """Yield an empty folder next to `path`; on success it replaces `path`, on failure it is removed.
 
     Raises OSError that names `path`.
     """
@@ -171,7 +171,7 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[o
 
 
 def read_json(path: str | Path, made_by: str = "") -> Any:
-    """Read a JSON file. Raises InputError if it is missing or damaged, and names the stage to run."""
+    """Read a JSON file. Raises InputError with the stage to run if it is missing or damaged."""
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -205,7 +205,7 @@ def sha256(path: str | Path) -> str:
 def _damaged(path: str | Path, made_by: str) -> InputError:
     stage = f" -f -s {made_by}" if made_by else ""
     return InputError(
-        f"{path}: its SHA-256 is not the one it was written with; rm {path} and run dvc repro{stage}"
+        f"{path}: its SHA-256 is not the one it was written with; rm {path}, run dvc repro{stage}"
     )
 
 
@@ -235,7 +235,7 @@ def write_sums(folder: str | Path) -> None:
 
 
 def check_sums(path: str | Path, made_by: str) -> None:
-    """Raises InputError if the sha256.json beside a file names other bytes than the file has.
+    """Raises InputError if the sha256.json next to a file names other bytes than the file has.
 
     Nothing happens if there is no sha256.json.
     """

@@ -4,16 +4,17 @@ import unicodedata
 from typing import Any
 
 _VISIBLE = {"\n": "\n", "\t": " "}
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode's categories
 
 
 def visible(text: Any) -> str:
-    """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out.
+    """Text with control and format characters and unpaired surrogates spelt out.
 
-    For a terminal, which obeys them, and for pages; each character by itself, so a text may be given in pieces.
+    A terminal would obey them. Characters are replaced one by one, so a text may be given in parts.
     """
-    return "".join(
-        _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-        else character
-        for character in str(text)
-    )
+    shown = []
+    for character in str(text):
+        if unicodedata.category(character) in _HIDDEN:
+            character = _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
+        shown.append(character)
+    return "".join(shown)

@@ -3,8 +3,8 @@
 **train**; **held_out**, a share of it; **evaluation**, the official validation split. A hash of the
 story's letters and digits and the seed decides which train stories are held out. So stories that
 differ only in case, punctuation and white space are on one side, and an additional story moves no
-other. If the data has no evaluation split, the same hash reserves one, as large as held-out. A train
-story that has the hash of an evaluation story is dropped.
+other. If the data has no evaluation split, the same hash reserves one, as large as held-out. A
+train story that has the hash of an evaluation story is dropped.
 
 With `held_out: tokens` all train stories are in train, in order, and stage vocab cuts their tokens:
 held_out is empty here, and so is evaluation if the data has no such split.

@@ -139,7 +139,7 @@ def _leave_closed_output() -> None:
 
 
 def guard(main: Callable[[], None], prints: bool = False) -> int:
-    """Run a command and return its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
+    """Run a command; returns its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
     Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
     prints: printing is all that the command does, so it is done when its reader leaves (| head).

@@ -45,7 +45,7 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
 
 
 def check_writable(*folders: str | Path) -> None:
-    """Raises OSError naming the first folder in which no file can be made: before the work starts."""
+    """Raises OSError that names the first folder in which no file can be made."""
     for folder in map(Path, folders):
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         try:

@@ -1,4 +1,4 @@
-"""How a command runs on this machine: section `runtime` of params.yaml, and a timing's conditions."""
+"""Section `runtime` of params.yaml, and the conditions that a time was measured under."""
 
 import dataclasses
 import importlib.metadata

@@ -33,7 +33,7 @@ S = TypeVar("S")
 def number_argument(stage: str, allowed: str, numbers: Collection[int] | None = None) -> int:
     """The number on the command line of a stage that dvc.yaml runs once for each of several.
 
-    allowed: for the message; numbers: if given, the argument must be one of them. Raises InputError.
+    allowed: for the message; numbers: if given, those that are allowed. Raises InputError.
     """
     arguments = sys.argv[1:]
     if len(arguments) == 1 and arguments[0].isdecimal():
@@ -65,9 +65,9 @@ class Stage:
         return read_section(self.params, section, settings_class)
 
     def begin(self, seed: int) -> Any:
-        """Seed all random generators, set torch's threads, print the conditions; returns the device.
+        """Seed all random generators, set torch's threads, print the conditions; return the device.
 
-        Only stages that compute with torch call it. Raises InputError for a device that is not there.
+        Only stages that compute with torch call it. Raises InputError for a missing device.
         """
         device = pick_device(self.runtime.device)
         seed_everything(seed, self.runtime.threads)
@@ -98,7 +98,7 @@ class Stage:
         write_times(self.name, self.name, path, measured, tables)
 
     def write_times_of(self, name: str, path: str, times: dict[str, Any]) -> None:
-        """Write what the result in the file `path` took to metrics/NAME_time.json, with the conditions.
+        """Write metrics/NAME_time.json: what the result in the file `path` took.
 
         A stage that is run once for each of several calls this for its own run.
         """

@@ -1,4 +1,4 @@
-"""What happens before the slow imports of a command: the check of its Python, and a silent Ctrl-C."""
+"""Before the slow imports of a command: a check of its Python, and a silent Ctrl-C."""
 
 import importlib.util
 import os

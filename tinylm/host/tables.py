@@ -1,4 +1,4 @@
-"""Tables for a terminal. What is printed here changes no result, so no stage depends on this module."""
+"""Tables for a terminal. They change no result, so no stage depends on this module."""
 
 import dataclasses
 import io

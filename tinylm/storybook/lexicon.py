@@ -25,7 +25,7 @@ def _lines_of(name: str) -> list[str]:
 
 
 def read_sections(name: str) -> dict[str, list[str]]:
-    """The sections of a text file beside this one: `name:`, then lines; an indented line continues."""
+    """The sections of a text file of this folder: `name:`, then lines; indented ones continue."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in _lines_of(name):
@@ -96,7 +96,7 @@ def _read_kinds() -> dict[str, Weighted]:
 
 
 def read_pairs(name: str) -> list[tuple[str, str]]:
-    """The lines `left: right` of a text file beside this one."""
+    """The lines `left: right` of a text file next to this one."""
     pairs = []
     for line in _lines_of(name):
         left, _, right = line.partition(":")

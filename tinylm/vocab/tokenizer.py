@@ -63,7 +63,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def library(self) -> Any:
-        """The tokenizer of the library `tokenizers`, with the ids of stories, special ones aside."""
+        """The tokenizer of the library `tokenizers` with the ids of stories, special ones aside."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
