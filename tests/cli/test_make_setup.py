@@ -47,11 +47,3 @@ def test_an_environment_that_was_moved_or_copied_is_refused(clone, how):
     code, error = make_setup(other)
     assert code == 2
     assert "rm -r .venv" in error
-
-
-def test_an_environment_behind_a_link_is_used(clone):
-    shared = clone.with_name("shared")
-    shutil.rmtree(clone / ".venv")
-    environment(shared)
-    (clone / ".venv").symlink_to(shared)
-    assert make_setup(clone) == (0, "")

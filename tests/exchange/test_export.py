@@ -125,10 +125,8 @@ def test_a_model_that_no_architecture_computes_is_refused_by_its_key(new_trained
     ("form", "settings"),
     [
         ("transformers", {}),
-        ("transformers", {"norm_eps": 1e-8, "output_bias": True, "tied_output": False}),
         ("transformers", {"positions": "rotary", "width": 20, "heads": 2}),
         ("tinylm", {"norm": "post", "norm_kind": "rms", "output_bias": True}),
-        ("tinylm", {"norm_kind": "std", "tied_output": False}),
     ],
 )
 def test_stock_transformers_loads_the_folder(new_trained, tmp_path, monkeypatch, form, settings):

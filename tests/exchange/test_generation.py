@@ -7,8 +7,6 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.exchange.generation import generation_config, untranslated
-from tinylm.vocab.longest_match import train_longest_match
-from tinylm.vocab.settings import VocabSettings
 
 NEW = 12
 PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]
@@ -121,15 +119,6 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
     greedy = generation_config(words, decode_settings(temperature=0.0), 64)
     assert greedy["do_sample"] is False
     assert not {"temperature", "top_k", "top_p"} & greedy.keys()
-
-
-def test_a_text_token_is_never_named_as_padding(decode_settings):
-    """longest_match pads with id 0, which is text: generate() would hide it in a prompt."""
-    settings = VocabSettings(tokenizer="longest_match", lower_case=False, max_size=40)
-    tokenizer = train_longest_match(["the cat sat on a mat"], settings)
-    assert tokenizer.pad_id == 0
-    content = generation_config(tokenizer, decode_settings(), 64)
-    assert not {"bos_token_id", "eos_token_id", "pad_token_id", "suppress_tokens"} & content.keys()
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli.command import PARAMS, number
-
-if TYPE_CHECKING:
-    from tinylm.model.settings import ModelSettings
-    from tinylm.model.transformer import TinyLM
 
 NEEDS = PARAMS
 NOTES = ""
@@ -40,24 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def blank_model(
-    settings: "ModelSettings", vocab_size: int, width: int, recompute: str = "none"
-) -> "TinyLM":
-    """A model that has shapes but whose tensors take no memory.
-
-    Raises InputError if settings and width do not fit.
-    """
-    import torch
-
-    from tinylm.model.checkpoint import new_model
-    from tinylm.model.recompute import RunRecomputing
-
-    with torch.device("meta"):
-        return new_model(
-            settings, torch.empty(vocab_size, width), run_blocks=RunRecomputing(recompute)
-        )
-
-
 def _vocab_size(path: str) -> int:
     from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -68,11 +45,15 @@ def _vocab_size(path: str) -> int:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the table of parts, then totals."""
+    import torch
+
     from tinylm.base.machine import pick_device
     from tinylm.embedding.settings import EmbeddingSettings
     from tinylm.host.runtime import RuntimeSettings
     from tinylm.host.tables import format_description
+    from tinylm.model.checkpoint import new_model
     from tinylm.model.describe import describe, summary
+    from tinylm.model.recompute import RunRecomputing
     from tinylm.model.settings import ModelSettings
     from tinylm.train.precision import resolved
     from tinylm.train.settings import TrainSettings
@@ -83,7 +64,9 @@ def run(arguments: argparse.Namespace) -> None:
     train = resolved(read_section(params, "train", TrainSettings), pick_device(runtime.device))
     vocab_size = arguments.vocab_size or _vocab_size(arguments.vocab)
     width = arguments.width or read_section(params, "embedding", EmbeddingSettings).width
-    model = blank_model(settings, vocab_size, width, train.recompute)
+    run_blocks = RunRecomputing(train.recompute)
+    with torch.device("meta"):  # shapes, whose tensors take no memory
+        model = new_model(settings, torch.empty(vocab_size, width), run_blocks=run_blocks)
     totals = summary(model, train.optimizer)
     weights = totals["weight_bytes"] / MIB
     training = weights + (totals["gradient_bytes"] + totals["optimizer_bytes"]) / MIB

@@ -1,7 +1,6 @@
 """tinylm publish as it is typed, on a small run and the fake of the hub."""
 
 import json
-import subprocess
 
 import pytest
 import torch
@@ -154,18 +153,3 @@ def test_data_of_an_unknown_licence(here, hub, capsys):
 def test_a_name_without_an_owner_is_refused_in_one_line(here, capsys):
     assert main(["publish", "stories", "--dry-run"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_the_commit_that_made_it(here):
-    identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    commit = [*identity, "commit", "-q", "-m", "a run"]
-    for words in (["init", "-q"], ["add", "params.yaml", "dvc.lock"], commit):
-        subprocess.run(["git", *words], cwd=here, check=True)
-    command = ["git", "rev-parse", "HEAD"]
-    head = subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout
-    card = here / "exports" / REPO / "README.md"
-    assert main(["publish", REPO, "--dry-run"]) == 0
-    assert f"git checkout {head[:12]}" in card.read_text("utf-8")
-    edit(here, "runtime", log_every_s=9.0)
-    assert main(["publish", REPO, "--dry-run"]) == 0
-    assert "git checkout" not in card.read_text("utf-8")
