@@ -130,8 +130,11 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 def differing_inputs(first: Run, second: Run) -> list[str]:
     """Files of code and data that the stages of both read and whose bytes differ."""
-    shared = first.inputs.keys() & second.inputs.keys()
-    return sorted(path for path in shared if first.inputs[path] != second.inputs[path])
+    paths = []
+    for path, md5 in sorted(first.inputs.items()):
+        if second.inputs.get(path, md5) != md5:
+            paths.append(path)
+    return paths
 
 
 def what_differs(first: Run, second: Run) -> str:
@@ -189,7 +192,8 @@ class _Sides:
         if not self.match.texts:
             return None
         first, second = self._tables(columns)
-        if any(np.isnan(table).any() for table in [*first.values(), *second.values()]):
+        tables = [*first.values(), *second.values()]
+        if any(np.isnan(table).any() for table in tables):
             return None
         return difference_of(first, second, pooled_ratio, self._recorded_error(metric))
 
@@ -222,7 +226,8 @@ class _Sides:
         names = answers.index.get_level_values("phenomenon").to_series()
         sizes = names.map(names.value_counts()).to_numpy()
         # the mean of answers with these weights is the mean over phenomena
-        weighted = answers.mul(len(answers) / (sizes * names.nunique()), axis=0)
+        weights = len(answers) / (sizes * names.nunique())
+        weighted = answers.mul(weights, axis=0)
         tables = {}
         for side in sides:
             columns = weighted[side]
@@ -231,7 +236,8 @@ class _Sides:
 
     def _recorded_error(self, metric: str) -> SeedError | None:
         """For one run of each side: their variances add up; an unknown one equals the other's."""
-        errors = [side.recorded_error(metric) for side in (self.first, self.second)]
+        sides = (self.first, self.second)
+        errors = [side.recorded_error(metric) for side in sides]
         recorded = [error for error in errors if error is not None]
         if not recorded:
             return None
@@ -341,7 +347,8 @@ def most_changed(first: Run, second: Run) -> pd.DataFrame:
         table[f"{side}_continuation"] = run.samples["continuation"]
     table["change"] = table["second"] - table["first"]
     same_text = table["first_continuation"] == table["second_continuation"]
-    table = table[np.isfinite(table["change"]) & ~(same_text & (table["change"] == 0))]
+    is_equal = same_text & (table["change"] == 0)
+    table = table[np.isfinite(table["change"]) & ~is_equal]
     table = table.drop_duplicates("story")
     largest_first = table["change"].abs().sort_values(ascending=False, kind="stable").index
     return table.loc[largest_first[:STORIES_SHOWN]]

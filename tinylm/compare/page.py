@@ -76,7 +76,8 @@ def metric_of(run: Run, key: str) -> dict[str, float]:
     """value, and low and high of its own 95 % interval where it has one; {} if it is missing."""
     keys = key.split(".")
     entry = run.value(*keys)
-    ends = interval(entry) or interval(run.value(*keys[:-1], f"{keys[-1]}_interval"))
+    named_interval = run.value(*keys[:-1], f"{keys[-1]}_interval")
+    ends = interval(entry) or interval(named_interval)
     value = as_number(entry.get("value") if isinstance(entry, dict) else entry)
     if value is None:
         return {}
@@ -191,7 +192,8 @@ def _findings_caption(first: str, against: Against) -> str:
     errors = [finding.difference.seeds for finding in against.findings]
     if not any(errors):
         return f"{caption} alone"
-    first_seeds, seeds = (", ".join(map(str, seeds)) for seeds in against.seeds)
+    first_seeds = ", ".join(map(str, against.seeds[0]))
+    seeds = ", ".join(map(str, against.seeds[1]))
     caption += f" and seeds ({seeds} compared with {first_seeds})"
     if any(error is not None and error.paired for error in errors):
         caption += "; seeds are compared one by one"
@@ -266,5 +268,10 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
     value = dataclasses.asdict(difference) | {"difference": difference.value}
     seeds = difference.seeds
     value["paired_by_seed"] = seeds is not None and seeds.paired
-    value["seeds_give"] = seeds and {"difference": seeds.bound, "seeds": seeds.freedom + 1}
-    return value | {"p": finding.p, "verdict": finding.kind, "says": finding.says}
+    value["seeds_give"] = None
+    if seeds is not None:
+        value["seeds_give"] = {"difference": seeds.bound, "seeds": seeds.freedom + 1}
+    value["p"] = finding.p
+    value["verdict"] = finding.kind
+    value["says"] = finding.says
+    return value

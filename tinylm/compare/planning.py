@@ -41,7 +41,8 @@ class Variance:
     def deviation_interval(self) -> tuple[float, float]:
         """95 % interval of the true standard deviation, by the chi-square distribution."""
         points, weights = _chi_square(self.freedom)
-        upper, lower = np.interp([0.975, 0.025], np.cumsum(weights) - weights / 2, points)
+        below = np.cumsum(weights) - weights / 2
+        upper, lower = np.interp([0.975, 0.025], below, points)
         return math.sqrt(self.value / upper), math.sqrt(self.value / lower)
 
 
@@ -66,7 +67,8 @@ def recorded_noise(runs: Sequence[Run]) -> Noise | None:
     losses = [setting.metric("nats_per_token") for setting in settings]
     differences = []
     for one, other in itertools.pairwise(losses):
-        differences.append([other[seed] - one[seed] for seed in shared_seeds(one, other)])
+        seeds = shared_seeds(one, other)
+        differences.append([other[seed] - one[seed] for seed in seeds])
     paired = _pooled(differences)
     single = _pooled([list(by_seed.values()) for by_seed in losses])
     counts = [len(run.stories) for run in runs if run.stories is not None]
@@ -86,7 +88,9 @@ def _pooled(samples: Sequence[Sequence[float]]) -> Variance | None:
     if not several:
         return None
     freedom = sum(len(sample) - 1 for sample in several)
-    squares = sum(statistics.variance(sample) * (len(sample) - 1) for sample in several)
+    squares = 0.0
+    for sample in several:
+        squares += statistics.variance(sample) * (len(sample) - 1)
     return Variance(squares / freedom, freedom)
 
 
@@ -134,7 +138,9 @@ class Goal:
 def _chi_square(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     """Points x of chi-square / freedom, and the probability that each stands for.  (P,), (P,)"""
     width = 8 / math.sqrt(freedom)
-    roots = np.exp(np.linspace(-width - 4 / freedom, min(width, 2.5), 1200))
+    start = -width - 4 / freedom
+    end = min(width, 2.5)
+    roots = np.exp(np.linspace(start, end, 1200))
     log_density = freedom * (np.log(roots) - roots**2 / 2)
     weights = np.exp(log_density - log_density.max())
     return roots**2, weights / weights.sum()

@@ -134,7 +134,8 @@ def is_current(folder: str | Path, params: dict[str, Any], stage: str) -> bool:
     entry = _read_lock(folder).get(stage)
     if entry is None or _changed_section(entry, params):
         return False
-    for path, md5 in (stage_paths(entry, "deps") | stage_paths(entry, "outs")).items():
+    files = stage_paths(entry, "deps") | stage_paths(entry, "outs")
+    for path, md5 in files.items():
         if not path.startswith(CODE) and _md5(Path(folder) / path) != md5:
             return False
     return not changed_code(folder, {stage})
@@ -142,7 +143,8 @@ def is_current(folder: str | Path, params: dict[str, Any], stage: str) -> bool:
 
 def output_md5(folder: str | Path, stage: str, out: str) -> str:
     """MD5 of a stage's output. Raises InputError if it is missing or has other bytes."""
-    md5 = stage_paths(_read_lock(folder).get(stage, {}), "outs").get(out)
+    entry = _read_lock(folder).get(stage, {})
+    md5 = stage_paths(entry, "outs").get(out)
     if md5 is None or _md5(Path(folder) / out) != md5:
         raise InputError(f"{out} is not what stage {stage} wrote: run dvc repro {stage}")
     return md5

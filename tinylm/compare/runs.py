@@ -111,15 +111,13 @@ class Setting:
             tables |= run.more_stories
         tables |= self._by_seed(lambda run: run.stories)
         ids = self.first.stories[STORY_IDS]
-        return {seed: table for seed, table in tables.items() if table[STORY_IDS].equals(ids)}
+        return _with_equal(tables, ids)
 
     @property
     def samples(self) -> dict[int, pd.DataFrame]:
         """Samples by seed, of those seeds that continue the first run's prompts."""
-        columns = PROMPT_COLUMNS
-        asked = self.first.samples[columns]
         tables = self._by_seed(lambda run: run.samples if len(run.samples) else None)
-        return {seed: table for seed, table in tables.items() if table[columns].equals(asked)}
+        return _with_equal(tables, self.first.samples[PROMPT_COLUMNS])
 
     @property
     def pairs(self) -> dict[int, pd.Series]:
@@ -146,12 +144,23 @@ class Setting:
         return None
 
 
+def _with_equal(
+    tables: Mapping[int, pd.DataFrame], columns: pd.DataFrame
+) -> dict[int, pd.DataFrame]:
+    """The tables that have these columns with equal values."""
+    equal = {}
+    for seed, table in tables.items():
+        if table[columns.columns].equals(columns):
+            equal[seed] = table
+    return equal
+
+
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
     """The runs by setting, in the order of their first runs."""
     groups: dict[Any, list[Run]] = {}
     for run in runs:
         values = {key: value for key, value in run.result_params.items() if key != SEED_KEY}
-        key = repr((sorted(values.items()), sorted(run.inputs.items())))
+        key = repr(sorted(values.items())) + repr(sorted(run.inputs.items()))
         if not isinstance(run.params.get(SEED_KEY), int):
             key += run.name  # without a seed it is a setting of its own
         groups.setdefault(key, []).append(run)

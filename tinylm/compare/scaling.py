@@ -181,14 +181,17 @@ def _power_law(axis: str, best: pd.DataFrame) -> PowerLaw:
     residuals = losses - offset - slope * (sizes - middle)
     freedom = len(best) - 2
     deviation = np.sqrt((residuals**2).sum() / freedom)
-    slope_error = deviation / np.sqrt(((sizes - middle) ** 2).sum())
+    spread = ((sizes - middle) ** 2).sum()
+    slope_error = deviation / np.sqrt(spread)
     t = student_point(1 - LEVEL, freedom)
-    interval = (float(-slope - t * slope_error), float(-slope + t * slope_error))
+    half_exponent = t * slope_error
+    interval = (float(-slope - half_exponent), float(-slope + half_exponent))
     x = np.linspace(sizes[0], sizes[-1], _CURVE_POINTS)
     line = offset + slope * (x - middle)
-    half = t * np.hypot(deviation / np.sqrt(len(best)), slope_error * (x - middle))
-    logarithms = {"x": x, "loss": line, "low": line - half, "high": line + half}
-    curve = pd.DataFrame({name: np.exp(values) for name, values in logarithms.items()})
+    offset_error = deviation / np.sqrt(len(best))
+    half = t * np.hypot(offset_error, slope_error * (x - middle))
+    logarithms = pd.DataFrame({"x": x, "loss": line, "low": line - half, "high": line + half})
+    curve = logarithms.apply(np.exp)
     return PowerLaw(best, float(-slope), interval, curve)
 
 
