@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tinylm.api.language_model import LanguageModel, load
+    from tinylm.api.language_model import LanguageModel
+    from tinylm.api.load import load
     from tinylm.api.results import Attention, NextWord, NextWords, Text
 
 _FROM = {
     "LanguageModel": "language_model",
-    "load": "language_model",
+    "load": "load",
     "Attention": "results",
     "NextWord": "results",
     "NextWords": "results",

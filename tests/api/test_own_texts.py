@@ -7,7 +7,7 @@ import yaml
 
 from tests.support.random_run import CONTEXT, make_run
 from tests.support.report import report_settings
-from tinylm.api.language_model import load
+from tinylm.api.load import load
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.files import write_sums
 from tinylm.report.document import write_document

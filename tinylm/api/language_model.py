@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -22,7 +21,6 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
-from tinylm.exchange.loading import load_parts
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
@@ -46,22 +44,6 @@ def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> Non
     if not isinstance(value, int) or not low <= value <= high:
         limits = f"{low} or more" if high == math.inf else f"{low} to {high}"
         raise InputError(f"{name} {value!r}; allowed: {limits}, a whole number")
-
-
-def load(
-    folder: str | Path = "models", vocab: str | Path | None = None, epoch: float | None = None
-) -> LanguageModel:
-    """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
-
-    vocab: its tokenizer.json. By default the export's own, or data/vocab/tokenizer.json next to
-    the folder.
-    epoch: the weights that `train.keep_epochs` kept after so many epochs, instead of the last ones.
-
-    Section `decode` of params.yaml in the working folder gives the defaults of decoding, and
-    `runtime.device` the device; without that file, the preset storybook does. Raises InputError,
-    which names the file.
-    """
-    return LanguageModel(*load_parts(folder, vocab, epoch))
 
 
 class LanguageModel:

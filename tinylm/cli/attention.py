@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from matplotlib import rc_context
 
-    from tinylm.api.language_model import load
+    from tinylm.api.load import load
     from tinylm.exchange.loading import use_threads
     from tinylm.report.drawing import STYLE
 

@@ -181,7 +181,7 @@ def _changes(arguments: argparse.Namespace, lm: "LanguageModel") -> dict[str, An
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, as the options ask."""
-    from tinylm.api.language_model import load
+    from tinylm.api.load import load
     from tinylm.exchange.loading import use_threads
 
     _check(arguments)
