@@ -17,7 +17,7 @@ def roles(run: Run) -> pd.DataFrame:
     """How well each head fits each role, best fit first.
 
     baseline: what position alone would score; for "previous token", what even attention would.
-    claimed: the score stands out from it.
+    claimed: the score is clearly above it.
     """
     fits = run.frame("roles").reindex(columns=_ROLE)
     fits["gain"] = fits["score"] - fits["baseline"]

@@ -69,7 +69,7 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
 
 
 def _to_typst(markdown: str, pictures: Collection[str]) -> str:
-    """The Markdown as Typst, one block a line; text only ever stands in quotes."""
+    """The Markdown as Typst, one block a line; text is always in quotes."""
     lines = markdown.split("\n")
     tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
     parts = []

@@ -70,7 +70,7 @@ def _lines_of_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _block(markdown: str) -> Markup:
-    """Markdown between blank lines, whatever stands around it in the template."""
+    """Markdown between blank lines, whatever surrounds it in the template."""
     return Markup(f"\n\n{markdown}\n\n")
 
 
