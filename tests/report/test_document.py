@@ -84,6 +84,8 @@ def test_a_time_of_another_result_is_not_shown(finished_run, run, tmp_path):
     for path in ("data/figures/train.json", "metrics/train_time.json", "params.yaml"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes((finished_run / path).read_bytes())
+    with (tmp_path / "data/figures/train.json").open("a") as result:
+        result.write("\n")
     problems = read_run(tmp_path, run.params).problems
     assert "metrics/train_time.json" in problems["train_time"]
     assert "dvc repro" in problems["train_time"]

@@ -119,10 +119,10 @@ def test_without_a_token_nothing_is_written(here, hub, monkeypatch, capsys):
 
 
 def test_weights_of_other_parameters_or_other_bytes_are_not_published(here, capsys):
-    (here / "models/samples.json").write_text("[]")
+    (here / "models/another.json").write_text("[]")
     assert main(["publish", REPO, "--dry-run"]) == 2
     assert "models" in capsys.readouterr().err
-    (here / "models/samples.json").unlink()
+    (here / "models/another.json").unlink()
     edit(here, "train", lr=0.5)
     assert main(["publish", REPO, "--dry-run"]) == 2
     assert "section train" in capsys.readouterr().err
