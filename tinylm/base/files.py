@@ -83,7 +83,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder next to `path`; on success it replaces `path`, on failure it is removed.
+    """Yield an empty folder next to `path`; on success it replaces `path`, else it is removed.
 
     Raises OSError that names `path`.
     """

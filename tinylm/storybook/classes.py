@@ -9,7 +9,7 @@ from functools import cache
 
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.lexicon import KINDS, read_pairs, read_sections
-from tinylm.storybook.scorer import Parse, parse_all
+from tinylm.storybook.scorer import Parse, parse_all, without_an
 
 OPEN = ("noun", "verb", "adjective", "adverb", "name")
 Classes = tuple[str, ...]
@@ -166,7 +166,7 @@ def word_classes(words: Words) -> tuple[list[str], list[bool]] | None:
     The generator is run along the words (lower case, letters only); None if it cannot produce them.
     What it drew from a list has that list's class; the words of its phrases are looked up.
     """
-    wanted = tuple("a" if word == "an" else word for word in words)
+    wanted = without_an(words)
     parse = next(parse_all(wanted, opening=True), None)
     if parse is None or not wanted:
         return None

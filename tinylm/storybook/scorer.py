@@ -23,11 +23,12 @@ class Parse(NamedTuple):
 @cache
 def words_of(piece: str) -> Words:
     """The words of a piece, lower case and letters only, "a" for "an"."""
-    return _without_an(normalise(piece).split())
+    return without_an(normalise(piece).split())
 
 
-def _without_an(words: Sequence[str]) -> Words:
-    return tuple("a" if word == "an" else word for word in words)
+def without_an(words: Sequence[str]) -> Words:
+    """The words with "a" for "an", as the generator's phrases have it."""
+    return tuple({"an": "a"}.get(word, word) for word in words)
 
 
 def score(text: str) -> tuple[float, int]:
@@ -124,7 +125,7 @@ def reach(words: Sequence[str], ended: bool) -> tuple[int, Options]:
         if position == furthest:
             instead.add((word, origin))
 
-    wanted = _without_an(words)
+    wanted = without_an(words)
     for _ in parse_all(wanted, opening=not ended, missed=missed):
         return len(wanted), set()
     return furthest, instead

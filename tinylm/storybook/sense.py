@@ -110,7 +110,9 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
             for part, text in entry.parts.items():
                 for word in words_of(text):
                     lists.setdefault(word, set()).add(f"{kind}.{part}")
-    phrases = {word for story in stories for word, origin in story if not origin}
+    phrases = set()
+    for story in stories:
+        phrases.update(word for word, origin in story if not origin)
     tags = {}
     for word in lists.keys() - phrases:
         tags[word] = " ".join(sorted(lists[word]))
@@ -123,5 +125,7 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
 
 def _words_with_origins(seed: str) -> list[tuple[str, str]]:
     telling = sample_telling(Sampler(seed))
-    pieces = zip(telling.pieces, telling.origins, strict=True)
-    return [(word, origin) for piece, origin in pieces for word in words_of(piece)]
+    pairs = []
+    for piece, origin in zip(telling.pieces, telling.origins, strict=True):
+        pairs += [(word, origin) for word in words_of(piece)]
+    return pairs
