@@ -56,7 +56,10 @@ def to_html(markdown: str, pictures: Mapping[str, str] | None = None) -> str:
         else:
             anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
             links.append(f'<li><a href="#{anchor}">{name}</a></li>')
-            body.append(_section(anchor, name, content, in_appendix))
+            inner = f"<h2>{name}</h2>{content}"
+            if in_appendix:
+                inner = f"<details><summary><h2>{name}</h2></summary>{content}</details>"
+            body.append(f'<section id="{anchor}">{inner}</section>')
     return _PAGE.format(
         title=parser().renderInline(title),
         style=STYLE_SHEET.read_text(encoding="utf-8"),
@@ -81,14 +84,6 @@ def _image(renderer: Any, tokens: Any, index: int, options: Any, pictures: Any) 
         return ""
     caption = html.escape(image.attrs.get("title", ""))
     return f"<figure><div>{drawn}</div><figcaption>{caption}</figcaption></figure>"
-
-
-def _section(anchor: str, name: str, content: str, is_folded: bool) -> str:
-    title = f'<h2 id="{anchor}-title">{name}</h2>'
-    inner = title + content
-    if is_folded:
-        inner = f"<details><summary>{title}</summary>{content}</details>"
-    return f'<section id="{anchor}" aria-labelledby="{anchor}-title">{inner}</section>'
 
 
 def _content(markdown: str, pictures: Mapping[str, str]) -> str:

@@ -61,12 +61,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = ""
     if not cells:
         return Markup("")
     alignments = [_alignment(column, cells) for column in range(len(heads))]
-    text = _lines_of_table([[str(escape(head)) for head in heads], alignments, *cells])
+    names = [str(escape(head)) for head in heads]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in (names, alignments, *cells))
     return _block(f"*{escape(caption)}*\n\n{text}" if caption else text)
-
-
-def _lines_of_table(rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _block(markdown: str) -> Markup:
