@@ -137,7 +137,6 @@ def test_two_revisions_as_text_a_page_and_json(asked, capsys, tmp_path):
         ([], "fewer than two"),
         (["a", "b", "a"], "'a'"),
         (["a", "b", "--json", "params.yaml"], "--json params.yaml"),
-        (["a", "b", "--html", "."], "--html ."),
         (["--effect", "0"], "--effect: 0"),
         (["--effect", "nan"], "--effect: nan"),
         (["--effect", "1", "--power", "1"], "--power: 1"),
@@ -153,24 +152,3 @@ def test_a_wrong_request_is_one_line(asked, capsys, tmp_path, words, key):
     assert key in error
     assert error.count("\n") == 1
     assert (tmp_path / "params.yaml").read_text() == "train: {}\n"
-
-
-def test_a_plan_from_the_seeds_that_the_workspace_recorded(revision, monkeypatch, capsys):
-    lock = json.loads(revision().read("dvc.lock"))
-    lock["stages"]["seeds"] = {"cmd": "python -m stages.seeds"}
-    by_seed = {str(seed): {"nats_per_token": 2.49 + seed / 100} for seed in (1, 2, 3)}
-    files = {
-        "data/seeds/2.json": {},
-        "data/seeds/3.json": {},
-        "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\nseeds:\n  more: [2, 3]\n",
-        "metrics/seeds.json": {"n": 3, "seeds": [1, 2, 3], "by_seed": by_seed},
-        "dvc.lock": lock,
-    }
-    workspace = revision("workspace", **files)
-    monkeypatch.setattr(
-        "tinylm.compare.revisions.opened",
-        lambda names, experiments: contextlib.nullcontext([workspace]),
-    )
-    assert main(["compare", "--effect", "0.05", "--comparisons", "3"]) == 0
-    text = capsys.readouterr().out
-    assert "0.0141 (95 %: 0.00736 to 0.0889; degrees of freedom: 2)" in text  # sqrt(2) of 0.01

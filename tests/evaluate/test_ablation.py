@@ -16,7 +16,7 @@ STORIES = [
 
 @pytest.fixture
 def exact(model):
-    """The model in float64 with three ragged heads of 11 columns and large outputs of every head."""
+    """The model in float64 with three ragged heads of 11 columns and large outputs of each."""
     settings = dataclasses.replace(model.settings, heads=3, attention_bias=True)
     torch.manual_seed(5)
     model = TinyLM(settings, torch.randn(len(model.embedding), 11)).double().eval()
