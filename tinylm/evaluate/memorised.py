@@ -3,6 +3,7 @@
 What the true continuations share with train is the comparison.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -45,9 +46,10 @@ def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -
     for text in texts:
         for word in text:
             numbers.setdefault(word, len(numbers))
-    words, owners = _join([*texts, *stories], numbers)
-    longest = np.zeros(len(words), dtype=np.int64)  # run that begins at each word
-    run_story = np.zeros(len(words), dtype=np.int64)  # the first story that contains it
+    words, owners = _join(itertools.chain(texts, stories), numbers)
+    ends = np.cumsum([len(text) + 1 for text in texts])
+    longest = np.zeros(ends[-1], dtype=np.int64)  # run that begins at each word of the texts
+    run_story = np.zeros(ends[-1], dtype=np.int64)  # the first story that contains it
     nearest: dict[int, tuple[int, int]] = {}
     starts = np.arange(len(words))  # of the n-grams that texts and train share
     keys = np.zeros(len(words), dtype=np.int64)  # equal for equal n-grams
@@ -61,11 +63,11 @@ def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -
         keys = np.unique(longer, return_inverse=True)[1]
         in_texts = owners[starts] < len(texts)
         is_shared = np.isin(keys, keys[in_texts]) & np.isin(keys, keys[~in_texts])
-        if n == NEAR:
-            nearest = _nearest(keys, owners[starts], len(texts))
         starts = starts[is_shared]
         keys = keys[is_shared]
         in_texts = in_texts[is_shared]
+        if n == NEAR:
+            nearest = _nearest(keys, owners[starts], len(texts))
         of_train, first = np.unique(keys[~in_texts], return_index=True)
         holders = owners[starts[~in_texts]][first] - len(texts)
         in_texts_at = starts[in_texts]
@@ -73,7 +75,7 @@ def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -
         run_story[in_texts_at] = holders[np.searchsorted(of_train, keys[in_texts])]
     rows = []
     for number, text in enumerate(texts):
-        of_text = np.flatnonzero(owners == number)[:-1]
+        of_text = slice(ends[number] - 1 - len(text), ends[number] - 1)
         row = _longest_run(text, longest[of_text], run_story[of_text])
         row |= {"overlap": 0.0, "nearest_story": None}
         if number in nearest:
