@@ -110,7 +110,7 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
             for part, text in entry.parts.items():
                 for word in words_of(text):
                     lists.setdefault(word, set()).add(f"{kind}.{part}")
-    phrases = set()
+    phrases: set[str] = set()
     for story in stories:
         phrases.update(word for word, origin in story if not origin)
     tags = {}
