@@ -77,7 +77,7 @@ class Adam:
         lr and the number of this update are float32 scalars there, so that a CUDA graph can read
         new ones at each replay. The caller counts the updates.
         """
-        fused = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+        fused: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
         moments = iter(zip(self.first, self.second, strict=True))
         for parameters, weight_decay in self.groups:
             rows = []
