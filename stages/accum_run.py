@@ -24,10 +24,8 @@ def main() -> None:
     task = accum.make_task(accumulation, sweep, model, train, stage.runtime)
 
     result = measure.in_own_process(accum.measure_run, task)
-    if result.get("error") not in (
-        None,
-        measure.OOM,
-    ):  # a sweep may record a lack of memory, no other failure
+    # a sweep may record a lack of memory, but no other failure
+    if result.get("error") not in (None, measure.OOM):
         raise CommandFailed(f"accumulation {accumulation}: {result['error']}")
     if "error" in result:
         print(f"accumulation {accumulation}: not measured: {result['error']}", file=sys.stderr)
@@ -37,9 +35,9 @@ def main() -> None:
             f"{result['updates']} updates, peak {result['peak_mib'] or 0:.1f} MiB"
         )
     times = {name: result.pop(name) for name in accum.TIMED if name in result}
-    known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
+    names = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
     path = paths.accum_run(accumulation)
-    write_json(path, {**known, **result}, sealed=True)
+    write_json(path, {**names, **result}, sealed=True)
     stage.write_times_of(f"accum_run_{accumulation}", path, times)
 
 

@@ -4,7 +4,7 @@ import sys
 
 from tinylm.base import paths
 from tinylm.base.files import keep_only, read_json, write_csv
-from tinylm.bench import accum, measure, sweep
+from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
@@ -28,19 +28,19 @@ def main() -> None:
     ]
     measured, failed = measure.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}
-    merged = sweep.merge(by_number)
+    merged = accum.merge(by_number)
     results = accum.run(
         [accum.make_task(number, settings, model, train, stage.runtime) for number in by_number]
     )
     timed, not_timed = measure.split_failures("accum_sweep", results)
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
-    for axis, rows in sweep.curves(by_number).items():
+    for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
     memory = {
         number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number))
         for number in by_number
     }
-    costs, missing = sweep.costs(
+    costs, missing = accum.costs(
         {number: peaks or {} for number, peaks in memory.items()}, timed, accum.TIMES
     )
     times = {

@@ -66,7 +66,7 @@ def test_stage_writes_what_was_agreed(trained, inline):
     stated = {"cache": True, "stop_at_eos": False, "texts_stop_at_eos": True}
     for rows in (methods, times["methods"]):
         assert all(stated.items() <= row.items() for row in rows.values())
-    assert set(times["methods"]["beam 3"]) == {*measure.with_spread(beam.FIGURES), *stated}
+    assert set(times["methods"]["beam 3"]) == {*measure.with_spread(beam.TIMES), *stated}
     rows = list(csv.DictReader((trained / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1

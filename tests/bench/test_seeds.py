@@ -5,11 +5,11 @@ import pytest
 
 from tinylm.base.config import InputError, read_section
 from tinylm.bench.measure import SeedSettings
-from tinylm.bench.seeds import FIGURES, curves, merge
+from tinylm.bench.seeds import METRICS, curves, merge
 
 
 def figures(value: float) -> dict:
-    return {name: value * (place + 1) for place, name in enumerate(FIGURES)}
+    return {name: value * (place + 1) for place, name in enumerate(METRICS)}
 
 
 def test_mean_sd_and_what_a_difference_has_to_exceed():

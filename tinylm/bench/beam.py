@@ -1,9 +1,9 @@
-"""Beam search against greedy decoding and sampling: what it finds, and what that costs."""
+"""Beam search compared with greedy decoding and sampling: quality and speed."""
 
 import dataclasses
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
-FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
-JUDGED, RESAMPLES = (
-    50,
-    1000,
-)  # prompts whose continuations are asked whether they make sense; for the intervals
+TIMES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
+COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
+PLOTTED = {"tokens_per_s": "one prompt", "batch_tokens_per_s": "all prompts at once"}
+JUDGED = 50  # further prompts whose continuations the story generator judges
+RESAMPLES = 1000  # for the intervals
 EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ by less
 
 
@@ -38,7 +38,8 @@ EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ
 class Task:
     """Everything that a process needs for one method: a beam search of `width`, or token by token if it is None.
 
-    judged: further prompts, whose continuations are only asked whether they make sense; none where nobody can tell.
+    judged: further prompts, whose continuations are only judged: do they make sense? Empty for
+    stories that the built-in generator did not write.
     """
 
     name: str
@@ -105,13 +106,13 @@ def _prepared(task: Task) -> tuple[Step, Tokenizer, Any]:
 
 
 def measure_task(task: Task) -> dict[str, Any]:
-    """One method: what it finds when it may stop at <eos>, then its speed under the settings' stop rule."""
+    """One method: its texts, which may stop at <eos>, then its speed under the settings' stop rule."""
     step, tokenizer, _ = _prepared(task)
     judged = []
     if task.judged:
         judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
     texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
-    return {"found": texts, "judged": judged, **time_task(task)}
+    return {"texts": texts, "judged": judged, **time_task(task)}
 
 
 def time_task(task: Task) -> dict[str, float]:
@@ -137,8 +138,8 @@ def time_task(task: Task) -> dict[str, float]:
     }
 
 
-def conditions(settings: BeamBenchSettings, decode: DecodeSettings) -> dict[str, Any]:
-    """What each row of figures states about itself: cache and stop rule of the timed run, stop rule of the texts."""
+def conditions(settings: BeamBenchSettings) -> dict[str, Any]:
+    """Part of each method's metrics: cache and stop rule of the timed run, stop rule of the texts."""
     return {
         "cache": settings.cache,
         "stop_at_eos": settings.stop_at_eos,
@@ -151,7 +152,7 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     named = [({"setting": task.name}, task) for task in tasks]
     trials = max((task.settings.repeats for task in tasks), default=1)
     return measure.run_trials(
-        measure_task, time_task, named, times=FIGURES, trials=trials,
+        measure_task, time_task, named, times=TIMES, trials=trials,
         describe=lambda result: f"{result['tokens_per_s']:,.0f} tokens/s",
     )  # fmt: skip
 
@@ -175,10 +176,19 @@ def story_prompts(
     return prompts
 
 
+def judged_prompts(
+    store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, source: str
+) -> list[Prompt]:
+    """Further prompts for `Task.judged`; none if another source than the generator wrote the stories."""
+    if source != "storybook":
+        return []
+    return story_prompts(store, dataclasses.replace(settings, prompts=JUDGED), sos_id)
+
+
 def table(
     result: dict[str, Any], prompts: Sequence[Prompt], tokenizer: Tokenizer, alpha: float
 ) -> list[dict[str, Any]]:
-    """What one method found, one row per prompt; score = log_prob / tokens ** alpha, as beam search orders."""
+    """The texts of one method, one row per prompt; score = log_prob / tokens ** alpha, as beam search orders."""
     return [
         {
             "prompt": tokenizer.decode(prompt.ids),
@@ -188,8 +198,17 @@ def table(
             "log_prob": log_prob,
             "score": log_prob / max(len(ids), 1) ** alpha,
         }
-        for prompt, (ids, log_prob) in zip(prompts, result["found"], strict=True)
+        for prompt, (ids, log_prob) in zip(prompts, result["texts"], strict=True)
     ]
+
+
+def side_by_side(texts: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any]]:
+    """The rows of all methods, prompt by prompt."""
+    rows = []
+    for rows_of_prompt in zip(*texts.values(), strict=True):
+        for row in rows_of_prompt:
+            rows.append([row[column] for column in COLUMNS])
+    return rows
 
 
 def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -213,10 +232,8 @@ def against_greedy(
     The prompts are the judged ones where there are any, since they are more. difference: of the log-probabilities in
     nats a text, mean over prompts with its 95 % bootstrap interval.
     """
-    texts = "judged" if result["judged"] else "found"
-    pairs = [
-        nats - theirs for (_, nats), (_, theirs) in zip(result[texts], greedy[texts], strict=True)
-    ]
+    key = "judged" if result["judged"] else "texts"
+    pairs = [nats - theirs for (_, nats), (_, theirs) in zip(result[key], greedy[key], strict=True)]
     low, high = bootstrap_interval(np.array(pairs), mean, RESAMPLES, seed)
     return {
         "against_greedy": {
@@ -229,10 +246,11 @@ def against_greedy(
 
 
 def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Figures of one method over all prompts; log-probabilities in nats, tokens with <eos> if one ended a text."""
+    """Metrics of one method over all prompts; log-probabilities in nats, tokens with <eos> if one ended a text."""
     from tinylm.evaluate.bleu_metric import Bleu
 
-    texts, tokens = [row["text"] for row in rows], sum(len(ids) for ids, _ in result["found"])
+    texts = [row["text"] for row in rows]
+    tokens = sum(len(ids) for ids, _ in result["texts"])
     bleu = Bleu().compute(
         predictions=texts, references=[row["reference"] for row in rows], tokenize="none"
     )
@@ -246,3 +264,44 @@ def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str,
         "distinct2": distinct_n(texts, 2),
         "repeated_4grams": repeated_share(texts, 4),
     }
+
+
+def summary(
+    measured: Sequence[dict[str, Any]],
+    texts: Mapping[str, Sequence[dict[str, Any]]],
+    task: Task,
+    tokenizer: Tokenizer,
+) -> dict[str, dict[str, Any]]:
+    """Metrics of each method by its name. texts: of each, as `table` gives them."""
+    greedy = next((result for result in measured if result["setting"] == "greedy"), None)
+    methods = {}
+    for result in measured:
+        name = result["setting"]
+        metrics = conditions(task.settings)
+        metrics |= quality(result, texts[name])
+        metrics |= judge(result, task, tokenizer)
+        if greedy is not None:
+            metrics |= against_greedy(result, greedy, task.decode.seed)
+        methods[name] = metrics
+    return methods
+
+
+def speeds(
+    measured: Sequence[dict[str, Any]], settings: BeamBenchSettings
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
+    """(times of each method by its name, what was not measured)."""
+    rows, missing = measure.records(measured, ("setting",), measure.with_spread(TIMES))
+    stated = conditions(settings)
+    return {row.pop("setting"): stated | row for row in rows}, missing
+
+
+def plotted_speeds(
+    times: Mapping[str, Mapping[str, Any]], tasks: Sequence[Task]
+) -> list[tuple[str, int, str, float]]:
+    """plots/beam_bench_time.csv: (method, width, series, tokens per second)."""
+    widths = {task.name: task.width or 1 for task in tasks}
+    rows = []
+    for metric, series in PLOTTED.items():
+        for name, row in times.items():
+            rows.append((name, widths[name], series, row[metric]))
+    return rows

@@ -72,7 +72,7 @@ def _timed(
 
 
 def _run(task: Task, model: TinyLM) -> tuple[list[list[int]], dict[str, float]]:
-    """(new tokens of each row, the figures of `TIMES`), after a warm-up."""
+    """(new tokens of each row, the metrics `TIMES`), after a warm-up."""
     _timed(task, model, task.prompts, 2)
     ids, first, total = _timed(task, model, task.prompts, task.new_tokens)
     rest = (total - first) / (task.new_tokens - 1)
@@ -84,9 +84,13 @@ def measure_task(task: Task) -> dict[str, Any]:
     """Ids, seconds and memory of one setting."""
     model = _model(task)
     ids, times = _run(task, model)
-    process, cached = own_peak_mib(), cache_bytes(model, task)
-    return {"ids": ids, **times, "cache_mib": cached / measure.MIB, "process_mib": process} | {
-        "peak_mib": peak_mib(task, model, ids)
+    process = own_peak_mib()
+    return {
+        "ids": ids,
+        **times,
+        "cache_mib": cache_bytes(model, task) / measure.MIB,
+        "process_mib": process,
+        "peak_mib": peak_mib(task, model, ids),
     }
 
 
@@ -190,37 +194,47 @@ def compare(
     """
     compared: list[tuple[int, int]] = []
     ties: list[dict[str, Any]] = []
-    for plain in results:
-        shape = plain["new_tokens"], plain["rows"]
-        cached = next(
-            (r for r in results if (r["new_tokens"], r["rows"]) == shape and r["cache"]), None
-        )
-        if plain["cache"] or cached is None:
+    by_shape = {(row["new_tokens"], row["rows"], row["cache"]): row for row in results}
+    for new_tokens, rows, has_cache in by_shape:
+        cached = by_shape.get((new_tokens, rows, True))
+        if has_cache or cached is None:
             continue
-        compared.append(shape)
+        compared.append((new_tokens, rows))
+        plain = by_shape[new_tokens, rows, False]
         for row, (ids, others) in enumerate(zip(plain["ids"], cached["ids"], strict=True)):
-            at = next(
-                (i for i, pair in enumerate(zip(ids, others, strict=True)) if pair[0] != pair[1]),
-                None,
-            )
-            if at is None:
+            position = first_difference(ids, others)
+            if position is None:
                 continue
-            gap = logit_gap(task, [*task.prompts[row], *ids[:at]], ids[at], others[at])
-            tie = {
-                "new_tokens": shape[0],
-                "rows": shape[1],
-                "prompt": row,
-                "position": at,
-                "gap_nats": gap,
-            }
+            gap = logit_gap(
+                task,
+                [*task.prompts[row], *ids[:position]],
+                ids[position],
+                others[position],
+            )
             if not gap <= TIE:
                 raise CommandFailed(
-                    f"kv_bench: with the cache other ids: {shape[0]} new tokens, {shape[1]} rows, prompt {row}, "
-                    f"new token {at}: {others[at]} with, {ids[at]} without; "
+                    f"kv_bench: with the cache other ids: {new_tokens} new tokens, {rows} rows, prompt {row}, "
+                    f"new token {position}: {others[position]} with, {ids[position]} without; "
                     f"their logits are {gap:.2g} nats apart, a tie is up to {TIE}"
                 )
-            ties.append(tie)
+            ties.append(
+                {
+                    "new_tokens": new_tokens,
+                    "rows": rows,
+                    "prompt": row,
+                    "position": position,
+                    "gap_nats": gap,
+                }
+            )
     return compared, ties
+
+
+def first_difference(ids: Sequence[int], others: Sequence[int]) -> int | None:
+    """The first position at which two rows of equal length differ."""
+    for position, (token, other) in enumerate(zip(ids, others, strict=True)):
+        if token != other:
+            return position
+    return None
 
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:

@@ -96,9 +96,8 @@ def start_server(module: str) -> None:
     """Start the server that forks the processes; it imports `module` meanwhile. Starting it once is enough."""
     from multiprocessing import forkserver
 
-    multiprocessing.get_context("forkserver").set_forkserver_preload(
-        ["torch", module]
-    )  # the server skips what it cannot import
+    # the server skips what it cannot import
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["torch", module])
     with ctrl_c_later():
         forkserver.ensure_running()
 
@@ -116,15 +115,7 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
     try:
         process.start()
         sender.close()
-        try:
-            kind, answer = receiver.recv()
-        except (EOFError, OSError):
-            process.join()
-            killed = process.exitcode == -signal.SIGKILL
-            kind, answer = (
-                _FAILED,
-                KILLED if killed else f"its process ended with exit code {process.exitcode}",
-            )
+        kind, answer = _receive(receiver, process)
     finally:
         if process.is_alive():
             process.kill()
@@ -132,6 +123,18 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
     if kind == _BAD_INPUT:
         raise InputError(answer)
     return answer if kind == _DONE else {"error": answer}
+
+
+def _receive(receiver: Connection, process: Any) -> tuple[str, Any]:
+    """(kind, answer) of a process, also if it ended without one."""
+    try:
+        kind, answer = receiver.recv()
+    except (EOFError, OSError):
+        process.join()
+        if process.exitcode == -signal.SIGKILL:
+            return _FAILED, KILLED
+        return _FAILED, f"its process ended with exit code {process.exitcode}"
+    return kind, answer
 
 
 def run_trials(
@@ -145,25 +148,24 @@ def run_trials(
 ) -> list[dict[str, Any]]:
     """first(task) of each task, then again(task) of all of them in turn, `trials` in all, each in its own process.
 
-    Trials are interleaved, so that what else the machine does at a time falls on every setting alike. Tasks are pairs
-    of what is known of a setting (its name under "setting") and the task. The results hold both that and the answer,
-    and for each key of `times`, which both functions give, the median over trials, with the lowest and the highest as
-    low_KEY and high_KEY; a setting that fails in a trial has an "error" instead. `describe` turns each first answer
-    into the text that is printed.
+    Trials are interleaved, so that other work on the machine affects every setting alike. Tasks are pairs: columns of
+    a setting (its name under "setting"), and the task. A result holds these columns and the first answer. For each key
+    of `times`, which both functions return, it holds the median over trials, and the lowest and the highest as low_KEY
+    and high_KEY. A setting that fails in a trial has an "error" instead. `describe` turns each first answer into the
+    text that is printed.
     """
     results = []
-    for known, task in tasks:
-        results.append(known | in_own_process(first, task))
-        print(
-            f"{known['setting']}: {results[-1].get('error') or describe(results[-1])}", flush=True
-        )
-    seen = [[result] for result in results]
+    for columns, task in tasks:
+        result = columns | in_own_process(first, task)
+        results.append(result)
+        print(f"{columns['setting']}: {result.get('error') or describe(result)}", flush=True)
+    answers_by_task = [[result] for result in results]
     for trial in range(2, trials + 1):
         print(f"times, trial {trial} of {trials}", flush=True)
-        for (_, task), trials_of_task in zip(tasks, seen, strict=True):
-            if "error" not in trials_of_task[-1]:
-                trials_of_task.append(in_own_process(again, task))
-    for result, answers in zip(results, seen, strict=True):
+        for (_, task), answers in zip(tasks, answers_by_task, strict=True):
+            if "error" not in answers[-1]:
+                answers.append(in_own_process(again, task))
+    for result, answers in zip(results, answers_by_task, strict=True):
         if "error" in answers[-1]:
             result["error"] = answers[-1]["error"]
         else:

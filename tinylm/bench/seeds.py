@@ -1,5 +1,6 @@
 """Summary of runs that differ only in their seed; needs no torch."""
 
+import csv
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -7,22 +8,52 @@ from typing import Any
 
 import numpy as np
 
+from tinylm.base import paths
+from tinylm.base.files import check_sums, read_json, require
 from tinylm.evaluate.statistics import student_point
 
-FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
+METRICS = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 
 
+def first_curve() -> Curve:
+    """The validations of stage train."""
+    with open(require(paths.plot("loss"), "train"), encoding="utf-8", newline="") as handle:
+        rows = [row for row in csv.DictReader(handle) if row["series"] == "held-out"]
+    return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
+
+
+def first_scores() -> dict[str, Any]:
+    """METRICS of the weights of stage train."""
+    trained = read_json(paths.results("train"), "train")
+    score = read_json(paths.seed_score("train"), "evaluate")
+    return score | {"held_out_loss": math.log(trained["held_out_perplexity"])}
+
+
+def read_run(seed: int) -> dict[str, Any]:
+    """What stage seed_train wrote for a seed. InputError if it is missing or damaged."""
+    path = f"{paths.seed_run(seed)}/run.json"
+    check_sums(path, f"seed_train@{seed}")
+    run: dict[str, Any] = read_json(path)
+    return run
+
+
+def scores_of(run: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """METRICS of a further seed's weights; run: of `read_run`."""
+    score = read_json(paths.seed_score(seed), f"seed_score@{seed}")
+    return score | {"held_out_loss": math.log(run["figures"]["held_out_perplexity"])}
+
+
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/seeds.json from each seed's FIGURES: mean, sd and difference of each figure that all seeds have.
+    """metrics/seeds.json from each seed's METRICS: mean, sd and difference of each metric that all seeds have.
 
     sd: sample standard deviation. difference: t * sqrt(2) * sd with n - 1 degrees of freedom, a 95 % bound on the
     difference between two runs that differ only in their seed (if differences are normally distributed). Both are
     left out with one seed.
     """
     merged: dict[str, Any] = {"n": len(by_seed), "seeds": list(by_seed)}
-    for name in FIGURES:
+    for name in METRICS:
         values = [row[name] for row in by_seed.values() if row.get(name) is not None]
         if len(values) < len(by_seed):
             continue
@@ -34,7 +65,7 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
                 "difference": student_point(0.05, len(values) - 1) * math.sqrt(2) * sd,
             }
     merged["by_seed"] = {
-        str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()
+        str(seed): {name: row.get(name) for name in METRICS} for seed, row in by_seed.items()
     }
     return merged
 
@@ -46,11 +77,10 @@ def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
     validations, up to where the shortest run ends; between two validations the other seeds' losses are interpolated
     linearly over the tokens.
     """
-    rows = [
-        (int(at), int(tokens), f"seed {seed}", value)
-        for seed, curve in by_seed.items()
-        for at, tokens, value in curve
-    ]
+    rows = []
+    for seed, curve in by_seed.items():
+        for step, tokens, value in curve:
+            rows.append((int(step), int(tokens), f"seed {seed}", value))
     if len(by_seed) < 2:
         return rows
     tables = [np.array(curve, dtype=float) for curve in by_seed.values()]
@@ -58,12 +88,8 @@ def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
     grid = np.append(tables[0][tables[0][:, 1] < end, 1], end)
     steps = np.interp(grid, tables[0][:, 1], tables[0][:, 0]).round().astype(int)
     losses = np.stack([np.interp(grid, table[:, 1], table[:, 2]) for table in tables])  # (seeds, G)
-    for series, values in (
-        ("mean", losses.mean(0)),
-        ("lowest", losses.min(0)),
-        ("highest", losses.max(0)),
-    ):
-        rows += zip(
-            steps.tolist(), grid.astype(int).tolist(), [series] * len(grid), values.tolist()
-        )
+    summary = {"mean": losses.mean(0), "lowest": losses.min(0), "highest": losses.max(0)}
+    for series, values in summary.items():
+        for step, tokens, value in zip(steps, grid, values, strict=True):
+            rows.append((int(step), int(tokens), series, float(value)))
     return rows
