@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
-    """What each process of the run does; rank 0 writes all files."""
+    """Train in one process of the run; rank 0 writes all files."""
     if group.is_rank0:
         check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     run = prepare(stage, settings, group, paths.TRAIN_RUN, "stages/train.py")

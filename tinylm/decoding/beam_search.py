@@ -41,7 +41,7 @@ def beam_search(
     stop_at_eos: bool = True,
     step: Step | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best continuations of each prompt that a beam of `width` K finds, best first.
+    """The `n_best` best continuations of each prompt by a beam of `width` K, best first.
 
     At each step the K live beams of a prompt give K * V candidates, ordered by log-probability.
     Ties go to the earlier beam, then to the lower id. Candidates that end in <eos> and rank among
@@ -49,8 +49,8 @@ def beam_search(
     as hypotheses too. Hypotheses are ordered by log_prob / length ** alpha (Wu et al. 2016, eq. 14,
     without its constant 5). The length counts new tokens with <eos>; ties go to the earlier one.
 
-    A prompt stops as soon as no live beam can enter its n_best, with the result of a full search:
-    log_prob only falls, so log_prob / max_new_tokens ** alpha bounds every later score.
+    A prompt ends as soon as no live beam can enter its n_best. The result is that of a full search:
+    log_prob only decreases, so log_prob / max_new_tokens ** alpha bounds every later score.
     Width 1 with alpha 0 is greedy decoding. Raises InputError for a width outside 1..V.
     """
     _check(model, width, n_best, length_penalty, banned)
@@ -102,7 +102,7 @@ def expand(
 class _Search:
     """Live beams and hypotheses. Row p * K' + k of the session is beam k of the p-th open prompt.
 
-    It computes in NumPy: for a few numbers its calls take less time than PyTorch's.
+    It computes in NumPy, whose calls are faster than PyTorch's for a few numbers.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class _Search:
     def _finish(
         self, sums: np.ndarray, beams: np.ndarray, tokens: np.ndarray, length: int, mask: np.ndarray
     ) -> None:
-        """Enter the candidates that `mask` marks into their prompts' hypotheses.  All (P, K)"""
+        """Add the candidates that `mask` marks to their prompts' hypotheses.  All (P, K)"""
         for p, rank in np.argwhere(mask & (sums > filters.NEVER)):
             prompt = self.open_prompts[p]
             row = int(p * self.totals.shape[1] + beams[p, rank])
@@ -162,7 +162,7 @@ class _Search:
                 del best[self.n_best :]
 
     def _lowest_score(self, prompt: int) -> float:
-        """What a new hypothesis of a prompt has to exceed."""
+        """The score that a new hypothesis of a prompt must exceed."""
         best = self.hypotheses[prompt]
         return best[-1].score if len(best) == self.n_best else filters.NEVER
 

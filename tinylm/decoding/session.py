@@ -29,7 +29,7 @@ def window_start(n: N, context: int, slide: str) -> N:
 
 @contextlib.contextmanager
 def decoding_mode(model: TinyLM) -> Iterator[None]:
-    """No gradients and no dropout inside; the model's mode comes back afterwards."""
+    """No gradients and no dropout inside; the model's mode is restored afterwards."""
     training = model.training
     model.eval()
     try:
@@ -147,9 +147,9 @@ class Session:
 
     @torch.inference_mode()
     def next_logits(self) -> Tensor:
-        """Logits of each row's next token, (B, V) float32, float64 for a float64 model.
+        """Logits of each row's next token, (B, V) float32, or float64 for a float64 model.
 
-        Calling it again without `append` gives the same. Raises InputError if the model's numbers overflowed.
+        A second call without `append` returns the same. Raises InputError if the model's numbers overflowed.
         """
         starts = window_start(self.lengths, self.context, self.slide)
         if not self.use_cache:
@@ -163,7 +163,7 @@ class Session:
         return check_finite(self._advance(moved, starts))
 
     def _advance(self, moved: np.ndarray, starts: np.ndarray) -> Tensor:
-        """Feed each row's last token through the cache; rows whose window moved are filled anew."""
+        """Compute each row's last token with the cache; refill rows whose window has moved."""
         assert self._cache is not None  # no row has a window before the first fill
         last = self.lengths - 1
         positions = last - starts
@@ -191,7 +191,7 @@ class Session:
 
     @torch.inference_mode()
     def select(self, rows: np.ndarray | Tensor) -> None:
-        """Keep the given rows (M,) in the given order; a row may be taken several times (beams) or not at all."""
+        """Keep the given rows (M,) in this order; a row may occur several times (beams) or not at all."""
         rows = np.asarray(rows)
         if self._cache is not None:
             device = self.model.embedding.device
@@ -205,10 +205,11 @@ class Session:
         self._starts = self._starts[rows]
 
     def _changed_slots(self, rows: np.ndarray, used: int) -> np.ndarray:
-        """Each row i and slot in which it differs from the row that takes its place, (N, 2).
+        """Each row i and slot in which it differs from the row that replaces it, (N, 2).
 
-        Beams of one prompt share all but their last tokens, so most of their cache can stay where
-        it is. A slot depends on all tokens before it: the first unequal token and all later ones.
+        Beams of one prompt share all but their last tokens, so most of their cache need not be
+        copied. A slot depends on all tokens up to its own: from the first unequal token on, all
+        slots differ.
         """
         moved = np.flatnonzero(rows != np.arange(len(rows)))
         sources = rows[moved]

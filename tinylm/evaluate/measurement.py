@@ -41,7 +41,7 @@ Part = tuple[dict[str, Any], dict[str, Any]]
 class TrainedRun:
     """A trained model with its data, and the n-gram models that it is compared with.
 
-    checkpoints: (epochs, model with the weights of then): the untrained model, those of
+    checkpoints: (epochs, model with the weights at that time): the untrained model, those of
     `train.keep_epochs`, and the trained model, whose epochs are None.
     vectors (V, D): input embeddings before training. corpus: the results of stage download.
     """
@@ -101,7 +101,7 @@ def measure_continuations(
 ) -> Part:
     """Perplexity, BLEU and variety of samples, what they copy from train, whether they make sense.
 
-    Sense needs the storybook's stories, continued from their starts.
+    Sense is judged only for the storybook's stories, continued from their starts.
     """
     continuer = Continuer(run.model, run.tokenizer, settings)
     metrics: dict[str, Any] = {}

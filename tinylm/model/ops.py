@@ -1,7 +1,8 @@
-"""The interface for speed: the operations that a model calls while training, in plain PyTorch.
+"""Operations that a model calls while training, in plain PyTorch: what faster versions override.
 
-`tinylm.kernels.train` computes the same values faster or with less memory. Operations are bound
-when the model is built (`TinyLM(settings, embedding, ops=...)`). In evaluation mode these are used.
+`tinylm.kernels.train` computes the same values faster or with less memory. A model gets its
+operations when it is built (`TinyLM(settings, embedding, ops=...)`). In evaluation mode it always
+uses those of this file.
 """
 
 from collections.abc import Callable
@@ -16,9 +17,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
-    """Rotate columns i and i + Dh / 2 of queries and keys, as a pair, by their position's angle i.
+    """Rotate each pair of columns i and i + Dh / 2 of queries and keys by angle i of their position.
 
-    So a query's product with a key depends on their distance (Su et al. 2021).
+    The product of a query and a key then depends on their distance only (Su et al. 2021).
     (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
     """
     cos, sin = rope_cache[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
@@ -34,7 +35,7 @@ def attention_weights(queries: Tensor, keys: Tensor, scale: Tensor, mask: Tensor
 
 
 def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
-    """Values summed by their weights, heads joined.
+    """Weighted sums of the values, heads concatenated.
 
     (B, H, T, S), (B, H, S, Dh) -> (B, T, H Dh)
     """
@@ -51,11 +52,11 @@ def inverse_std(centred: Tensor, eps: float) -> Tensor:
 
 
 class Ops:
-    """The operations, each as its formula, gradients by autograd: the reference.
+    """Each operation as its formula, with gradients by autograd: the reference.
 
-    Faster ones override them. B rows of T tokens; width D; H heads of width Dh; F columns inside
-    the feed-forward; V words. dropout is the probability with which a number becomes zero, 0 for
-    none; the others are divided by 1 - dropout (Srivastava et al. 2014).
+    Faster versions override them. B rows of T tokens; width D; H heads of width Dh; F columns inside
+    the feed-forward; V words. dropout is the probability that a number is set to zero; the
+    others are divided by 1 - dropout (Srivastava et al. 2014).
     """
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
@@ -73,7 +74,7 @@ class Ops:
         dropout: float,
         rope_cache: Tensor | None = None,
     ) -> Tensor:
-        """dropout(softmax(scale Q K^T + mask)) V, heads joined.
+        """dropout(softmax(scale Q K^T + mask)) V, heads concatenated.
 
         With a rope_cache, `apply_rotary` comes first.
         (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T), (1, T, 2, Dh / 2) -> (B, T, H Dh)
@@ -112,7 +113,7 @@ class Ops:
         return F.linear(inner, down, down_bias)
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
-        """x with numbers dropped."""
+        """Dropout of x."""
         return F.dropout(x, dropout) if dropout else x
 
     def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:

@@ -41,10 +41,10 @@ class _Recompute(torch.autograd.Function):
 class RunRecomputing:
     """`TinyLM`'s run_blocks that computes activations inside blocks a second time.
 
-    none: nothing. blocks: each block except the last from its input; the backward pass begins with
-    the last, so discarding what it keeps would save memory only while the loss is computed.
-    blocks+loss: the last block as well. sqrt: of N blocks only about sqrt(N) inputs are kept; a
-    group computes its blocks' inputs again, then each block except its last.
+    none: nothing is recomputed. blocks: each block except the last, from its input. The backward
+    pass begins with the last block, so recomputing it would save memory only during the loss.
+    blocks+loss: the last block as well. sqrt: only about sqrt(N) of N inputs are stored. Each group
+    recomputes the inputs of its blocks, then each block except its last.
     """
 
     def __init__(self, mode: str) -> None:
@@ -55,7 +55,7 @@ class RunRecomputing:
 
 
 def mode_of(model: Any) -> str:
-    """What a model's backward pass computes a second time: none, blocks, blocks+loss or sqrt."""
+    """What a model's backward pass recomputes: none, blocks, blocks+loss or sqrt."""
     return model.run_blocks.mode if isinstance(model.run_blocks, RunRecomputing) else "none"
 
 
@@ -72,7 +72,7 @@ def _run(blocks: Sequence[Block], x: Tensor, mask: Tensor, mode: str) -> Tensor:
 
 
 def recompute_counts(layers: int, mode: str) -> list[int]:
-    """How often the backward pass computes each block again."""
+    """How often the backward pass recomputes each block."""
     if mode == "none":
         return [0] * layers
     if mode == "blocks+loss":
@@ -88,11 +88,11 @@ def recompute_counts(layers: int, mode: str) -> list[int]:
 
 
 def recompute(block: Block, x: Tensor, mask: Tensor) -> Tensor:
-    """block(x, mask), keeping only x for the backward pass (Chen et al. 2016, sublinear memory).
+    """block(x, mask), storing only x for the backward pass (Chen et al. 2016, sublinear memory).
 
-    The price is one more forward pass. Every gradient is bit-identical: the random state is
-    restored, so dropout draws the same.
+    It costs one more forward pass. Every gradient is bit-identical: the random state is restored,
+    so dropout draws the same numbers.
     """
-    if not x.requires_grad:  # a frozen embedding: else no backward pass would reach the block
+    if not x.requires_grad:  # a frozen embedding: otherwise no backward pass would reach the block
         x = x.detach().requires_grad_()
     return _Recompute.apply(block, x, mask)

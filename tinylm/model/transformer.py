@@ -1,7 +1,7 @@
 """The language model: embedding, positions, N blocks of attention and feed-forward, norm, logits.
 
-B rows of T tokens, width D, H heads of width Dh, V words. What the model computes while training
-goes through the operations of `ops`, bound when it is built.
+B rows of T tokens, width D, H heads of width Dh, V words. While training, the model computes with
+the operations `ops` that it got when it was built.
 """
 
 import math
@@ -40,7 +40,7 @@ def rope_table(context: int, width: int) -> Tensor:
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a query may look, -inf at later positions.
+    """0 where a query may attend, -inf at later positions.
 
     positions (..., T), (S,) -> (..., 1, T, S)
     """
@@ -50,7 +50,7 @@ def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class OpsModule(nn.Module):
-    """A module that trains with the operations given; in evaluation mode they are the reference."""
+    """A module that trains with the given operations and evaluates with the reference."""
 
     def __init__(self, ops: Ops) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Norm(OpsModule):
 class SelfAttention(OpsModule):
     """Masked multi-head self-attention (Vaswani et al. 2017, section 3.2).  (B, T, D) -> (B, T, D)
 
-    softmax(Q K^T / sqrt(Dh) + mask) V for each head, heads joined, then a linear output.
+    softmax(Q K^T / sqrt(Dh) + mask) V for each head, heads concatenated, then a linear output.
     rope_cache: `rope_table` of the context if positions are rotary, else None.
     """
 
@@ -216,8 +216,8 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
 class TinyLM(OpsModule):
     """Decoder-only transformer over word ids.
 
-    embedding: (V, D) float32, the start of the input vectors. They are brought to unit mean square
-    by one fixed factor, so that they and positions have comparable scale. run_blocks: how a whole
+    embedding: (V, D) float32, the start of the input vectors. One fixed factor scales them to unit
+    mean square, so that they and positions have comparable scale. run_blocks: how a whole
     window passes through the blocks: in order, or recomputing activations.
     """
 
@@ -346,14 +346,14 @@ class TinyLM(OpsModule):
 
 
 def initialise(model: TinyLM) -> None:
-    """Fresh weights, by `model.init`; the word vectors stay as they were given.
+    """Draw fresh weights as `model.init` says; word vectors are left as they are.
 
-    scaled: normal of variance 1 / fan-in, over sqrt(2 N) at the end of a residual branch; biases
-    zero; learned positions of mean square 1/2, as sinusoids have.
-    xavier: uniform within sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010, eq. 16). Query, key
-    and value are a matrix each; learned positions too; biases zero.
-    torch: what PyTorch's layers start from. A linear one is uniform within 1 / sqrt(fan-in), bias
-    too; a table is N(0, 1).
+    scaled: normal with variance 1 / fan-in; at the end of a residual branch the deviation is divided
+    by sqrt(2 N). Biases are zero. Learned positions have the mean square of sinusoids, 1/2.
+    xavier: uniform within sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010, eq. 16), with
+    queries, keys and values as a matrix each. Learned positions too; biases are zero.
+    torch: as PyTorch's layers. Linear layers and biases are uniform within 1 / sqrt(fan-in), tables
+    are N(0, 1).
     """
     initialise_parameter = {"scaled": _scaled, "xavier": _xavier, "torch": _torch}
     for name, parameter in model.named_parameters():
@@ -390,7 +390,7 @@ def _torch(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
 
 
 def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
-    """The matrices of a model's blocks that learn, by name, with how many maps each stacks."""
+    """Trainable matrices of the blocks by name, each with the number of maps that it stacks."""
     matrices = {}
     for name, parameter in model.named_parameters():
         if name.startswith("blocks.") and parameter.requires_grad and parameter.dim() == 2:

@@ -46,8 +46,8 @@ def train(
     seen, every `sample_every` updates and at both ends. With early stopping the model is left with
     the weights of the best held-out loss, otherwise with the last. With `snapshots`, an interrupted
     run continues from its newest one and ends with the same bytes, and the weights after
-    `keep_epochs` are kept there. `logger` gets the curves as they grow. In a `group` every rank
-    calls this alike, and rank 0 alone samples, logs and writes.
+    `keep_epochs` are saved there. `logger` receives the curves while they grow. In a `group` every
+    rank calls this function; only rank 0 samples, logs and writes.
     """
     group = group or Group()
     if not group.is_rank0:
@@ -215,13 +215,13 @@ class _Run:
             self.on_sample(self.trainer.tokens)
 
     def save_checkpoints(self, epochs: list[float]) -> None:
-        """Save the weights as those of the given epochs."""
+        """Save the weights under the given epochs."""
         if self.snapshots is not None:
             for epoch in epochs:
                 self.snapshots.keep(f"{epoch:g}", self.trainer.model.state_dict())
 
     def state(self) -> State:
-        """Everything that decides how the run continues.
+        """Everything that determines how the run continues.
 
         Raises TrainingFailed if a value is not finite: such a state is never saved.
         """
@@ -245,7 +245,7 @@ class _Run:
         return tensors, numbers
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """The reverse of `state`."""
+        """Continue from what `state` returned."""
         self.trainer.load_state_dict(tensors, numbers["updates"], numbers["tokens"])
         self.curves = Curves(**numbers["curves"])
         for name, value in numbers["stopping"].items():
@@ -262,7 +262,7 @@ class _Run:
             self.snapshots.save(self.trainer.updates, *self.state())
 
     def last_good(self) -> str:
-        """Which snapshot is the newest, in words."""
+        """The newest snapshot, in words."""
         newest = self.snapshots.newest if self.snapshots is not None else None
         return f"last good snapshot: {newest}" if newest else "no snapshot was written yet"
 
@@ -291,7 +291,7 @@ class _Run:
             raise
 
     def end(self) -> None:
-        """Save the weights of epochs almost reached; validate and sample, unless done already."""
+        """Save the weights of epochs that were nearly reached; validate and sample once more if needed."""
         trainer = self.trainer
         reached = self.checkpoints.almost_reached(trainer.tokens, trainer.end)
         self.save_checkpoints(reached)
@@ -305,10 +305,10 @@ class _Run:
             self.validate()
         if trainer.updates % trainer.settings.sample_every:
             self.sample()
-        self.save()  # what follows training may be interrupted too
+        self.save()  # writing the results may be interrupted, too
 
     def result(self) -> TrainResult:
-        """Restore the best weights, if early stopping kept any, and sum up the run."""
+        """Restore the best weights if early stopping saved any, and summarise the run."""
         if self.best:
             self.trainer.model.load_state_dict(self.best)
         return TrainResult(

@@ -17,13 +17,13 @@ Task = tuple[Tensor, Tensor, Tensor]  # matrix, gradient, momentum
 
 
 def orthogonalise(stack: Tensor) -> Tensor:
-    """Nearest semi-orthogonal matrices, roughly: U V^T of each singular value decomposition U S V^T.
+    """Roughly the nearest semi-orthogonal matrices: U V^T of each decomposition U S V^T.
 
     (matrices, m, n), m <= n -> the same shape and type. Three Newton-Schulz steps
-    X <- (a + b A + c A^2) X with A = X X^T: singular values above 0.02 of the scale come out
+    X <- (a + b A + c A^2) X with A = X X^T: singular values above 0.02 of the scale end up
     between 0.9 and 1.1. The scale is the root of A's norm, (sum of s^4)^(1/4). It is never below
-    the largest singular value s. For many equal ones it is closer to it than X's own norm, by
-    m^(1/4), which is worth one of the five steps of Jordan et al. 2024
+    the largest singular value s. If many are equal, it is closer to s than the norm of X, by a
+    factor of m^(1/4). This saves one of the five steps of Jordan et al. 2024
     (kellerjordan.github.io/posts/muon).
     """
     square = stack @ stack.mT
