@@ -94,9 +94,9 @@ def expand(
     sums = totals.reshape(-1, 1) + best
     sums = sums.reshape(len(totals), -1)  # (P, K' * (K + 1))
     order = (-sums).argsort(axis=1, kind="stable")[:, : 2 * width]
-    sums = np.take_along_axis(sums, order, axis=1)
-    tokens = np.take_along_axis(ids.reshape(len(totals), -1), order, axis=1)
-    return sums, order // ids.shape[1], tokens
+    prompts = np.arange(len(totals))[:, None]
+    tokens = ids.reshape(len(totals), -1)[prompts, order]
+    return sums[prompts, order], order // ids.shape[1], tokens
 
 
 class _Search:
@@ -133,9 +133,10 @@ class _Search:
             self._finish(sums[:, first], beams[:, first], tokens[:, first], length, ends[:, first])
             sums[ends] = filters.NEVER
             order = ends.argsort(axis=1, kind="stable")  # those that do not end come first
-            sums = np.take_along_axis(sums, order, axis=1)
-            beams = np.take_along_axis(beams, order, axis=1)
-            tokens = np.take_along_axis(tokens, order, axis=1)
+            prompts = np.arange(len(sums))[:, None]
+            sums = sums[prompts, order]
+            beams = beams[prompts, order]
+            tokens = tokens[prompts, order]
         sums = sums[:, : self.width]  # (P, K)
         beams = beams[:, : self.width]
         tokens = tokens[:, : self.width]
