@@ -1,8 +1,10 @@
 """What section `model` takes, and what it needs from the embedding's width."""
 
 import pytest
+import torch
 
 from tests.support.small import model_settings
+from tinylm.model.ops import Ops
 
 
 @pytest.mark.parametrize(
@@ -20,3 +22,9 @@ from tests.support.small import model_settings
 def test_every_problem_with_a_width_is_named_by_its_key(settings, width, keys):
     problems = model_settings(**settings).problems_with_width(width)
     assert [problem.partition(" = ")[0] for problem in problems] == keys
+
+
+def test_the_formula_refuses_an_unknown_norm():
+    x = torch.ones(2, 3)
+    with pytest.raises(ValueError, match="batch"):
+        Ops().norm(x, torch.ones(3), None, 1e-5, "batch")

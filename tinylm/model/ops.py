@@ -43,10 +43,7 @@ def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def inverse_std(centred: Tensor, eps: float) -> Tensor:
-    """1 / (s + eps) with the unbiased deviation s = sqrt(sum(c^2) / (D - 1)).
-
-    The divisor of the norm `std`.  (..., D) -> (..., 1)
-    """
+    """1 / (s + eps), s the unbiased deviation sqrt(sum(c^2) / (D - 1)).  (..., D) -> (..., 1)"""
     variance = centred.square().sum(-1, keepdim=True).div(centred.shape[-1] - 1)
     return (variance.sqrt() + eps).reciprocal()
 
@@ -86,7 +83,9 @@ class Ops:
         return apply_attention(self.dropout(weights, dropout), values)
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
-        """`Norm` over the last axis.  (..., D) -> (..., D)"""
+        """`Norm` over the last axis. Raises ValueError for an unknown kind.  (..., D) -> (..., D)"""
+        if kind not in ("layer", "rms", "std"):
+            raise ValueError(f"norm_kind {kind!r}; allowed: layer, rms, std")
         centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
         if kind == "std":
             inverse = inverse_std(centred, eps)

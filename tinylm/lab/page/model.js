@@ -81,9 +81,11 @@ class Linear {
   }
 }
 
-// layer | rms | std, as in tinylm/model/ops.py
+const NORM_KINDS = ["layer", "rms", "std"]; // as in tinylm/model/ops.py
+
 class Norm {
   constructor(kind, eps, gain, bias) {
+    if (!NORM_KINDS.includes(kind)) throw new Error(`norm_kind ${kind}; allowed: ${NORM_KINDS.join(", ")}`);
     Object.assign(this, { kind, eps, gain: gain.data, bias: bias?.data, out: new Float32Array(gain.data.length) });
   }
 
