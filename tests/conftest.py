@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
-    "bench/test_memory.py",
+    "bench/test_failures.py::test_under_a_real_limit_of_memory_only_the_deep_model_is_too_large",
     "benchmarks/test_lines.py",
     "cli/test_cli.py::test_exit_codes_of_the_process",
     "compare/test_claims.py::test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100",

@@ -136,3 +136,8 @@ def test_outputs_that_params_yaml_no_longer_names_are_removed(tmp_path):
     files.keep_only(tmp_path, ["a"])
     files.discard(tmp_path / "a.csv", tmp_path / "none")
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_csv_has_six_digits_and_quotes_commas(tmp_path):
+    files.write_csv(tmp_path / "t.csv", ("n", "value"), [(1, 2.0), ("a,b", 1 / 3)])
+    assert (tmp_path / "t.csv").read_text() == 'n,value\n1,2\n"a,b",0.333333\n'

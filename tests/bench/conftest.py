@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import tinylm.presets
-from tests.model.conftest import exact, ids, new_model, new_settings  # noqa: F401
 from tinylm.base.config import load_params, read_section
-from tinylm.base.files import write_json
+from tinylm.base.files import read_json, write_json
+from tinylm.model.checkpoint import new_model, save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.vocab.matrix_file import save_matrix
 from tinylm.vocab.settings import VocabSettings
@@ -23,24 +24,12 @@ PRESET = Path(tinylm.presets.__file__).parent / "storybook.yaml"
 CHANGES = {
     "model": {"layers": 2, "heads": 3, "feed_forward": 16, "context": 16, "dropout": 0.2},
     "train": {"layout": "stories", "validate_every": 5, "precision": "fp32"},
-    "beam_bench": {
-        "widths": [1, 3],
-        "prompts": 3,
-        "prompt_tokens": 2,
-        "new_tokens": 7,
-        "repeats": 1,
-    },
+    "beam_bench": {"widths": [1, 3], "prompts": 3, "prompt_tokens": 2, "new_tokens": 7, "repeats": 1},
     "kv_bench": {"batch": 3, "prompt_tokens": 2, "lengths": [4, 23], "repeats": 1},
-    "accum_sweep": {
-        "settings": [1, 2],
-        "batch_size": 3,
-        "stories": None,
-        "tokens": 300,
-        "held_out_batches": 2,
-    },
+    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "stories": None, "tokens": 300, "held_out_batches": 2},
     "ckpt_bench": {"depths": [1, 3], "batch_size": 3, "repeats": 1},
     "runtime": {"threads": 1, "device": "cpu"},
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -65,19 +54,24 @@ def folder(tmp_path, monkeypatch, params):
     counts = Counter({f"word{i}": WORDS - i for i in range(WORDS)})
     tokenizer = build_tokenizer(counts, VocabSettings(tokenizer="words"))
     tokenizer.save("data/vocab/tokenizer.json")
-    save_matrix(
-        "data/vocab/embedding.safetensors",
-        rng.standard_normal((WORDS + 4, WIDTH)).astype(np.float32),
-    )
+    matrix = rng.standard_normal((len(tokenizer), WIDTH)).astype(np.float32)
+    save_matrix("data/vocab/embedding.safetensors", matrix)
     for split, stories in (("train", 60), ("held_out", 11), ("evaluation", 13)):
-        texts = (
-            [0, *rng.integers(4, WORDS + 4, size=rng.integers(5, 24)).tolist(), 1]
-            for _ in range(stories)
-        )
+        lengths = rng.integers(5, 24, size=stories)
+        texts = [[0, *rng.integers(4, len(tokenizer), size=n).tolist(), 1] for n in lengths]
         write_store("data/tokens", split, texts, len(tokenizer))
     write_json("data/figures/download.json", {"source": "local"})
     write_params(params)
     return tmp_path
+
+
+@pytest.fixture
+def trained(folder, model_settings):
+    """A model of stage train, of which it is enough that it is there."""
+    torch.manual_seed(1)
+    model = new_model(model_settings, torch.randn(WORDS + 4, WIDTH))
+    save_model("models", model, layout="stories")
+    return model
 
 
 @pytest.fixture
@@ -103,3 +97,14 @@ def change():
         write_params(values)
 
     return apply
+
+
+@pytest.fixture
+def results(folder):
+    """results(stage): what a stage found, and its times."""
+
+    def read(stage):
+        paths = (folder / f"data/figures/{stage}.json", folder / f"metrics/{stage}_time.json")
+        return [read_json(path) for path in paths]
+
+    return read

@@ -1,10 +1,10 @@
-import csv
-import json
+import dataclasses
 
 import pytest
 
 from stages import accum_run, accum_sweep
 from tinylm.base.config import InputError, read_section
+from tinylm.base.files import read_json
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
@@ -16,10 +16,6 @@ from tinylm.vocab.token_store import TokenStore
 def run_stage(monkeypatch, number):
     monkeypatch.setattr("sys.argv", ["accum_run", str(number)])
     accum_run.main()
-
-
-def read(path):
-    return json.loads(path.read_text())
 
 
 @pytest.fixture
@@ -38,43 +34,36 @@ def task(folder, params, model_settings):
     )
 
 
-def test_runs_and_their_merge(folder, monkeypatch):
-    run_stage(monkeypatch, 1)  # in a process of its own
-    monkeypatch.setattr(measure, "in_own_process", lambda function, task: function(task))
-    run_stage(monkeypatch, 2)
-    one, two = (read(folder / f"data/accum/{number}.json") for number in (1, 2))
+def mini_batches(rows):
+    return TrainBatches(TokenStore("data/tokens", "train"), "stories", rows, 16, 2, 1)
+
+
+def test_settings_are_compared_at_equal_tokens_and_at_equal_updates(
+    folder, inline, monkeypatch, results
+):
+    for number in (1, 2):
+        run_stage(monkeypatch, number)
+    one, two = (read_json(folder / f"data/accum/{number}.json") for number in (1, 2))
     assert one["held_out"][0] == two["held_out"][0]  # the same initial weights
     assert one["tokens"] == two["tokens"] == two["budget_tokens"] <= 300  # the same mini-batches
     assert one["updates"] == 2 * two["updates"]
-    assert [point[:2] for point in two["curve"]] == [
-        [2 * n, n] for n in range(1, two["updates"] + 1)
-    ]
-    assert two["updates"] in [point[1] for point in one["held_out"]]
+    places = [point[:2] for point in two["curve"]]
+    assert places == [[2 * n, n] for n in range(1, two["updates"] + 1)]
 
     accum_sweep.main()
-    merged = read(folder / "data/figures/accum_sweep.json")
+    merged, times = results("accum_sweep")
     update = merged["equal_updates"]
     assert update == two["updates"]
-    rows = merged["settings"]
-    assert rows["1"]["held_out_loss_at_equal_tokens"] == one["held_out"][-1][3]
-    assert rows["1"]["held_out_loss_at_equal_updates"] == next(
-        p[3] for p in one["held_out"] if p[1] == update
-    )
-    assert rows["2"]["held_out_loss_at_equal_updates"] == rows["2"]["held_out_loss_at_equal_tokens"]
-    assert rows["1"]["tokens_at_equal_updates"] < rows["2"]["tokens_at_equal_updates"]
-    times = read(folder / "metrics/accum_sweep_time.json")
-    one = times["settings"]["1"]
-    assert set(one) == {*measure.with_spread(accum.TIMES), "peak_mib", "process_mib"}
-    assert 0 < one["low_epoch_s"] <= one["epoch_s"] <= one["high_epoch_s"]
+    first, second = (merged["settings"][number] for number in "12")
+    loss_at = {point[1]: point[3] for point in one["held_out"]}
+    assert first["held_out_loss_at_equal_tokens"] == one["held_out"][-1][3]
+    assert first["held_out_loss_at_equal_updates"] == loss_at[update]
+    assert second["held_out_loss_at_equal_updates"] == second["held_out_loss_at_equal_tokens"]
+    assert first["tokens_at_equal_updates"] < second["tokens_at_equal_updates"]
     assert times["not_measured"] == []
-    for name, axis, column in (
-        ("micro_steps", "micro_step", 0),
-        ("updates", "update", 1),
-        ("tokens", "tokens", 2),
-    ):
-        table = list(csv.DictReader((folder / f"plots/accum_{name}.csv").open()))
-        mine = [int(row[axis]) for row in table if row["series"] == "accumulation 2"]
-        assert mine == [point[column] for point in two["curve"]]
+    assert accum.curves({2: two})["update"] == [
+        (point[1], "accumulation 2", point[3]) for point in two["curve"]
+    ]
 
 
 @pytest.mark.parametrize("count", [3, None, 10_000])
@@ -83,91 +72,68 @@ def test_only_the_first_stories_are_trained_on(folder, count):
     store = accum.first_stories(TokenStore("data/tokens", "train"), count)
     kept = len(whole) if count is None else min(count, len(whole))
     assert len(store) == kept
-    assert len(store.ids) == whole.offsets[kept]
-    assert all((store.story(i) == whole.story(i)).all() for i in range(kept))
+    assert store.ids.tolist() == whole.ids[: whole.offsets[kept]].tolist()
 
 
 def test_a_trial_trains_every_setting_on_the_same_mini_batches(task, monkeypatch):
-    seen = {1: [], 2: []}
-    for number, updates in seen.items():
-        monkeypatch.setattr(
-            accum.Trainer, "update", lambda self, batches, to=updates: to.append(batches)
-        )
-        found = accum.time_task(accum.dataclasses.replace(task, accumulation=number))
-        assert found["epoch_s"] > 0 < found["tokens_per_s"]
-    kept = {
-        number: [batch.inputs.tolist() for update in updates[1:] for batch in update]
-        for number, updates in seen.items()
-    }
-    assert [len(update) for update in seen[2]] == [2] * (
-        accum.TRIAL_UPDATES + 1
-    )  # one is the warm-up
-    assert kept[1] == kept[2]
+    inputs = {}
+    updates = []
+    monkeypatch.setattr(accum.Trainer, "update", lambda self, batches: updates.append(batches))
+    for number in (1, 2):
+        updates.clear()
+        accum.time_task(dataclasses.replace(task, accumulation=number))
+        timed = updates[1:]  # the first is the warm-up
+        assert {len(update) for update in timed} == {number}
+        inputs[number] = [batch.inputs.tolist() for update in timed for batch in update]
+    assert inputs[1] == inputs[2]
 
 
 def test_accumulation_adds_no_memory(task):
+    batches = mini_batches(6)
     settings = accum.run_settings(task, 3, 300)
-    store = TokenStore("data/tokens", "train")
     peaks = []
     for number in (1, 8):
-        model = accum.fresh_model(task)
-        batches = TrainBatches(store, "stories", 6, 16, 2, 1)
-        chosen = accum.dataclasses.replace(settings, accumulation=number)
-        peaks.append(
-            accum.update_peak_mib(accum.Trainer(model, batches, chosen), model.embedding.device)
-        )
+        chosen = dataclasses.replace(settings, accumulation=number)
+        trainer = accum.Trainer(accum.fresh_model(task), batches, chosen)
+        peaks.append(accum.update_peak_mib(trainer, trainer.model.embedding.device))
     assert peaks[1] == pytest.approx(peaks[0], rel=0.05)
 
 
 def test_the_plan_fits_the_budget_and_no_further_update_would(task):
-    batches = TrainBatches(TokenStore("data/tokens", "train"), "stories", 3, 16, 2, 1)
+    batches = mini_batches(3)
     updates, tokens = accum.plan(batches, task.sweep)
     counts = [batches.batch(index).tokens for index in range(2 * updates + 2)]
     assert tokens == sum(counts[:-2]) <= 300 < sum(counts)
+    with pytest.raises(InputError, match=r"accum_sweep\.tokens"):
+        accum.plan(batches, dataclasses.replace(task.sweep, tokens=20))
 
 
 def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
-    settings = accum.run_settings(accum.dataclasses.replace(task, accumulation=2), 4, 280)
-    assert (
-        settings.accumulation,
-        settings.batch_size,
-        settings.tokens,
-        settings.validate_every,
-    ) == (2, 3, 280, 4)
-    assert settings.patience is None
-    assert settings.lr == task.train.lr
+    settings = accum.run_settings(dataclasses.replace(task, accumulation=2), 4, 280)
+    named = {"accumulation": 2, "batch_size": 3, "tokens": 280, "validate_every": 4}
+    absent = {"epochs": None, "stop_after": None, "patience": None, "keep_epochs": ()}
+    assert settings == dataclasses.replace(task.train, **named, **absent)
 
 
-def test_a_budget_below_one_update_is_bad_input(task):
-    small = accum.dataclasses.replace(task.sweep, tokens=20)
-    batches = TrainBatches(TokenStore("data/tokens", "train"), "stories", 3, 16, 2, 1)
-    with pytest.raises(InputError, match=r"accum_sweep\.tokens"):
-        accum.plan(batches, small)
-
-
-def test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on(folder, inline, monkeypatch):
+def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(
+    folder, inline, monkeypatch, results
+):
     run_stage(monkeypatch, 1)
     with monkeypatch.context() as dying:
-        dying.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
+        dying.setattr(measure, "in_own_process", lambda *_: {"error": measure.KILLED})
+        with pytest.raises(CommandFailed):
+            run_stage(monkeypatch, 2)
+        assert not (folder / "data/accum/2.json").exists()
+        dying.setattr(measure, "in_own_process", lambda *_: {"error": measure.OOM})
         run_stage(monkeypatch, 2)
     accum_sweep.main()
-    assert list(read(folder / "data/figures/accum_sweep.json")["settings"]) == ["1"]
-    times = read(folder / "metrics/accum_sweep_time.json")
-    assert times["not_measured"] == [
-        {"setting": "accumulation 2", "figure": "all", "reason": "oom"}
-    ]
-
-
-def test_a_killed_run_is_no_result(folder, monkeypatch):
-    monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": measure.KILLED})
-    with pytest.raises(CommandFailed, match="accumulation 2: its process was killed"):
-        run_stage(monkeypatch, 2)
-    assert not (folder / "data/accum/2.json").exists()
+    merged, times = results("accum_sweep")
+    assert list(merged["settings"]) == ["1"]
+    (failed,) = times["not_measured"]
+    assert (failed["setting"], failed["reason"]) == ("accumulation 2", "oom")
 
 
 def test_settings_that_end_at_other_tokens_are_refused():
     known = {"batch_size": 2, "stories": None, "tokens": 100, "held_out_batches": 1}
     assert AccumSettings(settings=(1, 2, 8), **known).problems() == []
-    assert AccumSettings(settings=(3, 4), **known).problems() == [
-        "settings = [3, 4]; allowed: numbers that divide the largest, 4"
-    ]
+    assert len(AccumSettings(settings=(3, 4), **known).problems()) == 1

@@ -13,7 +13,7 @@ import torch
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.bench import measure
-from tinylm.host.command import is_out_of_memory
+from tinylm.host.command import CommandFailed, is_out_of_memory
 
 CPU = torch.device("cpu")
 MIB_FLOATS = (1 << 20) // 4
@@ -29,26 +29,8 @@ def test_peak_is_what_lives_at_once():
     assert measure.peak_mib(step, CPU) == pytest.approx(7, abs=0.01)
 
 
-def test_peak_leaves_out_what_was_there_before():
-    weights = torch.ones(6 * MIB_FLOATS)
-    assert measure.peak_mib(
-        lambda: torch.empty(2 * MIB_FLOATS) + len(weights), CPU
-    ) == pytest.approx(4, abs=0.01)
-
-
-def test_peak_counts_the_release_of_what_before_allocated():
-    held = []
-
-    def step():
-        held.clear()
-        held.append(torch.empty(8 * MIB_FLOATS))
-        return torch.empty(MIB_FLOATS)
-
-    peak = measure.peak_mib(step, CPU, before=lambda: held.append(torch.empty(8 * MIB_FLOATS)))
-    assert peak == pytest.approx(1, abs=0.01)
-
-
-def test_peak_of_gradients_in_a_backward_pass():
+def test_peak_is_above_what_was_there_before():
+    """Old gradients, which the step releases, are allocated by `before`."""
     weight = torch.ones(MIB_FLOATS, requires_grad=True)
 
     def step():
@@ -82,11 +64,6 @@ def test_own_process_that_fails_or_dies_is_an_error_of_its_setting(function, arg
     assert measure.in_own_process(function, argument)["error"].startswith(error)
 
 
-def test_own_process_passes_bad_input_on(tmp_path):
-    with pytest.raises(InputError, match=r"absent\.json is missing"):
-        measure.in_own_process(read_json, str(tmp_path / "absent.json"))
-
-
 @pytest.mark.parametrize(
     "text", ["[enforce fail] DefaultCPUAllocator: can't allocate memory", "CUDA out of memory."]
 )
@@ -95,12 +72,52 @@ def test_torch_allocators_errors_are_oom(text):
     assert not is_out_of_memory(RuntimeError("size mismatch"))
 
 
+def test_own_process_passes_bad_input_on(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.json is missing"):
+        measure.in_own_process(read_json, str(tmp_path / "absent.json"))
+
+
 def test_median_leaves_the_warm_up_out(monkeypatch):
     clock = iter([0.0, 200.0, 201.0, 300.0, 302.0, 400.0, 409.0])  # the warm-up is not stopped
     monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     calls = []
     assert measure.median_seconds(lambda: calls.append(1), repeats=3, device=CPU) == 2.0
     assert len(calls) == 4
+
+
+def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
+    order = []
+    speeds = iter([1.0, 10.0, 100.0, 3.0, 30.0, 2.0, 20.0])
+
+    def answer(function, task):
+        order.append((function, task))
+        if (function, task) == ("again", "c"):
+            return {"error": "oom"}
+        return {"speed": next(speeds), "whole": function}
+
+    monkeypatch.setattr(measure, "in_own_process", answer)
+    tasks = [({"setting": name}, name) for name in "abc"]
+    results = measure.run_trials("first", "again", tasks, times=["speed"], trials=3, describe=str)
+    assert order == [*(("first", task) for task in "abc"), *(("again", task) for task in "abcab")]
+    assert results[1] == {
+        "setting": "b",
+        "whole": "first",
+        "speed": 20.0,
+        "low_speed": 10.0,
+        "high_speed": 30.0,
+    }
+    good, failed = measure.split_failures("bench", results)
+    assert good == results[:2]
+    assert failed == [{"setting": "c", "figure": "all", "reason": "oom"}]
+    with pytest.raises(CommandFailed):
+        measure.split_failures("bench", results[2:])
+
+
+def test_a_metric_without_value_is_absent_and_named():
+    results = [{"setting": "a", "n": 1, "x": 0.12345678, "y": None}]
+    rows, missing = measure.records(results, ("n",), ("x", "y"))
+    assert rows == [{"n": 1, "x": 0.123457}]
+    assert [(entry["setting"], entry["figure"]) for entry in missing] == [("a", "y")]
 
 
 BUSY = """

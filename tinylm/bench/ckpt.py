@@ -15,7 +15,6 @@ from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
-from tinylm.model.ops import REFERENCE
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
@@ -25,6 +24,7 @@ from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 
 SEED = 1
+PRECISION = "fp32"
 STEPS = 2  # of which a trial's time is the median
 SERIES = {
     "none": "plain",
@@ -37,10 +37,7 @@ MODES = tuple(SERIES)
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Everything that a process needs for one setting; `model.layers` is the depth.
-
-    plain_loss: the readable loss, all logits of the batch at once, in place of the one in chunks.
-    """
+    """Everything that a process needs for one setting; `model.layers` is the depth."""
 
     model: ModelSettings
     recompute: str
@@ -51,8 +48,6 @@ class Task:
     tokens: str
     device: str
     threads: int
-    precision: str = "fp32"
-    plain_loss: bool = False
 
 
 def make_tasks(
@@ -94,8 +89,7 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
     """(model, batches, forward and backward pass of a batch by default the first, device) of a setting."""
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
-    on_card = device.type == "cuda"
-    ops = REFERENCE if task.plain_loss else training_ops(task.precision, device, on_card)
+    ops = training_ops(PRECISION, device, device.type == "cuda")
     matrix = torch.from_numpy(load_matrix(task.embedding))
     model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
     store = TokenStore(task.tokens, "train")
@@ -104,7 +98,7 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
 
     def step(batch: Batch = first) -> float:
         model.zero_grad(set_to_none=True)
-        return accumulate_gradients(model, [batch], task.precision)[0]
+        return accumulate_gradients(model, [batch], PRECISION)[0]
 
     return model, batches, step, device
 

@@ -39,11 +39,6 @@ class Task:
     threads: int
 
 
-def greedy(decode: DecodeSettings) -> DecodeSettings:
-    """The likeliest token at every step, nothing else: only `slide` of section `decode` is kept."""
-    return dataclasses.replace(decode.greedy(), top_k=0, top_p=1.0)
-
-
 def _model(task: Task) -> TinyLM:
     """The trained model, which is decoded by its own code: all but the cache is equal in both ways."""
     seed_everything(task.decode.seed, task.threads)
@@ -64,7 +59,7 @@ def _timed(
     measure.synchronize(device)
     start = time.perf_counter()
     rows = generate(
-        model, prompts, settings=greedy(task.decode), max_new_tokens=new_tokens, eos_id=task.eos_id,
+        model, prompts, settings=task.decode.greedy(), max_new_tokens=new_tokens, eos_id=task.eos_id,
         banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False,
     )  # fmt: skip
     measure.synchronize(device)

@@ -1,0 +1,77 @@
+"""A setting that dies is recorded, and the others are measured and compared."""
+
+import resource
+
+import pytest
+
+from stages import beam_bench, ckpt_bench, kv_bench
+from tinylm.bench import measure
+
+STAGES = {"beam_bench": beam_bench, "ckpt_bench": ckpt_bench, "kv_bench": kv_bench}
+CASES = {
+    "beam_bench": (
+        lambda task: task.width == 3,
+        ["beam 3"],
+        lambda found: list(found["methods"]) == ["sampling", "greedy", "beam 1"],
+    ),
+    "kv_bench": (
+        lambda task: (task.new_tokens, len(task.prompts), task.cache) == (23, 3, False),
+        ["23 new tokens, 3 rows, no cache"],
+        lambda found: [row["new_tokens"] for row in found["compared"]] == [4, 23],
+    ),
+    "ckpt_bench": (
+        lambda task: (task.model.layers, task.recompute) == (3, "none"),
+        ["3 layers, recompute none"],
+        lambda found: (found["depths"], found["same_loss"]) == ([1], True),
+    ),
+    "ckpt_bench, nothing to compare with": (
+        lambda task: task.recompute == "none",
+        ["1 layers, recompute none", "3 layers, recompute none"],
+        lambda found: (found["depths"], found["same_loss"]) == ([], None),
+    ),
+}
+
+
+def not_measured(times):
+    assert {entry["reason"] for entry in times["not_measured"]} == {"oom"}
+    return [entry["setting"] for entry in times["not_measured"]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_setting_that_dies_is_recorded_and_the_others_go_on(trained, results, monkeypatch, name):
+    dies, settings, is_right = CASES[name]
+    stage = name.partition(",")[0]
+
+    def die(function, task):
+        return {"error": "oom"} if dies(task) else function(task)
+
+    monkeypatch.setattr(measure, "in_own_process", die)
+    STAGES[stage].main()
+    found, times = results(stage)
+    assert not_measured(times) == settings
+    assert is_right(found)
+
+
+def within(function, task, more_mib):
+    """function(task) in a process that may take so many MiB more than it has."""
+    with open("/proc/self/statm", encoding="ascii") as handle:
+        used = int(handle.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (more_mib << 20), -1))
+    return function(task)
+
+
+def test_under_a_real_limit_of_memory_only_the_deep_model_is_too_large(
+    folder, params, change, results, monkeypatch
+):
+    """14 MiB of weights a layer: RLIMIT_AS holds one layer and not 40."""
+    change(params, "model", feed_forward=150_000)
+    change(params, "ckpt_bench", depths=[1, 40])
+    real = measure.in_own_process
+    monkeypatch.setattr(
+        measure, "in_own_process", lambda function, task: real(within, function, task, 350)
+    )
+    ckpt_bench.main()
+    found, times = results("ckpt_bench")
+    ways = ("none", "blocks", "blocks+loss", "sqrt")
+    assert not_measured(times) == [f"40 layers, recompute {way}" for way in ways]
+    assert found["depths"] == [1]
