@@ -23,7 +23,7 @@ Rule = Callable[[dict[str, str]], list[str]]
 
 
 def is_too_long(sources: dict[str, str]) -> list[str]:
-    limits = {path: 130 if path.startswith("stages/") else 450 for path in sources}
+    limits = {path: 80 if path.startswith("stages/") else 400 for path in sources}
     return [
         f"{path} has {lines} lines"
         for path, text in sources.items()
