@@ -25,10 +25,17 @@ setup: .venv/.ready
 
 # $(call step,WHAT,COMMAND): says what is done, does it, says how long it took
 step = @printf '%s ... ' '$(1)'; begun=$$(date +%s); $(2) || { code=$$?; echo 'failed'; exit $$code; }; echo "$$(($$(date +%s) - begun)) s"
-SIZES = some 160, 0.3 GB to fetch and 2 GB on the disk (4 and 8 GB if torch comes with CUDA)
-PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e
-# uv installs the same versions faster; it does not read pip's settings, so pip is tried if uv fails
-UV_INSTALL = uv pip install --python $(BIN)/python --torch-backend auto -c constraints.txt -e
+TORCH = torch==2.13.0
+# Nothing is left to resolve: every package is pinned, with its hash. Modules are compiled when they are first used.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile
+UV = uv pip install --python $(BIN)/python
+# $(call install,OPTIONS,UV'S OPTIONS): by uv where it is installed, else by pip. pip's lines become a count of packages,
+# and its last ones are shown if it fails. uv does not read pip's settings, so pip is tried if uv fails.
+install = { command -v uv > /dev/null && $(UV) --quiet $(1) $(2) 2> /dev/null; } || { $(PIP) $(1) 2>&1; echo "exit $$?"; } | awk '\
+	/^exit / { code = $$2; next } \
+	{ line[NR % 15] = $$0 } \
+	/^Collecting / && ++count % 20 == 0 { printf "%d ", count; fflush() } \
+	END { if (code) for (i = NR; i < NR + 15; i++) print line[i % 15] > "/dev/stderr"; exit code }'
 
 # The commands in .venv/bin name the folder that they were installed in: in a copy they would run the code over there.
 MOVED = the folder was moved or copied: rm -r .venv, then make setup
@@ -36,17 +43,17 @@ MADE_IN = sed -n 's|^command = .* -m venv [^/]*/|/|p' .venv/pyvenv.cfg 2>/dev/nu
 unmoved:
 	@made=$$($(MADE_IN)); test -z "$$made" || test "$$made" -ef .venv || { echo '$(MOVED)' >&2; exit 2; }
 
-.venv/.ready: pyproject.toml constraints.txt tinylm/report/offline_page.py | unmoved
+.venv/.ready: pyproject.toml requirements.txt tinylm/report/offline_page.py | unmoved
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is too old: 3.11 or newer is needed (make PYTHON=python3.11)" if v < (3, 11) else 0)'
-	$(call step,setup 1/3: environment .venv,$(PYTHON) -m venv .venv)
-ifneq ($(shell command -v uv 2>/dev/null),)
-	@echo 'setup 2/3: packages by uv, $(SIZES)'
-	@$(UV_INSTALL) '.[dev]' || { echo 'setup 2/3: packages by pip instead'; $(PIP_INSTALL) '.[dev]'; }
-else
-	@echo 'setup 2/3: packages by pip, $(SIZES); 2 to 10 minutes (less where uv is installed)'
-	@$(PIP_INSTALL) '.[dev]'
-endif
-	$(call step,setup 3/3: offline page for dvc plots,{ $(BIN)/python -m tinylm.report.offline_page .dvc/plots_page.html && $(BIN)/dvc config --quiet --local plots.html_template plots_page.html; })
+	$(call step,setup 1/4: environment .venv,$(PYTHON) -m venv .venv)
+	$(call step,setup 2/4: some 130 packages,$(call install,--no-deps --require-hashes -r requirements.txt))
+	$(call step,setup 3/4: torch,$(call install,$(TORCH),--torch-backend auto))
+	$(call step,setup 4/4: tinylm,{ $(call install,--no-deps -e .); } && $(BIN)/python -m tinylm.report.offline_page .dvc/plots_page.html && $(BIN)/dvc config --quiet --local plots.html_template plots_page.html)
+	@touch $@
+
+# What the tests and make lint need in addition.
+.venv/.ready-dev: .venv/.ready requirements-dev.txt
+	$(call step,setup for tests: 27 packages,$(call install,--no-deps --require-hashes -r requirements-dev.txt))
 	@touch $@
 
 repro: setup
@@ -54,13 +61,13 @@ repro: setup
 	@python -m tinylm.cli.mend
 	dvc repro $(STAGE)
 
-story: setup
+story: .venv/.ready-dev
 	python -m tests.support.literate
 
-golden: setup
+golden: .venv/.ready-dev
 	python -m tests.golden.run
 
-fuzz: setup
+fuzz: .venv/.ready-dev
 	FUZZ_CASES=1000 pytest -n 2 tests/fuzz
 
 # The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
@@ -79,30 +86,26 @@ bench: setup peers
 bench-gpu: setup
 	bash benchmarks/gpu.sh benchmarks/gpu
 
-.venv/.measure: .venv/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'
-	@touch $@
-
 coverage: export COVERAGE_FILE := $(CURDIR)/.coverage
-coverage: setup .venv/.measure
+coverage: .venv/.ready-dev
 	coverage erase
 	coverage run -m $(PYTEST)
 	coverage combine --quiet
 	coverage report --fail-under=95
 
-test: setup
+test: .venv/.ready-dev
 	$(PYTEST) -m "not full"
 
 test-all: test
 	$(PYTEST) -m full
 
-deps: setup
+deps: .venv/.ready-dev
 	python -m tests.support.stage_deps
 
-size: setup
+size: .venv/.ready-dev
 	python -m tests.support.size
 
-lint: setup
+lint: .venv/.ready-dev
 	ruff format --check .
 	ruff check .
 	mypy

@@ -15,7 +15,7 @@ def clone(tmp_path):
     folder = tmp_path / "my clone"
     (folder / "tinylm/report").mkdir(parents=True)
     shutil.copy(ROOT / "Makefile", folder)
-    for name in ("pyproject.toml", "constraints.txt", "tinylm/report/offline_page.py"):
+    for name in ("pyproject.toml", "requirements.txt", "tinylm/report/offline_page.py"):
         (folder / name).touch()
     environment(folder / ".venv")
     return folder
