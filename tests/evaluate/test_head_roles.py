@@ -27,9 +27,7 @@ def row_of(words, starts=None, marks=(), specials=()):
         if word
     ]
     text = [index not in specials for index in range(len(words))]
-    return Row(
-        read, text, [i in marks for i in range(len(words))], starts or [-1] * len(words), False
-    )
+    return Row(read, text, [i in marks for i in range(len(words))], starts or [-1] * len(words))
 
 
 def random_rows(rng):

@@ -48,7 +48,6 @@ def test_words_are_found_where_letters_meet():
     assert [w.marked for w in row.words] == [True, False, False, False, False, True]
     assert row.marks == [i in (9, 10, 12) for i in range(14)]
     assert row.text == [0 < i < 13 for i in range(14)]
-    assert not row.is_told
 
 
 def test_marks_attached_to_words_count_as_marks():
@@ -78,10 +77,8 @@ def test_a_storybook_row_is_told():
     row = read(
         "<sos>", "in ", "riverton ", "there ", "lived ", "a ", "daring ", "girl ", "called ", "una "
     )
-    assert row.is_told
     assert [w.name for w in row.words][:4] == ["preposition", "name", "adverb", "verb"]
     changed = read("<sos>", "in ", "riverton ", "there ", "lived ", "a ", "daring ", "owl ")
-    assert not changed.is_told
     assert [w.name for w in changed.words][1] == "name"
 
 

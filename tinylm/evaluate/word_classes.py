@@ -44,14 +44,12 @@ class Row(NamedTuple):
     marks: whether it is or ends with a punctuation mark.
     starts: the index of its sentence's first token; -1 in the row's first sentence, at that token
     itself and at marks.
-    is_told: whether the storybook's generator told the word classes.
     """
 
     words: list[Word]
     text: list[bool]
     marks: list[bool]
     starts: list[int]
-    is_told: bool
 
 
 def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
@@ -72,7 +70,7 @@ def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
     marks, starts = _sentences(pieces)
     silent = {*tokenizer.specials, tokenizer.unk_id}
     is_text = [token not in silent for token in ids]
-    return Row(words, is_text, marks, starts, told is not None)
+    return Row(words, is_text, marks, starts)
 
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

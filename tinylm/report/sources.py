@@ -21,7 +21,7 @@ STAGES = (
 _CURVES = ("loss", "perplexity", "learning_rate", "grad_norm")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
 _TABLES = (
-    "samples", "heads", "roles", "ablation", "greedy",
+    "samples", "roles", "ablation", "greedy",
     "memorised", "sense", "pairs", "heads_training",
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
