@@ -8,10 +8,9 @@ import pytest
 
 from tests.support.small import EVALUATE
 from tinylm.evaluate.memorised import (
-    NEAR,
     ORDERS,
+    compare_with_train,
     measure_memorised,
-    overlaps,
     words_of,
 )
 from tinylm.vocab.settings import VocabSettings
@@ -26,24 +25,13 @@ def grams(words: list[str], n: int) -> list[tuple[str, ...]]:
 def by_hand(text, stories):
     """The same, word by word: every n-gram of the text looked for in every story."""
 
-    def holder(gram):
-        for number, story in enumerate(stories):
-            if gram in grams(story, len(gram)):
-                return number
-        return None
+    def occurs(gram):
+        return any(gram in grams(story, len(gram)) for story in stories)
 
-    runs = [
-        gram for n in range(len(text), 0, -1) for gram in grams(text, n) if holder(gram) is not None
-    ]
+    runs = [gram for n in range(len(text), 0, -1) for gram in grams(text, n) if occurs(gram)]
     run = runs[0] if runs else ()
-    near = set(grams(text, NEAR))
-    shared = [len(near & set(grams(story, NEAR))) for story in stories]
-    most = max(shared, default=0)
     row = {"words": len(text), "longest_run": len(run), "run": " ".join(run)}
-    row["run_story"] = holder(run) if run else None
-    row |= {f"new_{n}": sum(holder(gram) is None for gram in grams(text, n)) for n in ORDERS}
-    row["overlap"] = most / len(near) if most else 0.0
-    row["nearest_story"] = shared.index(most) if most else None
+    row |= {f"new_{n}": sum(not occurs(gram) for gram in grams(text, n)) for n in ORDERS}
     return row
 
 
@@ -55,8 +43,8 @@ def test_equals_the_search_by_hand(seed):
     texts = [rng.choices(words + "xy", k=rng.randint(0, 20)) for _ in range(5)]
     texts += [story[2:14] for story in stories[:3]]  # copies, longer than the longest order
     expected = [by_hand(text, stories) for text in texts]
-    table = overlaps(texts, iter(stories)).astype(object)
-    assert table.where(table.notna(), None).to_dict("records") == expected
+    table = compare_with_train(texts, iter(stories))
+    assert table.to_dict("records") == expected
 
 
 def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
@@ -74,15 +62,14 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     assert metrics["train_stories"] == 20
     assert (copied["count"], copied["words"]) == (3, 33)
     assert copied["longest_run"] == {"value": 11.0, "low": 11.0, "high": 11.0}
-    assert copied["overlap"]["value"] == 1.0
     assert {share["value"] for share in copied["new"].values()} == {0.0}
     assert true["longest_run"]["value"] == true["longest_run_largest"] == 2  # the dog | a bird
     assert true["new"]["1"]["value"] == pytest.approx(1 / 6)  # "to", as <unk>
     assert list(true["new"]) == ["1", "2", "3", "4", "5", "6"]  # six words have no 7-gram
     assert table["text"].tolist() == ["continuation", "reference"] * 3
     first, second = table.to_dict("records")[:2]
-    assert (first["run"], first["run_story"], first["nearest"]) == (copy, 1, copy)
-    assert (second["run"], second["nearest"]) == ("the dog", "")
+    assert first["run"] == copy
+    assert second["run"] == "the dog"
     assert math.isnan(second["new_7"])
 
 
