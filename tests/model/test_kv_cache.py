@@ -130,7 +130,7 @@ def test_put_replaces_some_rows_by_those_of_another_cache(new_model, ids):
 
 def test_no_slot_past_the_capacity_or_the_context(new_model, ids):
     model = new_model(context=11)
-    with pytest.raises(ValueError, match="position 7 lies past the cache's 7 slots"):
+    with pytest.raises(ValueError, match="position 7 is past the cache's 7 slots"):
         cached(model, ids, [7, 1], capacity=7)
     with pytest.raises(ValueError, match="12 positions; the context holds 11"):
         cached(model, ids, [11, 1], capacity=13)

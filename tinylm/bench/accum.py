@@ -1,4 +1,4 @@
-"""Gradient accumulation: the runs of the sweep, by the training loop itself, and their summary."""
+"""Gradient accumulation: the runs of the sweep, with the training loop, and their summary."""
 
 import dataclasses
 import itertools
@@ -29,7 +29,7 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything that a process needs for one run."""
+    """The inputs of one run in its own process."""
 
     accumulation: int
     sweep: AccumSettings
@@ -44,7 +44,7 @@ class Task:
 
 
 def first_stories(store: TokenStore, count: int | None) -> TokenStore:
-    """The store with its first `count` stories alone, all of them if it is None or has no more."""
+    """Cut the store to its first `count` stories; None keeps all."""
     if count is not None and count < len(store):
         store.offsets = store.offsets[: count + 1]
         store.ids = store.ids[: store.offsets[-1]]
@@ -54,8 +54,8 @@ def first_stories(store: TokenStore, count: int | None) -> TokenStore:
 def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
     """(updates that the largest setting makes within the budget, their tokens).
 
-    All settings get that many tokens as their budget, so those that divide the largest end at the same token. Raises
-    InputError if the budget is too small for one update.
+    These tokens are the budget of all settings, so settings that divide the largest end at the
+    same token. Raises InputError if the budget is too small for one update.
     """
     largest = max(sweep.settings)
     updates = used = 0
@@ -73,9 +73,9 @@ def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
 
 
 def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
-    """Section `train` with this run's accumulation, the sweep's batch size and budget, and no early stopping.
+    """Section `train` with this run's accumulation, batch size and budget, without early stopping.
 
-    Held-out loss is measured once in as many updates as the largest setting makes in all.
+    updates: those of the largest setting; held-out loss is measured each time after this many.
     """
     return dataclasses.replace(
         task.train,
@@ -91,7 +91,7 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
 
 
 def fresh_model(task: Task) -> TinyLM:
-    """The initial weights that every run starts from, those of stage train."""
+    """A model with the initial weights of stage train, the same in every run."""
     seed_everything(derive_seed(task.train.seed, "train"), task.threads)
     matrix = torch.from_numpy(load_matrix(task.embedding))
     train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size)
@@ -100,11 +100,11 @@ def fresh_model(task: Task) -> TinyLM:
     return training_model(task.model, train, matrix, device)
 
 
-TIMED = ("train_s", "process_mib", "peak_mib")  # what `measure_run` measures of the machine
+TIMED = ("train_s", "process_mib", "peak_mib")  # results of `measure_run` that vary between runs
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
 TRIALS = 3
-TRIAL_UPDATES = 4  # of the largest setting; a trial trains every setting on their mini-batches
-TAIL_TOKENS = 0.1  # last share of the budget, over which the train loss is averaged
+TRIAL_UPDATES = 4  # updates of the largest setting whose mini-batches a trial uses
+TAIL_TOKENS = 0.1  # the train loss is averaged over this last share of the budget
 
 
 def make_task(
@@ -130,7 +130,7 @@ def make_task(
 
 
 def _batches(task: Task) -> TrainBatches:
-    """The mini-batches, in the same order for every setting."""
+    """The mini-batches, in the same order in every setting."""
     store = first_stories(TokenStore(task.tokens, "train"), task.sweep.stories)
     order = derive_seed(task.train.seed, "order")
     return TrainBatches(
@@ -139,7 +139,7 @@ def _batches(task: Task) -> TrainBatches:
 
 
 def time_task(task: Task) -> dict[str, float]:
-    """One trial: seconds of updates over the first mini-batches, the same for every setting; nothing is validated."""
+    """One trial: the speed of updates on the first mini-batches, without validation."""
     model, batches, steps = fresh_model(task), _batches(task), task.accumulation
     trainer = Trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
     chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
@@ -147,11 +147,12 @@ def time_task(task: Task) -> dict[str, float]:
     trainer.update(updates[0])  # warm-up
     device = model.embedding.device
     measure.synchronize(device)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for update in updates:
         trainer.update(update)
     measure.synchronize(device)
-    seconds, tokens = time.perf_counter() - begun, sum(batch.tokens for batch in chosen)
+    seconds = time.perf_counter() - start
+    tokens = sum(batch.tokens for batch in chosen)
     epoch_s = batches.tokens_per_epoch * seconds / tokens
     return {
         "tokens_per_s": tokens / seconds,
@@ -176,9 +177,10 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
 
 
 def measure_run(task: Task) -> dict[str, Any]:
-    """Train from the same initial weights on the same mini-batches as every other setting; curves, time and memory.
+    """Train one setting; returns curves, time and memory.
 
-    The curve's losses are those of each update's own tokens, before the update.
+    Every setting starts from the same weights and uses the same mini-batches. A loss of the curve
+    is that of the update's own tokens, before the update.
     """
     model = fresh_model(task)
     device = model.embedding.device
@@ -220,9 +222,9 @@ def measure_run(task: Task) -> dict[str, Any]:
 
 
 def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
-    """Allocator's peak in one update above weights, gradients and optimizer state.
+    """Peak MiB of one update above weights, gradients and optimizer state; None if unknown.
 
-    Its mini-batches are all the widest of the epoch, so settings differ only in how many there are.
+    All mini-batches are the epoch's widest one, so settings differ only in their number.
     """
     epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
     widest = max(epoch, key=lambda batch: batch.inputs.numel())
@@ -233,19 +235,19 @@ def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
 
 
 def held_out_at(run: Mapping[str, Any], update: int) -> float:
-    """Held-out nats per token that a run measured after `update`."""
+    """Held-out loss of a run after `update`, in nats per token."""
     return next(nats for _, at, _, nats in run["held_out"] if at == update)
 
 
 def tail_loss(run: Mapping[str, Any]) -> float:
-    """Mean train loss over the last tenth of the tokens, so that runs with few and many updates can be compared."""
+    """Mean train loss over the last tenth of the tokens, for runs with any number of updates."""
     end = run["curve"][-1][2]
     tail = [nats for _, _, tokens, nats in run["curve"] if tokens > end * (1 - TAIL_TOKENS)]
     return sum(tail) / len(tail)
 
 
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/accum_sweep.json from the runs by accumulation: losses at equal tokens and at equal updates."""
+    """metrics/accum_sweep.json: losses at equal tokens and updates; runs: by accumulation."""
     update = runs[max(runs)]["compared_update"]
     table = {
         number: {
@@ -271,7 +273,7 @@ def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:
-    """Train loss of all runs as (x, series, nats per token) for each of micro_step, update and tokens."""
+    """Train loss of all runs: (x, series, nats per token), with x a micro-step, update or token."""
     axes = ("micro_step", "update", "tokens")
     return {
         axis: [
@@ -286,9 +288,9 @@ def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, s
 def costs(
     memory: Mapping[int, Mapping[str, Any]], timed: Sequence[dict[str, Any]], times: Sequence[str]
 ) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
-    """(time and memory of each run, what was not measured) for metrics/accum_sweep_time.json.
+    """(time and memory of each run, what was not measured), for metrics/accum_sweep_time.json.
 
-    memory: of each run; timed: its trials, as `measure.run_trials` gives them.
+    memory: results of `measure_run` by accumulation; timed: results of `measure.run_trials`.
     """
     rows, missing = measure.records(timed, ("setting", "accumulation"), measure.with_spread(times))
     table = {row.pop("accumulation"): row for row in rows}

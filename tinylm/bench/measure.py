@@ -1,7 +1,7 @@
-"""What the benches share: settings, running each setting in its own process, peak memory, median times, tables.
+"""What the benches share: settings, one process per setting, peak memory, median times, tables.
 
-Processes are forked from a server that has imported what they need and done nothing else: they are as clean as a new
-interpreter, without its two seconds of start-up. Imports are light, because params.yaml is checked without torch."""
+Processes are forked from a server that has only imported modules. They are as clean as a new
+interpreter, and start two seconds sooner. Imports stay light, without torch, for `tinylm check`."""
 
 import itertools
 import multiprocessing
@@ -22,7 +22,7 @@ from tinylm.host.workers import begin_worker, ctrl_c_later
 
 @dataclass(frozen=True, kw_only=True)
 class BeamBenchSettings:
-    """Section `beam_bench`. cache: whether to decode with it; stop_at_eos: in the timed runs (texts always do)."""
+    """Section `beam_bench`. cache: decode with the KV cache; stop_at_eos: in the timed runs."""
 
     widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     prompts: int = setting(low=1, high=100_000)
@@ -54,7 +54,7 @@ class AccumSettings:
     held_out_batches: int = setting(low=1, high=1_000_000)
 
     def problems(self) -> list[str]:
-        """Rules between the fields: only divisors of the largest setting end at the same token as that one."""
+        """Rules between the fields: each setting divides the largest, so all end at one token."""
         largest = max(self.settings)
         if any(largest % number for number in self.settings):
             return [
@@ -87,13 +87,13 @@ class SeedSettings:
 
 MIB = 1 << 20
 OOM = "oom"
-KILLED = "its process was killed (signal 9; too little memory, or somebody ended it)"
+KILLED = "its process was killed (signal 9: out of memory, or a user ended it)"
 _STEP = "the step that is measured"
 _DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
 
 
 def start_server(module: str) -> None:
-    """Start the server that forks the processes; it imports `module` meanwhile. Starting it once is enough."""
+    """Start the server that forks the processes, unless it runs; it imports torch and `module`."""
     from multiprocessing import forkserver
 
     # the server skips what it cannot import
@@ -103,10 +103,10 @@ def start_server(module: str) -> None:
 
 
 def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """function(*args) in a fresh process: its dict, or {"error": "oom" | what happened} if it failed or died.
+    """Call function(*args) in a new process; returns its dict, or {"error": reason} if it failed.
 
-    `function` must be defined at the top of a module; arguments and result are pickled. InputError is raised here too.
-    Running out of memory gives "oom".
+    `function` must be defined at the top level of a module; arguments and result are pickled. The
+    reason is "oom" if memory ran out. Raises InputError if the function does.
     """
     start_server(function.__module__)
     context = multiprocessing.get_context("forkserver")
@@ -126,7 +126,7 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
 
 
 def _receive(receiver: Connection, process: Any) -> tuple[str, Any]:
-    """(kind, answer) of a process, also if it ended without one."""
+    """(kind, answer) of a process; a failure if the process ended without an answer."""
     try:
         kind, answer = receiver.recv()
     except (EOFError, OSError):
@@ -146,13 +146,14 @@ def run_trials(
     trials: int,
     describe: Callable[[dict], str],
 ) -> list[dict[str, Any]]:
-    """first(task) of each task, then again(task) of all of them in turn, `trials` in all, each in its own process.
+    """Run `trials` interleaved trials of every task, each in its own process.
 
-    Trials are interleaved, so that other work on the machine affects every setting alike. Tasks are pairs: columns of
-    a setting (its name under "setting"), and the task. A result holds these columns and the first answer. For each key
-    of `times`, which both functions return, it holds the median over trials, and the lowest and the highest as low_KEY
-    and high_KEY. A setting that fails in a trial has an "error" instead. `describe` turns each first answer into the
-    text that is printed.
+    The first trial calls first(task), the others again(task). Interleaving makes other work on the
+    machine affect all settings alike. Each task comes with the columns of its setting, such as its
+    name under "setting". A result has these columns and the first answer. For each key of `times`,
+    which both functions return, it has the median over trials, the lowest as low_KEY and the
+    highest as high_KEY. If a trial fails, it has "error" instead. describe: the text to print for a
+    first answer.
     """
     results = []
     for columns, task in tasks:
@@ -174,7 +175,7 @@ def run_trials(
 
 
 def with_spread(keys: Sequence[str]) -> list[str]:
-    """Each key with those of its lowest and highest trial, as `run_trials` names them."""
+    """Each key with low_KEY and high_KEY, as in the results of `run_trials`."""
     return [name for key in keys for name in (key, f"low_{key}", f"high_{key}")]
 
 
@@ -204,7 +205,7 @@ def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connecti
 
 
 def synchronize(device: Any) -> None:
-    """Wait until the device has done what it was asked for."""
+    """Wait until the device has finished all work."""
     if device.type == "cuda":
         import torch
 
@@ -214,7 +215,7 @@ def synchronize(device: Any) -> None:
 def median_seconds(
     step: Callable[[], object], *, repeats: int, device: Any, warm_up: int = 1
 ) -> float:
-    """Median wall time of step() in seconds over `repeats` runs, after `warm_up` runs that do not count."""
+    """Median wall time of step() in seconds over `repeats` runs, after `warm_up` untimed runs."""
     times = []
     for number in range(warm_up + repeats):
         synchronize(device)
@@ -231,12 +232,12 @@ def peak_mib(
     device: Any,
     before: Callable[[], object] = lambda: None,
 ) -> float | None:
-    """Peak of the allocator during one step(), in MiB above what was allocated when it began; None if not measured.
+    """Peak memory of one step() in MiB above what was allocated at its start; None if unknown.
 
-    On CUDA this is the allocator's own counter; on the CPU it is the running sum of the allocations and releases that
-    torch's profiler records. The profiler does not see the release of what was allocated before it started: what step()
-    releases (old gradients) must be allocated by `before()`, which is recorded too and counts as there from the start.
-    Do not time the same run: recording is slow.
+    On CUDA, torch's allocator counts. On the CPU it is the running sum of the allocations and
+    releases that torch's profiler records. The profiler misses the release of memory allocated
+    before it started. So `before()` must allocate what step() releases, such as old gradients; it
+    is recorded, but not counted. Do not time the same run: recording is slow.
     """
     import torch
 
@@ -252,7 +253,7 @@ def peak_mib(
     with torch.autograd.profiler.profile(profile_memory=True) as profiler:
         before()
         with torch.autograd.profiler.record_function(_STEP):
-            pass  # an event that shows where the step began
+            pass  # an event that marks the start of the step
         step()
     recorded: Any = profiler.kineto_results
     events = recorded.events() if recorded else []
@@ -267,7 +268,7 @@ def peak_mib(
 def split_failures(
     bench: str, results: Iterable[dict[str, Any]]
 ) -> tuple[list[dict], list[dict[str, str]]]:
-    """(results that were measured, {"setting", "figure", "reason"} of those that carry "error").
+    """(results without an error, {"setting", "figure", "reason"} of those with one).
 
     Raises CommandFailed if nothing was measured.
     """
@@ -286,7 +287,7 @@ def split_failures(
 def records(
     results: Iterable[dict[str, Any]], keys: Sequence[str], measures: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(each result's keys and measures, to six digits, {"setting", "figure", "reason"} of each figure that is None)."""
+    """(rows to six digits, {"setting", "figure", "reason"} of each measure that is None)."""
     rows: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
     for result in results:

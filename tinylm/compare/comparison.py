@@ -1,8 +1,9 @@
-"""Two or more runs compared with the first: what differs, what that changed, and how sure it is.
+"""Two or more runs compared with the first: what differs, its effect, and its significance.
 
-Runs that differ in train.seed alone are one setting, and settings are compared, not runs. Every difference that could
-be claimed is a hypothesis. Perplexity and bits per byte are two views of one hypothesis, which is claimed only if both
-show it. Holm's correction is over all hypotheses, so that a sweep claims anything false in at most 5 of 100 cases.
+Runs that differ only in train.seed are one setting; settings are compared, not runs. Every
+difference that could be claimed is a hypothesis. Perplexity and bits per byte are one hypothesis,
+which is claimed only if both show it. Holm's correction is over all hypotheses, so at most 5 of 100
+sweeps without any effect make a false claim.
 """
 
 import dataclasses
@@ -42,17 +43,17 @@ EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, ONE_SEED = "equal", "seeds only", "nothing d
 
 PERPLEXITY, BITS, RAW_BITS = "perplexity", "bits_per_byte", "raw_bits_per_byte"
 BLEU, MINIMAL_PAIRS = "bleu4", "minimal_pairs"
-STORIES_SHOWN = 5  # of those that changed most
+STORIES_SHOWN = 5  # the stories whose loss changed most
 MIN_TEXTS = 5  # with fewer stories or prompts, the bootstrap interval is too narrow
 LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # lower is better; one hypothesis
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One metric of a setting compared with the first.
+    """One metric of a setting, compared with the first setting.
 
-    p: corrected, None without a spread over seeds. kind: better, worse, or why nothing is claimed.
-    says: the sentence for the reader.
+    p: corrected; None if the spread over seeds is unknown. kind: better, worse, or why nothing is
+    claimed. says: the verdict as a sentence.
     """
 
     metric: str
@@ -67,7 +68,7 @@ class Against:
     """A setting, or a run of the first setting with another seed, compared with the first.
 
     differs: "settings", "seeds" or "". notes: what cannot be compared.
-    changed: see `most_changed`. seeds: of the first setting and of this one.
+    changed: see `most_changed`. seeds: those of the first setting and those of this one.
     """
 
     name: str
@@ -80,11 +81,11 @@ class Against:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Everything that the terminal, the page and the JSON show.
+    """The contents of the terminal output, the page and the JSON.
 
-    parameters: those that differ, a row each, and a column for each run. no_effect: those that
-    change no metric here. inputs: files of code and data that differ. comparisons: the number of
-    hypotheses that p is corrected for.
+    parameters: the parameters that differ, a row each, with a column for each run. no_effect: those
+    that differ and affect no metric. inputs: files of code and data that differ. comparisons: the
+    number of hypotheses that p is corrected for.
     """
 
     runs: list[Run]
@@ -96,7 +97,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Each setting compared with that of the first run."""
+    """Compare each setting with that of the first run."""
     first = runs[0]
     inputs = set()
     keys: Values = {}
@@ -129,7 +130,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def differing_inputs(first: Run, second: Run) -> list[str]:
-    """Files of code and data that the stages of both read and whose bytes differ."""
+    """Files of code and data that the stages of both runs read, with different contents."""
     paths = []
     for path, md5 in sorted(first.inputs.items()):
         if second.inputs.get(path, md5) != md5:
@@ -138,7 +139,7 @@ def differing_inputs(first: Run, second: Run) -> list[str]:
 
 
 def what_differs(first: Run, second: Run) -> str:
-    """What decides results: "settings" (parameters, code or data), "seeds" (nothing else), or ""."""
+    """Which differences affect results: "settings" (parameters, code, data), "seeds", or ""."""
     one = first.result_params
     other = second.result_params
     keys = []
@@ -152,7 +153,7 @@ def what_differs(first: Run, second: Run) -> str:
 
 
 class _Sides:
-    """Two settings, what they share, and each metric's difference."""
+    """Two settings, what they share, and the difference in each metric."""
 
     def __init__(self, first: Setting, second: Setting) -> None:
         self.first = first
@@ -172,7 +173,7 @@ class _Sides:
                 self.differences[metric] = difference
 
     def _tables(self, columns: list[str]) -> list[Tables]:
-        """For each side {seed: two columns of the stories (S, 2)}."""
+        """{seed: two columns of the stories (S, 2)} of each side."""
         sides: list[Tables] = []
         for setting in (self.first, self.second):
             tables = {}
@@ -212,7 +213,7 @@ class _Sides:
         return difference_of(sides[0], sides[1], corpus_bleu)
 
     def _minimal_pairs(self) -> Difference | None:
-        """Over the pairs that all runs were asked: the mean over phenomena, as in stage evaluate."""
+        """The mean over phenomena, as in stage evaluate, on the pairs that all runs judged."""
         sides = {"first": self.first.pairs, "second": self.second.pairs}
         if not all(sides.values()):
             return None
@@ -235,7 +236,7 @@ class _Sides:
         return difference_of(tables["first"], tables["second"], mean)
 
     def _recorded_error(self, metric: str) -> SeedError | None:
-        """For one run of each side: their variances add up; an unknown one equals the other's."""
+        """The recorded error between seeds; an unknown variance is assumed to equal the other."""
         sides = (self.first, self.second)
         errors = [side.recorded_error(metric) for side in sides]
         recorded = [error for error in errors if error is not None]
@@ -286,17 +287,17 @@ def _against(sides: _Sides, index: int, p_values: dict[tuple[int, str], float]) 
 def judge(
     difference: Difference, lower_is_better: bool, differs: str, p: float | None, comparisons: int
 ) -> tuple[str, str]:
-    """(kind, sentence) of whether the second setting is better than the first.
+    """Whether the second setting is better than the first: (kind, sentence).
 
-    p: corrected for that many comparisons, None where the spread over seeds is unknown. A claim
-    needs settings that differ and p <= 0.05.
+    p: corrected for that many comparisons; None if the spread over seeds is unknown. A claim needs
+    settings that differ and p <= 0.05.
     """
     if difference.first == difference.second and difference.low == difference.high == 0:
         return EQUAL, "the same"
     if differs == "seeds":
         return SEEDS_ONLY, f"{NO_CLAIM}: only seeds differ"
     if differs == "":
-        return NOTHING_DIFFERS, f"{NO_CLAIM}: nothing that decides a result differs"
+        return NOTHING_DIFFERS, f"{NO_CLAIM}: nothing that affects a result differs"
     if not math.isfinite(difference.value):
         return UNCLEAR, f"{NO_CLAIM}: a value is not finite"
     if difference.count < MIN_TEXTS:
@@ -312,7 +313,7 @@ def judge(
 
 
 def _repeated_seeds(setting: Setting) -> list[str]:
-    """A line for each run whose seed an earlier run of its setting has: it is not counted."""
+    """A line for each run that is left out, because an earlier run has its setting and seed."""
     by_seed: dict[int, str] = {}
     notes = []
     for run in setting.runs:
@@ -323,10 +324,10 @@ def _repeated_seeds(setting: Setting) -> list[str]:
 
 
 def most_changed(first: Run, second: Run) -> pd.DataFrame:
-    """Of the stories that both continued, those whose loss changed most, the largest change first.
+    """The stories continued by both runs whose loss changed most, the largest change first.
 
-    By nats per token if the tokens are the same, otherwise by bits per byte. One prompt per story,
-    which is its row in the evaluation split. change: second - first. Empty if the runs share no
+    In nats per token if the tokens are the same, otherwise in bits per byte; change: second -
+    first. One row per story; `story` is its row in the evaluation split. Empty if the runs share no
     prompts.
     """
     shared = match(first, second)

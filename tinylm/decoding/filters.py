@@ -1,6 +1,6 @@
-"""Filters on next-token scores, each a pure function of logits (B, N); filtered-out scores become -inf.
+"""Filters on next-token scores: pure functions of logits (B, N) that set scores to -inf.
 
-A row always keeps a finite score if it had one, so no softmax after a filter gives NaN.
+A row with a finite score keeps at least one, so no softmax after a filter gives NaN.
 """
 
 from collections.abc import Sequence
@@ -9,54 +9,54 @@ import torch
 from torch import Tensor
 
 NEVER = float("-inf")
-SMALLEST = 1e-30  # temperature: smaller ones would be 0 in float32, and already leave one token
+SMALLEST = 1e-30  # temperature; smaller ones could be 0 in float32, with the same result
 
 
 def running_sum(weights: Tensor) -> Tensor:
-    """Cumulative sums along each row, (B, N) float64; on the CPU: CUDA has no deterministic ones."""
+    """Cumulative sums of each row in float64, on the CPU: CUDA's are not deterministic."""
     return weights.cpu().cumsum(dim=-1, dtype=torch.float64).to(weights.device)
 
 
 def draw(scores: Tensor, u: Tensor) -> Tensor:
-    """Inverse-CDF sampling: the first index whose cumulative probability exceeds u.  (B, N), (B,) -> (B,)
+    """Inverse-CDF sampling: the first index whose cumulative probability exceeds u.
 
-    scores: as `scale` gives them, the largest of a row is 0. Their exponentials are summed in float64 and u is scaled
-    by the sum. A float64 u below 1 is at most 1 - 2^-53, which times the sum never rounds up to the sum: the index is
-    never past the end nor one of probability zero.
+    (B, N), (B,) -> (B,). scores: the result of `scale`; the largest of a row is 0. u is multiplied
+    by the sum of the exponentials, in float64. A u below 1 is at most 1 - 2^-53, so the product is
+    below the sum: the index is never past the end, and its probability is never zero.
     """
     cumulated = running_sum(scores.exp())
     return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
 
 
 def ban(logits: Tensor, ids: Sequence[int] | Tensor) -> Tensor:
-    """The given ids can never be chosen.  (B, V) -> (B, V)"""
+    """Exclude the given ids.  (B, V) -> (B, V)"""
     if not len(ids):
         return logits
     return logits.index_fill(-1, torch.as_tensor(ids, device=logits.device), NEVER)
 
 
 def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Make words that are already in the row less likely (Keskar et al. 2019, section 4.1).
+    """Make tokens that are already in the row less likely (Keskar et al. 2019, section 4.1).
 
-    z / penalty where z > 0, z * penalty elsewhere, for the ids marked in seen (B, V); penalty 1 changes nothing.
+    For the ids marked in `seen` (B, V): z / penalty where z > 0, z * penalty elsewhere.
     """
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def scale(logits: Tensor, temperature: float) -> Tensor:
-    """(z - max z) / temperature, at any finite temperature > 0; temperature 0 is argmax.
+    """(z - max z) / temperature, for any finite temperature > 0; temperature 0 is argmax.
 
-    The distance from the best score is what is divided, so a tiny temperature gives 0 and -inf but
+    The maximum is subtracted before the division, so a tiny temperature gives 0 and -inf, but
     never infinity minus infinity.
     """
-    distance = logits - logits.amax(dim=-1, keepdim=True)
-    return distance / max(temperature, SMALLEST)
+    differences = logits - logits.amax(dim=-1, keepdim=True)
+    return differences / max(temperature, SMALLEST)
 
 
 def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest scores of each row, best first, and their ids; ties go to the lower id.  (B, N) -> 2 x (B, k)
+    """The k largest scores of each row, best first, and their ids.  (B, N) -> (B, k), (B, k)
 
-    torch.topk leaves open which of several equal scores it returns; only where that matters are rows sorted.
+    Ties go to the lower id. torch.topk does not order equal scores, so rows with ties are sorted.
     """
     k = min(k, logits.shape[-1])
     values, ids = logits.topk(min(k + 1, logits.shape[-1]), dim=-1)
@@ -69,7 +69,7 @@ def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def candidates(logits: Tensor, k: int, banned: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
-    """The k likeliest tokens except the banned, best first.
+    """The k likeliest tokens that are not banned, best first.
 
     (B, V) -> log-probabilities (B, k) float64, ids (B, k)
     """
@@ -79,9 +79,9 @@ def candidates(logits: Tensor, k: int, banned: Sequence[int] | Tensor) -> tuple[
 
 
 def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Only the k likeliest (Fan et al. 2018): their scores and ids, ids ascending; k = 0 or k >= N keeps all.
+    """Scores and ids of the k likeliest tokens, by ascending id (Fan et al. 2018).
 
-    (B, N) -> scores (B, k), ids (B, k)
+    (B, N) -> scores (B, k), ids (B, k); k = 0 or k >= N keeps all.
     """
     if k == 0 or k >= logits.shape[-1]:
         return logits, torch.arange(logits.shape[-1], device=logits.device).expand(logits.shape)
@@ -90,15 +90,15 @@ def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def top_p(logits: Tensor, p: float) -> Tensor:
-    """Only the nucleus: the fewest likeliest whose probabilities sum to at least p (Holtzman et al. 2020).
+    """Keep the nucleus: the fewest tokens whose probabilities sum to p or more.  (B, N) -> (B, N)
 
-    The likeliest always stays (p = 0 keeps it alone); 1 keeps all.  (B, N) -> (B, N)
+    Holtzman et al. 2020. p = 0 keeps only the likeliest token; p = 1 keeps all.
     """
     if p == 1.0:
         return logits
     ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
     probabilities = torch.softmax(ordered.double(), dim=-1)
-    before = running_sum(probabilities) - probabilities  # of all that are likelier
+    before = running_sum(probabilities) - probabilities  # sum over all likelier tokens
     outside = before >= p
     outside[:, 0] = False
     return logits.masked_fill(outside.scatter(-1, ids, outside), NEVER)
@@ -107,5 +107,5 @@ def top_p(logits: Tensor, p: float) -> Tensor:
 def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
-    # Summed in order, so that a row's sum does not depend on its batch.
+    # A sum in order, so that the result does not depend on the batch.
     return running_sum(probabilities)[:, -1]

@@ -17,10 +17,10 @@ from tinylm.model.transformer import TinyLM
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """What was generated after one prompt.
+    """The text generated after one prompt.
 
     ids: the new tokens, with <eos> if it ended the text. log_probs: of each token, in nats, under
-    the model's own distribution, before any filter; empty unless asked for.
+    the model's distribution before any filter; empty without `with_log_probs`.
     """
 
     ids: list[int]
@@ -37,9 +37,9 @@ def check_banned(banned: Sequence[int], vocab_size: int) -> None:
 
 
 def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
-    """`count` numbers in [0, 1) for each stream, (B, count) float64.
+    """`count` random numbers in [0, 1) for each stream.  -> (B, count) float64
 
-    A stream's numbers depend on the seed and on its own number alone.
+    They depend only on the seed and the number of the stream.
     """
     numbers = np.empty((len(streams), count))
     for row, stream in enumerate(streams):
@@ -49,10 +49,10 @@ def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
 
 
 def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
-    """The next token of each row: argmax at temperature 0, else temperature, top-k, top-p and a draw.
+    """The next token of each row: argmax at temperature 0, else a draw after top-k and top-p.
 
-    logits (B, V), u (B,) in [0, 1) -> (B,). A row falls back to the nucleus fallback_top_p of all
-    ids if its top_k likeliest hold less than fallback_mass of the probability at this temperature.
+    logits (B, V), u (B,) in [0, 1) -> (B,). If the top_k likeliest tokens of a row have less than
+    `fallback_mass` of the probability, the row is drawn from the nucleus `fallback_top_p` instead.
     """
     if temperature == 0.0:
         return logits.argmax(dim=-1)
@@ -86,14 +86,14 @@ def generate(
     streams: Sequence[int] | None = None,
     step: Step | None = None,
 ) -> list[Generation]:
-    """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
+    """Continue each prompt by at most `max_new_tokens` tokens; rows leave the batch at <eos>.
 
-    eos_id: None if no text ends by itself. It is never penalised as a repetition: a vocabulary may
-    open texts with the same id. Without `stop_at_eos` it is a token like any other.
+    eos_id: None if the vocabulary has no <eos>. It is never penalised as a repetition, since some
+    vocabularies start texts with the same id. Without `stop_at_eos`, decoding continues past it.
     banned: ids that are never generated.
-    on_token(prompt, token): called as each token is chosen, step by step, with prompts in order.
+    on_token(prompt, token): called for each token when it is chosen; prompts are in order.
     streams: the number of each prompt's random stream, by default 0, 1, ... A sample depends on
-    settings, prompt, stream and `max_new_tokens`, not on what else is in the batch.
+    settings, prompt, stream and `max_new_tokens`, not on the rest of the batch.
     """
     if not prompts or max_new_tokens <= 0:
         check_banned(banned, model.vocab_size)
@@ -115,9 +115,9 @@ def generate(
 
 
 class Sampling:
-    """Tables of one run: one row per prompt, one column per step; `alive` are the prompts still in the session.
+    """The state of one run of sampling: tables with one row per prompt and one column per step.
 
-    Made and stepped inside `decoding_mode`; `generate` explains the arguments.
+    alive: the unfinished prompts. Use it inside `decoding_mode`; `generate` has the arguments.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Sampling:
         self.log_probs = np.zeros((rows, max_new_tokens))
 
     def step(self, column: int, with_log_probs: bool) -> np.ndarray:
-        """Choose and append one token for each live row.  -> (B,)"""
+        """Choose and append one token for each unfinished row.  -> (rows,)"""
         raw = self.session.next_logits()
         logits = filters.ban(self._without_repeats(raw), self.banned)
         temperature = self.settings.temperature_at(column, self.tokens.shape[1])
@@ -163,7 +163,7 @@ class Sampling:
         return tokens
 
     def _without_repeats(self, logits: Tensor) -> Tensor:
-        """Logits after the repetition penalty, which spares <eos>.  (B, V) -> (B, V)"""
+        """Logits after the repetition penalty, which excludes <eos>.  (B, V) -> (B, V)"""
         penalty = self.settings.repetition_penalty
         if penalty == 1.0:
             return logits
@@ -176,7 +176,7 @@ class Sampling:
         return filters.penalise_repeats(logits, seen, penalty)
 
     def keep_rows(self, mask: np.ndarray) -> bool:
-        """Drop the rows that the mask leaves out; returns whether any are left."""
+        """Drop the rows where the mask is false; returns whether any are left."""
         if not mask.all():
             rows = np.flatnonzero(mask)
             self.alive = self.alive[rows]
@@ -185,7 +185,7 @@ class Sampling:
         return len(self.alive) > 0
 
     def generations(self, eos_id: int | None, with_log_probs: bool) -> list[Generation]:
-        """The table's rows, each at its own length."""
+        """The generated texts, one per prompt."""
         result = []
         for row, count in enumerate(self.counts):
             ids = self.tokens[row, :count].tolist()

@@ -1,4 +1,4 @@
-"""What the attention heads do over evaluation stories: roles, contribution, over training."""
+"""Attention heads on evaluation stories: roles and ablation, also over training."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-PASSAGES = 50  # stories over which the heads of each checkpoint are measured
-Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: the end) and the model
+PASSAGES = 50  # stories on which the heads of each checkpoint are measured
+Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: end of training) and model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,20 +59,20 @@ def measure_heads(
 ) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
     """(metrics, rows of roles.csv and ablation.csv by name).
 
-    Roles are over `tendency_sentences` passages, ablation is over `ablation_stories`.
-    vectors (V, D): the words' vectors before training (fastText's), by which words are similar.
+    Roles use `tendency_sentences` passages, ablation uses `ablation_stories`.
+    vectors (V, D): word vectors before training (fastText's), for the similarity of words.
     """
     context = model.settings.context
     stories = _read(tokenizer, vectors, passages(store, settings.tendency_sentences, context))
     role_rows = _measure_roles(model, stories).table(settings.bootstrap, settings.seed)
     ablated = passages(store, settings.ablation_stories, context)
-    whole, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
+    whole_loss, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
     text_ids = set(np.unique(store.ids).tolist()) - tokenizer.specials - {tokenizer.unk_id}
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     metrics = {
         "passages": len(stories),
         **summarise_roles(role_rows),
-        "ablation": summarise_ablation(whole, ablation_rows, len(ablated)),
+        "ablation": summarise_ablation(whole_loss, ablation_rows, len(ablated)),
         "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),
         "logit_lens": logit_lens(model, ablated),
     }
@@ -86,7 +86,7 @@ def heads_over_training(
     vectors: np.ndarray,
     settings: EvaluateSettings,
 ) -> list[dict[str, Any]]:
-    """A row for each checkpoint and head: for each role, score - baseline over `PASSAGES` passages.
+    """A row for each checkpoint and head: for each role, score - baseline on `PASSAGES` passages.
 
     epochs is None at the end of training.
     """

@@ -33,7 +33,7 @@ from tinylm.vocab.prompts import Prompt
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
-# metrics; tables by the name of their CSV file, each a data frame or a list of rows
+# (metrics, tables by the name of their CSV file); a table is a data frame or a list of rows
 Part = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -41,8 +41,8 @@ Part = tuple[dict[str, Any], dict[str, Any]]
 class TrainedRun:
     """A trained model with its data, and the n-gram models that it is compared with.
 
-    checkpoints: (epochs, model with the weights at that time): the untrained model, those of
-    `train.keep_epochs`, and the trained model, whose epochs are None.
+    checkpoints: (epochs, model) of the untrained model, of each of `train.keep_epochs`, and of the
+    trained model, whose epochs are None.
     vectors (V, D): input embeddings before training. corpus: the results of stage download.
     """
 
@@ -60,7 +60,10 @@ class TrainedRun:
 
 
 def load_trained_run(settings: EvaluateSettings, device: torch.device) -> TrainedRun:
-    """The trained model and everything else that stage evaluate reads. Raises InputError."""
+    """The trained model and all other inputs of stage evaluate.
+
+    Raises InputError if a file is missing or does not fit the model.
+    """
     model, config = load_model(paths.MODELS, device)
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
     layout = config["layout"]
@@ -90,7 +93,7 @@ def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> Part:
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
     )
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
-    if metrics["unknown_share"]:  # the generator is given every word
+    if metrics["unknown_share"]:  # the generator scores the words behind <unk>, the model does not
         floor = None
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
     return metrics, {"stories": stories}
@@ -99,9 +102,9 @@ def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> Part:
 def measure_continuations(
     run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings
 ) -> Part:
-    """Perplexity, BLEU and variety of samples, what they copy from train, whether they make sense.
+    """Perplexity, BLEU, variety, memorisation and sense of samples.
 
-    Sense is judged only for the storybook's stories, continued from their starts.
+    Sense is judged only if the corpus is the storybook and prompts are starts of stories.
     """
     continuer = Continuer(run.model, run.tokenizer, settings)
     metrics: dict[str, Any] = {}
@@ -130,7 +133,7 @@ def measure_pairs(run: TrainedRun, settings: EvaluateSettings) -> Part:
 
 
 def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
-    """Where heads look and what they contribute; writes the attention maps of some sentences."""
+    """Roles and contribution of the heads; writes the attention maps of some sentences."""
     tokenizer = run.tokenizer
     checkpoints = run.checkpoints
     sentences = settings.attention_sentences
@@ -143,14 +146,14 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:
-    """Each table as data/evaluate/NAME.csv, numbers with five decimals."""
+    """Write each table to data/evaluate/NAME.csv, with five decimals."""
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
 
 
 def stage_metrics(results: Mapping[str, Any]) -> dict[str, Any]:
-    """The few numbers of metrics/evaluate.json."""
+    """The metrics of metrics/evaluate.json."""
     metrics = {name: results[name] for name in ("perplexity", "bits_per_byte")}
     if results["raw_bits_per_byte"] is not None:
         metrics["raw_bits"] = results["raw_bits_per_byte"]

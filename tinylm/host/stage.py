@@ -1,6 +1,6 @@
-"""What every stage script shares: settings in, results out.
+"""What all stage scripts share: reading settings and writing results.
 
-A stage script reads its settings, calls the package that does the work, and writes what came out:
+A stage script reads its settings, calls the package that does the work, and writes the results:
 
     def main() -> None:
         stage = Stage("kv_bench", stage_params())
@@ -31,9 +31,10 @@ S = TypeVar("S")
 
 
 def number_argument(stage: str, allowed: str, numbers: Collection[int] | None = None) -> int:
-    """The number on the command line of a stage that dvc.yaml runs once for each of several.
+    """The command-line argument of a stage that dvc.yaml runs once per number.
 
-    allowed: for the message; numbers: if given, those that are allowed. Raises InputError.
+    numbers: the allowed ones, None for any. allowed: their description in the error message.
+    Raises InputError for any other argument.
     """
     arguments = sys.argv[1:]
     if len(arguments) == 1 and arguments[0].isdecimal():
@@ -47,10 +48,10 @@ def number_argument(stage: str, allowed: str, numbers: Collection[int] | None = 
 class Stage:
     """One run of a stage.
 
-    name: in dvc.yaml; the files of results are named after it.
+    name: as in dvc.yaml; result files are named after it.
     params: all sections of params.yaml.
     runtime: section `runtime`.
-    conditions: what its times are measured on, from the processor to the version of torch.
+    conditions: the hardware and versions that its times depend on.
     """
 
     def __init__(self, name: str, params: dict[str, Any]) -> None:
@@ -61,7 +62,7 @@ class Stage:
         self.conditions = conditions(None, self.runtime.threads)
 
     def settings(self, section: str, settings_class: type[S]) -> S:
-        """A section of params.yaml. Raises InputError."""
+        """A section of params.yaml. Raises InputError if a value is not allowed."""
         return read_section(self.params, section, settings_class)
 
     def begin(self, seed: int) -> Any:
@@ -82,12 +83,12 @@ class Stage:
         times: dict[str, Any] | None = None,
         tables: Tables | None = None,
     ) -> None:
-        """Write what the stage found and what it took.
+        """Write the results, metrics and times of the stage.
 
-        results: data/figures/NAME.json; the same in every run.
-        metrics: metrics/NAME.json, the few numbers that `dvc metrics show` compares.
-        times: metrics/NAME_time.json, with seconds, peak memory of this process, and conditions.
-        tables: {file of a plot: header and rows} of what was timed.
+        results: to data/figures/NAME.json; equal in every run.
+        metrics: to metrics/NAME.json, for `dvc metrics show`.
+        times: to metrics/NAME_time.json, with seconds, peak memory of this process, and conditions.
+        tables: the timed plots, {file: header and rows}.
         """
         path = paths.results(self.name)
         write_json(path, results, sealed=True)
@@ -98,8 +99,8 @@ class Stage:
         write_times(self.name, self.name, path, measured, tables)
 
     def write_times_of(self, name: str, path: str, times: dict[str, Any]) -> None:
-        """Write metrics/NAME_time.json: what the result in the file `path` took.
+        """Write metrics/NAME_time.json: time and memory of the result in the file `path`.
 
-        A stage that is run once for each of several calls this for its own run.
+        Stages that dvc.yaml runs once per number call this for each run.
         """
         write_times(name, self.name, path, {**times, "conditions": self.conditions})

@@ -9,11 +9,11 @@ from torch import Tensor
 class KVCache:
     """A fixed-size buffer of keys and values, one pair (B, H, S, Dh) per layer.
 
-    Row b's token at position p is in slot p, whatever the other rows hold, so rows may have unequal
-    lengths: a query at position p looks at slots 0..p of its row. Slots past p may hold leftovers.
-    The mask hides them until they are overwritten.
+    A row's token at position p is in slot p, so rows may have unequal lengths. A query at position
+    p attends to slots 0..p of its row. Slots past p may hold old values. The mask hides them until
+    they are overwritten.
 
-    used: the slots that any row has filled; attention reads no further.
+    used: the number of slots filled in the longest row; attention reads no further.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class KVCache:
         return self._buffer.nbytes
 
     def reserve(self, positions: Tensor) -> int:
-        """Make room for tokens at these positions, before they are stored; returns the last one.
+        """Extend `used` to these positions, before their tokens are stored; returns the last one.
 
-        Raises ValueError if that is past the capacity.
+        Raises ValueError if the last position is past the capacity.
         """
         last = int(positions.max())
         if last >= self.capacity:
-            raise ValueError(f"position {last} lies past the cache's {self.capacity} slots")
+            raise ValueError(f"position {last} is past the cache's {self.capacity} slots")
         self.used = max(self.used, last + 1)
         return last
 
@@ -56,9 +56,9 @@ class KVCache:
     def store(
         self, layer: int, keys: Tensor, values: Tensor, positions: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Store (B, H, T, Dh) at positions (B or 1, T).
+        """Store keys and values (B, H, T, Dh) at positions (B or 1, T).
 
-        Returns the used part (B, H, S, Dh) of the layer's keys and values.
+        Returns the layer's keys and values in all used slots, (B, H, S, Dh) each.
         """
         rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
         layer_keys = self._buffer[0, layer]
@@ -70,9 +70,9 @@ class KVCache:
     def select(self, rows: Tensor, changed: Tensor | None = None) -> None:
         """Keep the given rows, in the given order.
 
-        A row may be taken several times (beams) or not at all. `changed` (N, 2) lists every row i
-        and slot in which row i differs from row rows[i]; only these are copied. None: all are.
-        More rows than before need a new buffer, and all slots.
+        A row may be taken several times (beams) or not at all. changed (N, 2): every pair of a row
+        i and a slot in which row i differs from row rows[i]; only these slots are copied. None
+        copies all slots, and is required if there are more rows than before.
         """
         count = len(rows)
         if changed is None:
@@ -109,5 +109,5 @@ class LayerCache(NamedTuple):
     positions: Tensor
 
     def store(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Store new keys and values; returns all that the layer holds."""
+        """Store new keys and values; returns the layer's keys and values in all used slots."""
         return self.cache.store(self.layer, keys, values, self.positions)

@@ -1,7 +1,7 @@
 """The language model: embedding, positions, N blocks of attention and feed-forward, norm, logits.
 
-B rows of T tokens, width D, H heads of width Dh, V words. While training, the model computes with
-the operations `ops` that it got when it was built.
+B rows of T tokens, width D, H heads of width Dh, V tokens in the vocabulary. In training mode the
+model computes with the operations `ops` that it was built with.
 """
 
 import math
@@ -27,7 +27,7 @@ def position_angles(context: int, width: int) -> Tensor:
 
 
 def sinusoids(context: int, width: int) -> Tensor:
-    """Sine and cosine of each angle in turn (Vaswani et al. 2017, section 3.5).  -> (T, D)"""
+    """Alternating sines and cosines (Vaswani et al. 2017, section 3.5).  -> (T, D)"""
     angles = position_angles(context, width)
     table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
     return table[:, :width].float()
@@ -113,7 +113,7 @@ class SelfAttention(OpsModule):
         return self.out(joined)
 
     def columns(self, head: int) -> slice:
-        """The columns of `out.weight` (D, inner) that a head's values meet."""
+        """The columns of `out.weight` (D, inner) that multiply a head's values."""
         return slice(head * self.head_width, (head + 1) * self.head_width)
 
     def forward(
@@ -123,10 +123,10 @@ class SelfAttention(OpsModule):
         layer_cache: LayerCache | None = None,
         attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
-        """Attend over x (B, T, D) under an additive mask (B or 1, 1, T, S).
+        """Self-attention with an additive mask (B or 1, 1, T, S).  (B, T, D) -> (B, T, D)
 
-        layer_cache: takes the new keys and values and returns those of all its S slots.
-        attention_weights_out: a list to which the weights (B, H, T, S) are added.
+        layer_cache: stores the new keys and values; attention then reads all S used slots.
+        attention_weights_out: a list to which the weights (B, H, T, S) are appended.
         """
         qkv = self.project(x)
         rope = self.rope_cache
@@ -186,11 +186,11 @@ class Block(OpsModule):
         attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); the arguments are those of `SelfAttention.forward`."""
-        cache_and_maps = (layer_cache, attention_weights_out)
+        cache_and_weights = (layer_cache, attention_weights_out)
         if self.pre:
-            x = self._add(x, self.attention(self.norm1(x), mask, *cache_and_maps))
+            x = self._add(x, self.attention(self.norm1(x), mask, *cache_and_weights))
             return self._add(x, self.feed_forward(self.norm2(x)))
-        x = self.norm1(self._add(x, self.attention(x, mask, *cache_and_maps)))
+        x = self.norm1(self._add(x, self.attention(x, mask, *cache_and_weights)))
         return self.norm2(self._add(x, self.feed_forward(x)))
 
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -214,11 +214,11 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
 
 
 class TinyLM(OpsModule):
-    """Decoder-only transformer over word ids.
+    """Decoder-only transformer over token ids.
 
-    embedding: (V, D) float32, the start of the input vectors. One fixed factor scales them to unit
-    mean square, so that they and positions have comparable scale. run_blocks: how a whole
-    window passes through the blocks: in order, or recomputing activations.
+    embedding: (V, D) float32, the initial input vectors. One fixed factor scales them to unit mean
+    square, so that they and the positions have comparable scale. run_blocks: runs the blocks on a
+    whole window, either in order or with activations recomputed.
     """
 
     positions: Tensor | None  # (T, D)
@@ -288,9 +288,9 @@ class TinyLM(OpsModule):
     ) -> Tensor:
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
-        With a cache, `positions` (B, T) says where each token is in its row. The default is 0..T-1,
-        as without a cache. attention_weights_out: a list to which the weights of each layer,
-        (B, H, T, S), are added. Raises ValueError if a position is past the context.
+        With a cache, `positions` (B, T) are the tokens' places in their rows. The default is
+        0..T-1, as without a cache. attention_weights_out: a list to which the weights of each
+        layer, (B, H, T, S), are appended. Raises ValueError if a position is past the context.
         """
         if cache is None or positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
@@ -315,15 +315,15 @@ class TinyLM(OpsModule):
     def output_layer(self) -> tuple[Tensor, Tensor | None, float | Tensor]:
         """The (V, D) output weights, the bias, and a factor on the hidden states.
 
-        The factor is 1 unless the weights are the embedding, which has another scale.
+        The factor is 1 unless the output weights are the embedding, whose scale differs.
         """
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
-        # a scalar on the device, since a number would have to wait for it
+        # a tensor on the device: a Python number would have to wait for the device
         return self.embedding, self.output_bias, self.embedding_scale.double() * self.width**-0.5
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of every word of the vocabulary.  (..., D) -> (..., V)"""
+        """Scores of every token of the vocabulary.  (..., D) -> (..., V)"""
         weight, bias, factor = self.output_layer()
         return F.linear(hidden * factor, weight, bias)
 
@@ -332,28 +332,29 @@ class TinyLM(OpsModule):
         return self.logits(self.hidden_states(ids))
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Sum of the loss in nats over the targets >= 0.  (B, T), (B, T) -> scalar"""
+        """Cross-entropy in nats, summed over targets >= 0.  (B, T), (B, T) -> scalar"""
         weight, bias, factor = self.output_layer()
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         return self.ops.output_loss(hidden, weight, bias, targets.flatten())
 
     @torch.no_grad()
     def token_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each target in nats, 0 at negative ones, for scoring.  (B, T), (B, T) -> (B, T)"""
+        """Loss of each target in nats, 0 where it is negative.  (B, T), (B, T) -> (B, T)"""
         weight, bias, factor = self.output_layer()
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         return output_token_loss(hidden, weight, bias, targets.flatten()).view(targets.shape)
 
 
 def initialise(model: TinyLM) -> None:
-    """Draw fresh weights as `model.init` says; word vectors are left as they are.
+    """Draw the initial weights with the method `model.init`; the embedding keeps its values.
 
-    scaled: normal with variance 1 / fan-in; at the end of a residual branch the deviation is divided
-    by sqrt(2 N). Biases are zero. Learned positions have the mean square of sinusoids, 1/2.
+    scaled: normal with variance 1 / fan-in; at the end of a residual branch the standard deviation
+    is divided by sqrt(2 N). Biases are zero. Learned positions have the mean square of sinusoids,
+    1/2.
     xavier: uniform within sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010, eq. 16), with
-    queries, keys and values as a matrix each. Learned positions too; biases are zero.
-    torch: as PyTorch's layers. Linear layers and biases are uniform within 1 / sqrt(fan-in), tables
-    are N(0, 1).
+    queries, keys and values as one matrix each. This includes learned positions. Biases are zero.
+    torch: PyTorch's defaults. Linear layers and biases are uniform within 1 / sqrt(fan-in), learned
+    positions are N(0, 1).
     """
     initialise_parameter = {"scaled": _scaled, "xavier": _xavier, "torch": _torch}
     for name, parameter in model.named_parameters():
@@ -390,7 +391,7 @@ def _torch(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
 
 
 def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
-    """Trainable matrices of the blocks by name, each with the number of maps that it stacks."""
+    """Trainable matrices of the blocks by name, each with the number of linear maps it stacks."""
     matrices = {}
     for name, parameter in model.named_parameters():
         if name.startswith("blocks.") and parameter.requires_grad and parameter.dim() == 2:

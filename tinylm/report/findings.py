@@ -1,6 +1,6 @@
-"""What the numbers of a run show and what they do not show.
+"""What the metrics of a run show, and what they do not show.
 
-A rule takes a run and yields findings; if its metrics are absent it yields none. Two intervals that
+A rule takes a run and yields findings; without its metrics it yields none. Two intervals that
 overlap never support a claim.
 """
 
@@ -12,7 +12,7 @@ from tinylm.report.sources import Run, as_number
 from tinylm.report.wording import count, ends, interval, loss, number, share, with_interval
 
 NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats per token: below these "close", "no gap", "no rise"
-RARE = 0.01  # share of unknown words that hardly matters
+RARE = 0.01  # a smaller share of unknown words is ignored
 CHANCE = 0.5  # of finding the right one of two sentences
 
 Relation = Literal["above", "below", "unclear", "missing"]
@@ -20,7 +20,7 @@ Relation = Literal["above", "below", "unclear", "missing"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A claim as a sentence, the numbers that it rests on, and the verdict whether they show it."""
+    """A claim as a sentence, the numbers behind it, and whether they show it."""
 
     claim: str
     evidence: str
@@ -31,12 +31,12 @@ Rule = Callable[[Run], Iterator[Finding]]
 
 
 def shown(claim: str, evidence: str = "") -> Finding:
-    """The numbers show it."""
+    """A claim that the numbers show."""
     return Finding(claim, evidence, True)
 
 
 def not_shown(claim: str, evidence: str = "") -> Finding:
-    """The numbers do not show it: a question that stays open."""
+    """A claim that the numbers do not show: an open question."""
     return Finding(claim, evidence, False)
 
 
@@ -54,9 +54,9 @@ def relation(one: Any, other: Any) -> Relation:
 def compare(
     one: Any, other: Any, claim: str, words: tuple[str, str], evidence: str
 ) -> Iterator[Finding]:
-    """The claim that fits two values, or an open question if they overlap; nothing if one is missing.
+    """The claim that two values support, or an open question if their intervals overlap.
 
-    words: the word at {} in the claim if the first value is above the other, and if it is below.
+    words: fill {} if the first value is above, or below. Yields nothing if a value is missing.
     """
     how = relation(one, other)
     if how == "unclear":
@@ -130,7 +130,7 @@ def judge_fit(run: Run) -> Iterator[Finding]:
 
 
 def judge_unknown(run: Run) -> Iterator[Finding]:
-    """Is the perplexity made easier by unknown words?"""
+    """Do unknown words make the perplexity lower?"""
     unknown = as_number(run.tree("evaluate").unknown_share)
     if unknown is not None and unknown > RARE and run.token() == "word":
         why = f"{share(unknown)} of the evaluation words are <unk>, which is easier to predict."
@@ -141,7 +141,7 @@ def judge_unknown(run: Run) -> Iterator[Finding]:
 
 
 def compare_samples(run: Run) -> Iterator[Finding]:
-    """Are sampled continuations more predictable, or closer to train, than the stories?"""
+    """Are sampled continuations more predictable, or closer to training text, than the stories?"""
     samples = run.tree("evaluate").samples
     sampled = samples.continuation_perplexity
     stories = samples.reference_perplexity
@@ -158,7 +158,7 @@ def compare_samples(run: Run) -> Iterator[Finding]:
     yield from compare(
         sampled,
         stories,
-        "Sampled text shares {} word sequences with train than the stories do.",
+        "Sampled text shares {} word sequences with the training text than the stories do.",
         ("longer", "shorter"),
         f"Words of the longest: {with_interval(sampled)} against {with_interval(stories)}.",
     )
@@ -178,7 +178,7 @@ def judge_beams(run: Run) -> Iterator[Finding]:
             0,
             f"{width} finds {{}} probable text than greedy decoding.",
             ("more", "less"),
-            f"The log-probability of a text differs by {with_interval(difference)} nats.",
+            f"A text's log-probability differs by {with_interval(difference)} nats.",
         )
         words = method.sense.words
         yield from compare(
@@ -211,7 +211,7 @@ def judge_sense(run: Run) -> Iterator[Finding]:
 def judge_pairs(run: Run) -> Iterator[Finding]:
     """What has the model learnt, compared with chance, an untrained model and n-grams?
 
-    Pairs share words, so their intervals are a little too narrow. A claim has to hold against chance
+    Pairs share words, so their intervals are a little too narrow. A claim must hold against chance
     and against the untrained model.
     """
     pairs = run.tree("evaluate").pairs
@@ -233,7 +233,7 @@ def judge_pairs(run: Run) -> Iterator[Finding]:
     lists = (
         (shown, "It has learnt some phenomena.", learnt["above"]),
         (shown, "It prefers the wrong sentence in some phenomena.", learnt["below"]),
-        (not_shown, "Whether it has learnt anything of other phenomena.", learnt["unclear"]),
+        (not_shown, "Whether it has learnt some other phenomena.", learnt["unclear"]),
         (shown, "It is right more often than n-grams in some phenomena.", against_ngrams["above"]),
         (shown, "N-grams are right more often in some phenomena.", against_ngrams["below"]),
     )
@@ -246,7 +246,7 @@ def judge_pairs(run: Run) -> Iterator[Finding]:
 
 
 def limits(run: Run) -> Iterator[Finding]:
-    """What one run can never show."""
+    """What one run cannot show."""
     seeds = run.tree("seeds")
     if seeds.perplexity.difference:
         difference = number(seeds.perplexity.difference)

@@ -1,9 +1,9 @@
 """Data parallel training: several processes of one run (ranks), started by torchrun.
 
 Every rank holds the whole model and takes its share of the rows of each mini-batch. Its loss is
-divided by the tokens of all ranks, and gradients are summed. So N ranks compute what one does,
-however ragged the batch: the gradient of the mean over all tokens. Every decision (the end, early
-stopping, a signal) is made from numbers that are equal on all ranks; rank 0 alone writes and prints.
+divided by the tokens of all ranks, and gradients are summed. So any number of ranks computes the
+same gradient, that of the mean over all tokens. Decisions (the end, early stopping, a signal)
+rest on numbers that are equal on all ranks. Only rank 0 writes and prints.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ from tinylm.host.command import (
 from tinylm.host.processes import exclusive_lock
 from tinylm.vocab.batches import Batch
 
-WAIT_S = 300  # for a rank that does not answer
+WAIT_S = 300  # how long a rank waits for one that does not answer
 LOST = 3  # exit code of a rank that ends because another one did
 STARTED_HERE = "TINYLM_RANKS"  # set for ranks whose parent reports their errors
 T = TypeVar("T")
@@ -58,14 +58,15 @@ def _collective() -> Iterator[None]:
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-        raise RankLost(f"another process of the run is gone: {str(error).strip()[:100]}") from None
+        reason = str(error).strip()[:100]
+        raise RankLost(f"another process of the run has ended: {reason}") from None
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """This process among those of its run.
+    """The rank of this process and the number of processes in its run.
 
-    By default a run of one process, for which no method here has any effect. local_rank and
+    The default is a run of one process, whose methods change and send nothing. local_rank and
     local_size count the processes of this host.
     """
 
@@ -76,12 +77,12 @@ class Group:
 
     @property
     def is_rank0(self) -> bool:
-        """Whether this is the rank that writes and prints."""
+        """Whether this rank writes and prints."""
         return self.rank == 0
 
     @contextlib.contextmanager
     def lock(self, folder: str) -> Iterator[None]:
-        """Inside, no other command trains in the folder. Raises InputError if one does."""
+        """Keep other commands from training in the folder. Raises InputError if one does."""
         with exclusive_lock(f"{folder}.lock", "training") if self.is_rank0 else nullcontext():
             yield
 
@@ -97,7 +98,7 @@ class Group:
         return device
 
     def share(self, batches: list[Batch]) -> list[Batch]:
-        """This rank's rows of each mini-batch: every size-th. One without any is left out."""
+        """This rank's rows of each mini-batch, every size-th one; empty batches are left out."""
         if self.size == 1:
             return batches
         shares = []
@@ -114,7 +115,7 @@ class Group:
             torch.manual_seed(derive_seed(seed, "dropout", update, self.rank))
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Replace every gradient by the sum of all ranks' gradients; a missing one is zeros."""
+        """Replace every gradient by the sum over all ranks; a missing gradient counts as zero."""
         if self.size == 1:
             return
         parameters = list(parameters)
@@ -139,11 +140,11 @@ class Group:
     def summed_loss(
         self, score: Callable[[Iterable[Batch]], tuple[float, int]], batches: Iterable[Batch]
     ) -> tuple[float, int]:
-        """(nats, tokens) of `score` over all batches, every rank scoring each size-th batch."""
+        """(nats, tokens) of `score` over all batches; each rank scores every size-th batch."""
         if self.size == 1:
             return score(batches)
         share = list(itertools.islice(batches, self.rank, None, self.size))
-        # rank 0 scores even without a batch, since `score` refuses an empty split
+        # rank 0 scores even without a batch, since `score` raises an error for an empty split
         mine = score(share) if share or self.is_rank0 else (0.0, 0)
         nats, tokens = self.gather(*mine).sum(0).tolist()
         return nats, int(tokens)
@@ -158,7 +159,7 @@ class Group:
         return values[0]
 
     def check_same(self, parts: Mapping[str, Any]) -> None:
-        """InputError if this rank has other settings, data, code or versions than rank 0."""
+        """Raise InputError if settings, data, code or versions differ from those of rank 0."""
         parts = {**parts, "torch": str(torch.__version__)}
         rank0 = self.broadcast(parts)
         differing = [key for key in {**rank0, **parts} if rank0.get(key) != parts.get(key)]
@@ -172,9 +173,9 @@ class Group:
 def in_ranks(processes: int, command: list[str], work: Callable[[Group], None]) -> None:
     """Call work(group) in each process of the run.
 
-    A run of one process runs in this one. Under torchrun this process is a rank already. Otherwise
-    torchrun starts `command`, as in ["-m", "stages.train"], in as many processes on this host.
-    Raises what ended the run.
+    A run of one process uses the current one. Under torchrun this process is already a rank.
+    Otherwise torchrun starts `command`, such as ["-m", "stages.train"], in `processes` processes on
+    this host. Raises the error that ended the run.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         _join_torchrun(processes, work)
@@ -185,14 +186,14 @@ def in_ranks(processes: int, command: list[str], work: Callable[[Group], None]) 
 
 
 def _start_torchrun(processes: int, command: list[str]) -> None:
-    """Run the command under torchrun, and raise what ended it."""
+    """Run the command under torchrun, and raise the error that ended it."""
     from torch.distributed import run  # slow, and rarely needed
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     os.environ[STARTED_HERE] = "1"
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # runtime.threads decides later
-    logging.disable(logging.CRITICAL)  # of torchrun: the ranks log in processes of their own
+    logging.disable(logging.CRITICAL)  # torchrun's messages; the ranks log in their own processes
     sys.stdout.flush()
     words = ["--standalone", "--nproc-per-node", str(processes), *command]
     try:
@@ -213,7 +214,7 @@ def _raise_cause(failures: list[Any]) -> None:
     if first.exitcode < 0:
         text = (
             f"rank {first.local_rank} was killed (signal {-first.exitcode}); run the same command "
-            "again to go on from the last snapshot"
+            "again to continue from the last snapshot"
         )
     elif first.error_file_data["message"]:
         text = first.message
@@ -221,7 +222,7 @@ def _raise_cause(failures: list[Any]) -> None:
 
 
 def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
-    """Do this rank's part of the work; if it fails, leave the reason to torchrun."""
+    """Do this rank's part of the work; if it fails, pass the reason to torchrun."""
     group = Group(
         rank=int(os.environ["RANK"]),
         size=int(os.environ["WORLD_SIZE"]),
@@ -250,7 +251,7 @@ def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
 
 @contextlib.contextmanager
 def _connected(group: Group) -> Iterator[None]:
-    """Connect the ranks by gloo; CUDA tensors travel by NCCL if each rank has its own device."""
+    """Connect the ranks by gloo, and CUDA tensors by NCCL if each rank has its own device."""
     backend = "gloo"
     if dist.is_nccl_available() and group.local_size <= torch.cuda.device_count():
         backend = "cpu:gloo,cuda:nccl"
@@ -264,7 +265,7 @@ def _connected(group: Group) -> Iterator[None]:
 
 
 def _leave_reason(error: BaseException, group: Group) -> int:
-    """Write the error to the file that torchrun reads; print it if nobody else does.
+    """Write the error to the file that torchrun reads; print it if no other process does.
 
     Returns the exit code.
     """

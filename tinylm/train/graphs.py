@@ -1,9 +1,9 @@
 """Updates on a CUDA card: each shape of mini-batches is recorded as a CUDA graph and replayed.
 
-An update of a small model is some hundred short kernels, and starting them one by one takes longer
-than computing them. A graph starts all of them at once (NVIDIA, CUDA C++ Programming Guide, chapter
-"CUDA Graphs"). Its numbers come from fixed places in the card's memory, which are filled before
-each replay.
+An update of a small model consists of many short kernels. Starting them one by one takes longer
+than computing them; a graph starts all of them at once (NVIDIA, CUDA C++ Programming Guide, chapter
+"CUDA Graphs"). A graph reads its inputs from fixed addresses in the card's memory, which are
+filled before each replay.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from torch import Tensor
 
 from tinylm.vocab.batches import Batch
 
-WIDTHS = 64  # batches are padded to a multiple of so many columns: few graphs serve all
-WARM_UPS = 3  # passes before recording: libraries allocate, blocks are compiled
+WIDTH_MULTIPLE = 64  # batches are padded to a multiple of this width, so that few graphs are needed
+WARM_UPS = 3  # passes before recording, in which libraries allocate and blocks are compiled
 
 
 @dataclass(frozen=True)
 class _Graph:
-    """inputs, targets: (mini-batches, rows, width) on the device, from which `replay` computes."""
+    """inputs, targets: (mini-batches, rows, width) on the device; `replay` reads them."""
 
     inputs: Tensor
     targets: Tensor
@@ -32,7 +32,7 @@ class _Graph:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Nothing is freed by the garbage collector inside: an old graph's end would spoil a recording."""
+    """Switch the garbage collector off inside: freeing an old graph would break a recording."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
@@ -44,12 +44,12 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 class GraphedUpdates:
-    """Updates of one model by its optimizers, each recorded once for its number and width of batches.
+    """Updates of one model, recorded once for each number and width of mini-batches.
 
-    gradients(batches, share): adds the gradients of the sum of the batches' losses times `share`, a
-    scalar on the device, and returns that sum in nats, there too. step(scalars): clips, makes the
-    step and returns the gradient norm, without waiting for the device. On a CPU nothing is recorded
-    and each replay computes anew: this is for tests.
+    gradients(batches, share): adds the gradients of the summed loss times `share`, a scalar on the
+    device, and returns the summed loss in nats, also on the device. step(scalars): clips, makes the
+    step and returns the gradient norm, without waiting for the device. On a CPU nothing is
+    recorded, and each replay computes the update directly; tests use this.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class GraphedUpdates:
         context: int,
         scalars: int,
     ) -> None:
-        """rows, context: the largest mini-batch; scalars: how many numbers `step` gets."""
+        """rows, context: size of the largest mini-batch; scalars: how many numbers `step` takes."""
         self._parameters = parameters
         self._gradients = gradients
         self._step = step
@@ -77,16 +77,16 @@ class GraphedUpdates:
     def prepare(self, batches: Sequence[Batch]) -> list[Batch]:
         """The mini-batches of an update, padded to one shape, in pinned memory."""
         widest = max(batch.inputs.shape[1] for batch in batches)
-        width = min(widest + -widest % WIDTHS, self._context)
+        width = min(widest + -widest % WIDTH_MULTIPLE, self._context)
         padded = [batch.padded(self._rows, width) for batch in batches]
         if self._device.type == "cuda":
             padded = [batch.pinned() for batch in padded]
         return padded
 
     def launch(self, batches: Sequence[Batch], scalars: Sequence[float]) -> Callable[[], Any]:
-        """Begin an update with what `prepare` returned.
+        """Start an update with the result of `prepare`.
 
-        The result waits for the device and returns (nats, gradient norm).
+        The returned function waits for the device and gives (nats, gradient norm).
         """
         graph = self._graph(len(batches), batches[0].inputs.shape[1])
         for index, batch in enumerate(batches):
@@ -102,7 +102,7 @@ class GraphedUpdates:
         self._scalars.copy_(pinned, non_blocking=True)
 
     def _read_later(self) -> Callable[[], Any]:
-        """A function that returns this update's results as a list, once they are there."""
+        """A function that waits for this update and returns [nats, gradient norm]."""
         if self._device.type != "cuda":
             return self._results.clone().tolist
         copy = torch.empty(2, dtype=torch.float64, pin_memory=True)
@@ -117,7 +117,7 @@ class GraphedUpdates:
         return read
 
     def _graph(self, count: int, width: int) -> _Graph:
-        """The graph for so many mini-batches of that width, recorded when it is first needed."""
+        """The graph for `count` mini-batches of this width, recorded when first needed."""
         key = (count, width)
         if key not in self._graphs:
             shape = (count, self._rows, width)
@@ -128,7 +128,7 @@ class GraphedUpdates:
         return self._graphs[key]
 
     def _record(self, batches: list[tuple[Tensor, Tensor]]) -> Callable[[], None]:
-        """What computes an update from the tensors of these mini-batches."""
+        """A function that computes an update from the tensors of these mini-batches."""
 
         def update() -> None:
             self._clear_gradients()
@@ -150,7 +150,7 @@ class GraphedUpdates:
         torch.cuda.set_rng_state(state, self._device)  # as if there had been no warm-up
         graph = torch.cuda.CUDAGraph()
         # All graphs share memory: they run one after another, and none keeps a result in it.
-        # The thread that pins batches may go on: only this one must not call what cannot be recorded.
+        # thread_local: the thread that pins batches may allocate memory during a recording.
         with (
             _no_garbage_collection(),
             torch.cuda.graph(graph, self._pool, side, capture_error_mode="thread_local"),

@@ -1,4 +1,4 @@
-"""One update: mini-batches -> gradients -> optimizer step, and the state that decides the next."""
+"""One update: mini-batches, gradients, optimizer step; and the state that a resumed run needs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ class TrainingFailed(CommandFailed):
 def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
     """Optimizers with their peak learning rates.
 
-    Adam or AdamW over all parameters; or Muon over the blocks' matrices and AdamW over the rest.
-    With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions,
-    output layer, gains and biases keep their size. With `decay: all` it falls on every parameter.
+    Adam or AdamW for all parameters; or Muon for the blocks' matrices and AdamW for the rest.
+    With `decay: matrices`, weight decay applies to the blocks' matrices only, not to embedding,
+    positions, output layer, gains and biases. With `decay: all` it applies to every parameter.
     """
     matrices = block_matrices(model)
     others: list[Tensor] = []
@@ -39,8 +39,8 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
     betas = (settings.beta1, settings.beta2)
     decay_of_others = settings.weight_decay if settings.decay == "all" else 0.0
     if settings.optimizer == "muon":
-        low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
-        muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, low)
+        dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
+        muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, dtype)
         adamw = Adam([(others, decay_of_others)], betas, settings.eps, decoupled=True)
         return [(muon, settings.muon_lr), (adamw, settings.lr)]
     decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]
@@ -54,9 +54,9 @@ def accumulate_gradients(
 ) -> tuple[float, int]:
     """Add the gradient of the mean loss over all tokens of all mini-batches.
 
-    Each mini-batch counts by its tokens, so the gradient is that of one batch with all of them.
-    total: the number of tokens for the mean, if these mini-batches have only a share of them.
-    Returns (sum of nats, tokens).
+    Each mini-batch is weighted by its tokens, so the gradient is that of one large batch.
+    total: the number of tokens to divide by, if these mini-batches are one rank's share.
+    Returns (sum of nats, number of tokens divided by).
     """
     device = model.embedding.device
     if total is None:
@@ -70,16 +70,16 @@ def accumulate_gradients(
 
 
 def _loss(model: TinyLM, inputs: Tensor, targets: Tensor, precision: str) -> Tensor:
-    """Sum of the loss in nats, with products in the precision."""
+    """Sum of the loss in nats, with matrix products in the given precision."""
     with torch.autocast(inputs.device.type, torch.bfloat16, enabled=precision == "bf16"):
         return model.loss(inputs, targets)
 
 
 @dataclass(frozen=True)
 class Update:
-    """An update that was made, or that a CUDA card is still making.
+    """An update that is finished, or that a CUDA card is still computing.
 
-    number: counted from 1. tokens: its scored tokens. all_tokens: those of all updates up to it.
+    number: counted from 1. tokens: scored tokens of this update. all_tokens: of all updates so far.
     lr: learning rate of Adam. read: waits for the device; returns (nats, gradient norm).
     """
 
@@ -104,10 +104,10 @@ class Update:
 
 
 class Trainer:
-    """One run over a token budget; `train` drives it, the benches time its `update`.
+    """One training run over a token budget. `train` calls `launch`, the benches time `update`.
 
-    In a group of several ranks, each computes its share of an update and all make the same step.
-    On CUDA with `cuda_graphs`, no update waits for the device and batches are prepared in a thread.
+    With several ranks, each computes its share of an update, and all make the same step.
+    On CUDA with `cuda_graphs`, no update waits for the device, and a thread prepares batches.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Trainer:
         self.prefetcher = Prefetcher(self._batches_of)
 
     def _batches_of(self, update: int) -> list[Batch]:
-        """The mini-batches of the update after so many others."""
+        """The mini-batches of an update, counted from 0."""
         count = self.settings.accumulation
         first = update * count
         batches = [self.batches.batch(first + i) for i in range(count)]
@@ -165,9 +165,9 @@ class Trainer:
         return self.launch(batches).result()
 
     def launch(self, batches: list[Batch]) -> Update:
-        """Begin one update with `next_batches`; with graphs it may be in progress afterwards.
+        """Start one update with the result of `next_batches`; with graphs, do not wait for it.
 
-        Elsewhere raises TrainingFailed before the step if the loss or the norm is not finite.
+        Without graphs, raises TrainingFailed before the step if loss or norm is not finite.
         """
         tokens = sum(batch.tokens for batch in batches)
         factor = self._learning_rate_factor(tokens)
@@ -189,7 +189,10 @@ class Trainer:
         return update
 
     def _begin(self, batches: list[Batch], scalars: list[float]) -> Callable[[], Any]:
-        """Compute gradients, with graphs the whole update; the result returns (nats, norm)."""
+        """Compute the gradients, or with graphs start the whole update.
+
+        The returned function gives (nats, gradient norm).
+        """
         if self.graphs is not None:
             for optimizer, _ in self.optimizers:
                 optimizer.updates += 1
@@ -215,7 +218,7 @@ class Trainer:
         return nats
 
     def _step_on_card(self, scalars: Tensor) -> Tensor:
-        """Clip and step without waiting for the device. scalars: number of the update, rates."""
+        """Clip and step without waiting for the device. scalars: update number, then rates."""
         norm = clip_gradients_on_card(self.parameters, self.settings.clip_norm)
         number, *rates = scalars
         for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
@@ -223,13 +226,13 @@ class Trainer:
         return norm
 
     def _learning_rate_factor(self, tokens: int) -> float:
-        """Share of the peak rate for an update of so many tokens: the schedule at its middle."""
+        """Fraction of the peak rate for an update of this many tokens, from its midpoint."""
         s = self.settings
         progress = (self.tokens + tokens / 2) / self.budget
         return learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All tensors that decide the next update: weights, optimizer state, random state."""
+        """All tensors that the next update depends on: weights, optimizer and random state."""
         state = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for name, tensor in optimizer.state_dict().items():
@@ -241,7 +244,7 @@ class Trainer:
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Tensor], updates: int, tokens: int) -> None:
-        """Continue from what `state_dict` gave after this many updates and tokens.
+        """Restore what `state_dict` returned after this many updates and tokens.
 
         Raises KeyError if a tensor is missing.
         """

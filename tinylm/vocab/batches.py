@@ -1,7 +1,7 @@
 """Batches of inputs and targets shifted by one, each a pure function of its index.
 
-Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] and targets
-ids[s + 1 : s + n + 1]. The layouts differ only in how the spans are cut, so one gather serves all.
+Rows are spans of the token stream. A row of n tokens that starts at s has the inputs ids[s : s + n]
+and the targets ids[s + 1 : s + n + 1]. The layouts differ only in how they cut the spans.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ from tinylm.base.seeding import derive_seed
 from tinylm.vocab.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
-UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
-POOL_BATCHES = 64  # within which rows are sorted by length: little padding, still shuffled
+UNSCORED = -1  # not an id: where <pad> has the id of <eos>, <eos> is still scored
+POOL_BATCHES = 64  # batches per pool; rows are sorted by length within a pool, for little padding
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,30 @@ class Batch:
     tokens: int
 
     def on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """(inputs, targets) on that device; from pinned memory without waiting for the copy."""
+        """(inputs, targets) on the device; does not wait for copies from pinned memory."""
         inputs = self.inputs.to(device, non_blocking=True)
         return inputs, self.targets.to(device, non_blocking=True)
 
     def padded(self, rows: int, width: int) -> "Batch":
-        """The batch in (rows, width), with rows and columns added that are not scored."""
+        """The batch padded to (rows, width); what is added is not scored."""
         missing = (0, width - self.inputs.shape[1], 0, rows - self.inputs.shape[0])
         inputs = F.pad(self.inputs, missing)
         return Batch(inputs, F.pad(self.targets, missing, value=UNSCORED), self.tokens)
 
     def pinned(self) -> "Batch":
-        """The batch in memory that a CUDA card copies from while it computes."""
+        """The batch in pinned memory, from which a CUDA card copies while it computes."""
         return Batch(self.inputs.pin_memory(), self.targets.pin_memory(), self.tokens)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where in the stream the rows start (None: row i at token i), and their lengths."""
+    """The start of each row in the stream (None: row i at token i), and its length."""
 
     starts: np.ndarray | None
     lengths: np.ndarray
 
     def all_starts(self) -> np.ndarray:
-        """Where each row starts, as an array."""
+        """The start of each row in the stream, as an array."""
         return np.arange(len(self)) if self.starts is None else self.starts
 
     def __len__(self) -> int:
@@ -82,12 +82,12 @@ def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
     pieces = -(-scored // context)
     story = np.repeat(np.arange(len(scored)), pieces)
     piece = np.arange(len(story)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    before = piece * context  # tokens of the story in earlier rows
+    before = piece * context  # tokens of the story that are in earlier rows
     return _Rows(offsets[story] + before, np.minimum(context, scored[story] - before))
 
 
 def _stream_rows(targets: int, context: int) -> _Rows:
-    """Windows over that many targets, non-overlapping, the last one short."""
+    """Non-overlapping windows over this many targets; the last one may be short."""
     starts = np.arange(0, targets, context)
     return _Rows(starts, np.minimum(context, targets - starts))
 
@@ -99,12 +99,12 @@ def _window_rows(targets: int, context: int) -> _Rows:
             f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens has no "
             f"window of {context + 1}; allowed: model.context at most {targets}, or more data"
         )
-    lengths = np.broadcast_to(np.int64(context), targets - context + 1)  # one number in memory
+    lengths = np.broadcast_to(np.int64(context), targets - context + 1)  # stores a single number
     return _Rows(None, lengths)
 
 
 def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
-    """The rows of a layout; ring: the stream's first token follows its last one."""
+    """The rows of a layout; ring: whether the stream's first token follows its last one."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
     if layout == "stories":
@@ -115,17 +115,17 @@ def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
 
 
 class TrainBatches:
-    """Training batches without end; batch(index) depends on nothing else, so a resumed run
-    continues exactly.
+    """An endless sequence of training batches. batch(index) depends only on the index, so a
+    resumed run continues exactly.
 
-    layout "stories": one story per row, rows of similar length together (pools of shuffled rows
-    sorted by length, then the batches shuffled), each batch as wide as its longest row. Every token
-    but `<sos>` is a target once per epoch. layout "stream": windows of the context over the stream,
-    read as a ring from a random place in each epoch, shuffled; one window per epoch is short. Every
-    token is a target once per epoch; the very first `<sos>` follows the last `<eos>`. layout
-    "windows": every window of the context at stride 1 once per epoch, shuffled; memory holds no
-    window, only the order of this epoch, 8 bytes per window. All but the tokens at the ends are a
-    target `context` times.
+    layout "stories": one story per row. Rows are shuffled and sorted by length within pools, then
+    batches are shuffled. A batch is as wide as its longest row. Every token but `<sos>` is a target
+    once per epoch.
+    layout "stream": shuffled windows of the context. Each epoch starts at a random token of the
+    stream, whose first token follows its last. One window per epoch may be short. Every token is a
+    target once per epoch.
+    layout "windows": every window of the context at stride 1, shuffled. Memory holds only the order
+    of one epoch, 8 bytes per window. Tokens are targets `context` times, fewer near the ends.
     """
 
     def __init__(
@@ -141,11 +141,11 @@ class TrainBatches:
         self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
 
     def __len__(self) -> int:
-        """Batches per epoch, including the last ragged one."""
+        """Batches per epoch, including one with fewer rows."""
         return -(-len(self._rows) // self.batch_size)
 
     def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
-        """(shift of the stream, rows of each batch) of one epoch; the newest one is cached."""
+        """(shift of the stream, rows of each batch) of one epoch; the latest epoch is cached."""
         if self._order[0] != epoch:
             rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
             rows = rng.permutation(len(self._rows))
@@ -168,9 +168,9 @@ class TrainBatches:
 
 
 class Prefetcher:
-    """Prepares in a thread what the next updates need, while the current one is computed.
+    """Prepares the batches of the next updates in a thread, while the current one is computed.
 
-    prepare(update): what is needed for the update after so many others.
+    prepare(update): the batches of an update, counted from 0. ahead: updates to prepare in advance.
     """
 
     def __init__(self, prepare: Callable[[int], list[Batch]], ahead: int = 2) -> None:
@@ -180,7 +180,7 @@ class Prefetcher:
         self._futures: dict[int, Future[list[Batch]]] = {}
 
     def get(self, update: int) -> list[Batch]:
-        """What `prepare` returns for the update; the next ones are begun."""
+        """The batches of the update; starts to prepare those of the next ones."""
         for number in range(update, update + 1 + self._ahead):
             if number not in self._futures:
                 self._futures[number] = self._thread.submit(self._prepare, number)
@@ -193,8 +193,8 @@ class Prefetcher:
 def scoring_batches(
     store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int
 ) -> Iterator[Batch]:
-    """The whole split once, in order: layout "stream" non-overlapping windows, the last one short,
-    every token but the very first a target; layouts "stories" and "windows" as in training."""
+    """The whole split once, in order. The rows are those of training, except that layout "stream"
+    starts at the first token, which is not a target."""
     rows = _rows(store, layout, context, ring=False)
     ids = np.asarray(store.ids)
     for first in range(0, len(rows), batch_size):
@@ -202,5 +202,5 @@ def scoring_batches(
 
 
 def scoring_starts(store: TokenStore, layout: str, context: int) -> np.ndarray:
-    """Where each row of `scoring_batches` starts: its target t is token start + 1 + t. (rows,)"""
+    """The start of each row of `scoring_batches`; target t is token start + 1 + t.  -> (rows,)"""
     return _rows(store, layout, context, ring=False).all_starts()
