@@ -4,11 +4,13 @@ import pytest
 import torch
 
 from tests.support.small import needs_compiler
+from tinylm.base.config import InputError
 from tinylm.host.runtime import conditions
 from tinylm.kernels.library import FLAGS
 from tinylm.model.ops import REFERENCE
 from tinylm.train import precision as module
 from tinylm.train.precision import numeric_environment, resolved
+from tinylm.train.preparation import check_device
 from tinylm.train.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -52,6 +54,15 @@ def test_a_card_compiles_full_windows_and_replays_updates(new_settings, device, 
     auto = {"compile": "auto", "cuda_graphs": "auto", "attention": "auto"}
     settings = resolved(new_settings(**(auto | changes)), torch.device(device))
     assert (settings.compile, settings.cuda_graphs, settings.attention) == expected
+
+
+@pytest.mark.parametrize("key", ["compile", "cuda_graphs"])
+def test_what_only_a_card_can_do_is_refused_elsewhere(new_settings, key):
+    settings = new_settings(**{key: "true"})
+    with pytest.raises(InputError, match=rf"train\.{key}"):
+        check_device(settings, torch.device("cpu"))
+    check_device(settings, torch.device("cuda"))
+    assert new_settings(**{key: "true", "recompute": "sqrt"}).problems()
 
 
 @needs_compiler

@@ -131,6 +131,13 @@ def prompt_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     return ids
 
 
+def check_device(train: TrainSettings, device: torch.device) -> None:
+    """Raise InputError if a setting asks for what only a CUDA card can do, and the device is none."""
+    for key in ("compile", "cuda_graphs"):
+        if device.type != "cuda" and getattr(train, key) == "true":
+            raise InputError(f"{PARAMS_FILE}: train.{key} = true; allowed on a CPU: auto | false")
+
+
 def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, script: str) -> Run:
     """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
@@ -140,6 +147,7 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     runtime = stage.runtime
     device = group.device(runtime.device)
     threads = group.threads(runtime.threads)
+    check_device(train, device)
     settings = resolved(train, device)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     prompt_ids(tokenizer, settings.sample_prompt)
