@@ -31,11 +31,6 @@ def random_model() -> Callable[..., TinyLM]:
 
 
 @pytest.fixture
-def in_float64() -> Callable[[TinyLM], TinyLM]:
-    return small.in_float64
-
-
-@pytest.fixture
 def decode_settings() -> Callable[..., DecodeSettings]:
     """Section decode of the complete preset, with changes."""
 

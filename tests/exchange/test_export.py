@@ -18,13 +18,10 @@ from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.words import build_tokenizer, count_words
 
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down on a big red mat"
-TRANSFORMERS = {
-    "config.json",
-    "model.safetensors",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-}
+TRANSFORMERS = (
+    *("config.json", "model.safetensors", "generation_config.json"),
+    *("tokenizer.json", "tokenizer_config.json"),
+)
 ORIGINALS = {
     "tinylm/model.safetensors": "models/model.safetensors",
     "tinylm/config.json": "models/config.json",
@@ -61,8 +58,10 @@ def test_a_folder_holds_the_model_and_its_originals(new_trained, tmp_path, form)
     trained = new_trained()
     export_folder(tmp_path / "out", trained, form)
     files = contents(tmp_path / "out")
-    modeling = {"modeling_tinylm.py"} if form == "tinylm" else set()
-    assert files.keys() == TRANSFORMERS | {*ORIGINALS, "tinylm/sha256.json"} | modeling
+    names = {*TRANSFORMERS, *ORIGINALS, "tinylm/sha256.json"}
+    if form == "tinylm":
+        names.add("modeling_tinylm.py")
+    assert files.keys() == names
     for name, source in ORIGINALS.items():
         assert files[name] == (tmp_path / source).read_bytes()
     config = json.loads(files["config.json"])
@@ -118,31 +117,22 @@ def test_a_model_that_no_architecture_computes_is_refused_by_its_key(new_trained
     assert "model.norm_kind" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert main(["export", "out", "--format", "tinylm"]) == 0
+    assert "trust_remote_code=True" in capsys.readouterr().out
     assert (tmp_path / "out/modeling_tinylm.py").exists()
 
 
-@pytest.mark.parametrize(
-    ("form", "settings"),
-    [
-        ("transformers", {}),
-        ("transformers", {"positions": "rotary", "width": 20, "heads": 2}),
-        ("tinylm", {"norm": "post", "norm_kind": "rms", "output_bias": True}),
-    ],
-)
-def test_stock_transformers_loads_the_folder(new_trained, tmp_path, monkeypatch, form, settings):
-    transformers = pytest.importorskip("transformers")
-    modules = tmp_path / "modules"
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(modules))
-    trained = new_trained(**settings)
-    export_folder(tmp_path / "out", trained, form)
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        tmp_path / "out", trust_remote_code=form == "tinylm", local_files_only=True
-    )
-    assert model.dtype == torch.float32
-    size = len(trained.tokenizer)
-    ids = torch.randint(0, size, (3, 17), generator=torch.Generator().manual_seed(5))
-    with torch.no_grad():
-        torch.testing.assert_close(model(ids).logits, trained.model(ids), rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_an_export_whose_originals_changed_or_are_gone_is_refused(new_trained, tmp_path, name):
+    export_folder(tmp_path / "out", new_trained(), "transformers")
+    path = tmp_path / "out/tinylm" / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=name):
+        load_parts("out")
+    path.unlink()
+    with pytest.raises(InputError, match=name):
+        load_parts("out")
 
 
 def test_the_command_prints_how_to_use_what_it_wrote(new_trained, capsys, tmp_path):
@@ -156,5 +146,3 @@ def test_the_command_prints_how_to_use_what_it_wrote(new_trained, capsys, tmp_pa
     assert "decode.temperature_end" in printed  # which generate() lacks
     assert "trust_remote_code" not in printed
     assert "\x1b" not in printed
-    assert main(["export", "out", "--format", "tinylm"]) == 0
-    assert "trust_remote_code=True" in capsys.readouterr().out

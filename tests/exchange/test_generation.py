@@ -19,14 +19,17 @@ FORMS = {
 
 
 @pytest.fixture
-def read_export(export_of):
+def read_export(export_of, tmp_path, monkeypatch):
     """(model, tokenizer) of transformers, read from an export."""
     transformers = pytest.importorskip("transformers")
+    modules = str(tmp_path / "modules")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
 
     def read(model, form="transformers", **decode):
         folder = export_of(model, form, **decode)
         trust = {"trust_remote_code": True} if form == "tinylm" else {}
         exported = transformers.AutoModelForCausalLM.from_pretrained(folder, **trust)
+        assert exported.dtype == torch.float32
         return exported.eval(), transformers.AutoTokenizer.from_pretrained(folder, **trust)
 
     return read

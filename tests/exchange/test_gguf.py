@@ -102,8 +102,9 @@ def test_byte_pairs_go_along_and_other_tokenizers_are_ids_only(tmp_path, random_
     assert control == tokenizer.specials
     merged = [pair.replace(" ", "") for pair in fields["tokenizer.ggml.merges"]]
     assert merged == tokenizer.tokens[259:]
-    ends = [fields[f"tokenizer.ggml.{role}_token_id"] for role in ("bos", "eos", "padding")]
-    assert ends == [tokenizer.sos_id, tokenizer.eos_id, tokenizer.pad_id]
+    roles = {"bos": tokenizer.sos_id, "eos": tokenizer.eos_id, "padding": tokenizer.pad_id}
+    for role, index in roles.items():
+        assert fields[f"tokenizer.ggml.{role}_token_id"] == index
 
 
 @pytest.mark.parametrize("settings", [{"norm": "post"}, {"positions": "rotary", "head_width": 4}])

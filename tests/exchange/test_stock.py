@@ -6,6 +6,7 @@ import pytest
 import torch
 import transformers
 
+from tests.support.small import in_float64
 from tinylm.base.config import InputError, parse_yaml, read_section
 from tinylm.exchange.stock import stock_form, stock_problem
 from tinylm.model.settings import ModelSettings
@@ -56,7 +57,7 @@ def stock_logits(form, dtype, ids):
     return model(ids).logits
 
 
-def check_logits(model, in_float64, ids, least=1e-10):
+def check_logits(model, ids, least=1e-10):
     form = stock_form(model)
     with torch.no_grad():
         single = stock_logits(form, torch.float32, ids)
@@ -72,17 +73,17 @@ def ids():
 
 @pytest.mark.parametrize("output", [{}, {"tied_output": False}, {"output_bias": True}])
 @pytest.mark.parametrize("shape", [(12, 2, None), (12, 3, 8), (19, 3, 4)])
-def test_rotary_positions_are_those_of_gpt_neox(random_model, in_float64, ids, output, shape):
+def test_rotary_positions_are_those_of_gpt_neox(random_model, ids, output, shape):
     width, heads, head_width = shape
     settings = {"width": width, "heads": heads, "head_width": head_width, **output}
     model = random_model(positions="rotary", qkv_bias=False, **settings)
     assert stock_form(model).architecture == "GPTNeoXForCausalLM"
-    check_logits(model, in_float64, ids, 1e-5)  # its angles are in float32
+    check_logits(model, ids, 1e-5)  # its angles are in float32
 
 
 @pytest.mark.parametrize("index", range(len(CHOICES)))
-def test_logits_are_the_same_whatever_the_settings(random_model, in_float64, ids, index):
-    check_logits(random_model(**settings_of(index)), in_float64, ids)
+def test_logits_are_the_same_whatever_the_settings(random_model, ids, index):
+    check_logits(random_model(**settings_of(index)), ids)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_what_neither_architecture_computes_is_refused_by_its_key(random_model, 
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_model_of_each_presets_shape_has_its_logits_or_is_refused(random_model, in_float64, name):
+def test_a_model_of_each_presets_shape_has_its_logits_or_is_refused(random_model, name):
     values = parse_yaml(preset_text(name), name)
     settings = read_section(values, "model", ModelSettings)
     stock = ("storybook", "word-50k", "tinystories-2m", "tinystories-bpe")
@@ -120,4 +121,4 @@ def test_a_model_of_each_presets_shape_has_its_logits_or_is_refused(random_model
     ids = torch.randint(0, 31, (2, 13))
     sizes = {"layers": 2, "feed_forward": 101}
     model = random_model(width=values["embedding"]["width"], **values["model"] | sizes)
-    check_logits(model, in_float64, ids, 1e-5 if settings.positions == "rotary" else 1e-10)
+    check_logits(model, ids, 1e-5 if settings.positions == "rotary" else 1e-10)

@@ -1,20 +1,14 @@
-"""The hub in memory, and a run to publish."""
+"""The hub in memory, and the parameters of a run to publish."""
 
-import hashlib
-import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from huggingface_hub import CommitOperationAdd
 
 from tinylm.base.config import load_params
 from tinylm.presets.write import FOLDER
-
-TOKEN = "hf_" + "Secret" * 6
 
 
 class Hub:
@@ -74,32 +68,3 @@ def hub(monkeypatch):
 def params() -> dict[str, Any]:
     """The storybook's parameters."""
     return load_params(FOLDER / "storybook.yaml")
-
-
-def _md5(path: Path) -> str:
-    """As DVC computes it, of a file or a folder."""
-    if path.is_file():
-        return hashlib.md5(path.read_bytes()).hexdigest()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    rows = [{"md5": _md5(file), "relpath": file.relative_to(path).as_posix()} for file in files]
-    return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
-
-
-@pytest.fixture(scope="session")
-def write_lock() -> Callable[[Path, dict], None]:
-    """Writes dvc.lock of a folder, as after `dvc repro`; {stage: (sections, deps, outs)}."""
-
-    def write(folder: Path, stages: dict[str, tuple[list, list, list]]) -> None:
-        params = load_params(folder / "params.yaml")
-        entries = {}
-        for name, (sections, deps, outs) in stages.items():
-            used = {section: params[section] for section in sections if section in params}
-            entries[name] = {
-                "params": {"params.yaml": used},
-                "deps": [{"path": path, "md5": _md5(folder / path)} for path in deps],
-                "outs": [{"path": path, "md5": _md5(folder / path)} for path in outs],
-            }
-        lock = yaml.safe_dump({"schema": "2.0", "stages": entries})
-        (folder / "dvc.lock").write_text(lock, encoding="utf-8")
-
-    return write

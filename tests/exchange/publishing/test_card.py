@@ -31,7 +31,7 @@ def run(params) -> Run:
     results = {
         "download": {"source": "storybook", "splits": {"train": split, "held_out": split}},
         "vocab": {"size": 4231, "embedding": {"width": 128}},
-        "train": {"parameters": 1234567, "tokens": 2718281, "held_out_perplexity": 6.173},
+        "train": {"parameters": 1234567, "tokens": 2718281},
         "evaluate": evaluate,
         "samples": [{"prompt": "once", "continuation": "the *first* | <b>one</b>"}],
     }
@@ -59,15 +59,13 @@ def sections(card: str) -> tuple[dict, dict[str, str]]:
     return yaml.safe_load(head), dict(zip(titles[1::2], titles[2::2], strict=True))
 
 
-def test_huggingface_hub_reads_the_head(run, publication):
-    data = ModelCard(write_card(run, publication, PICTURES)).data
+def test_numbers_and_intervals_are_those_of_the_files(run, publication):
+    card = write_card(run, publication, PICTURES)
+    data = ModelCard(card).data  # as huggingface_hub reads the head
     assert (data.model_name, data.license, data.language) == ("stories", "mit", ["en"])
     metrics = {result.metric_type: result.metric_value for result in data.eval_results}
     assert metrics == {"perplexity": 5.813, "raw_bits_per_byte": 0.512, "bits_per_byte": 0.4441}
-
-
-def test_numbers_and_intervals_are_those_of_the_files(run, publication):
-    _, text = sections(write_card(run, publication, PICTURES))
+    _, text = sections(card)
     assert "| perplexity on evaluation | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
     assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
     assert "| unigram | 602 | 6.400 |" in text["Metrics"]
@@ -82,13 +80,12 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
 
 
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])
-def test_use_is_four_lines_of_python(run, publication, form):
+def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
     prompt = "a \"b\" \\ 'c'\n```"
     run.params["train"]["sample_prompt"] = prompt
     changed = dataclasses.replace(publication, format=form)
     head, text = sections(write_card(run, changed, PICTURES))
     (code,) = re.findall(r"```python\n(.*?)^```$", text["How to use it"], re.DOTALL | re.MULTILINE)
-    assert len(code.splitlines()) == 4
     constants = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
     assert prompt in constants
     assert constants.count("me/stories") == 2

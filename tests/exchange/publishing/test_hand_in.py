@@ -8,6 +8,7 @@ import zipfile
 import pytest
 import yaml
 
+from tests.support.lock import write_lock
 from tinylm.base import paths
 from tinylm.cli import main
 from tinylm.report import pictures
@@ -17,8 +18,8 @@ from tinylm.report.wording import number
 ENTRY = "2026-12345"
 CODE = {
     "README.md": "# mine\n",
-    "stages/train.py": "print(1)\n",
-    "tinylm/model/ops.py": "x = 1\n",
+    "stages/train.py": "1\n",
+    "tinylm/model/ops.py": "",
     "tinylm/a.py": "",
 }
 IGNORED = "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"
@@ -50,13 +51,14 @@ def stages():
 
 
 @pytest.fixture(scope="module")
-def whole_run(finished_run, tmp_path_factory, write_lock):
+def whole_run(finished_run, tmp_path_factory):
     """A whole run with its report, its code under git."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     links = shutil.ignore_patterns("stages", "tinylm", "docs", "runs")
     shutil.copytree(finished_run, folder, ignore=links)
     for name, text in (CODE | {".gitignore": IGNORED, paths.OWN_TEXTS: "[]"}).items():
         write(folder, name, text)
+    edit(folder, "report", "author", "Ada Lovelace")
     write_lock(folder, stages())
     for words in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
@@ -102,6 +104,7 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
     perplexity = number(evaluate["perplexity"]).encode()
     assert perplexity in files["model/README.md"]
     assert perplexity in files["README.md"]
+    assert b"Author: Ada Lovelace" in files["README.md"]
     assert b"from_pretrained" not in files["model/README.md"]
     for path in here.rglob("*.py"):
         path.touch()
@@ -109,27 +112,18 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
     assert archive.read_bytes() == first
 
 
-def test_the_lab_is_there_and_the_weights_on_request(here, write_lock):
+def test_weights_lab_author_and_the_place_on_the_hub(here):
+    edit(here, "report", "hub_path", "me/small-stories")
     write(here, "report/lab.html", "the model")
     write_lock(here, stages())
-    assert main(["handin", ENTRY, "--weights"]) == 0
-    files = unzip(here)
+    assert main(["handin", "other", "--weights", "--author", "Charles Babbage"]) == 0
+    files = unzip(here, "other")
     weights = (here / "models/model.safetensors").read_bytes()
     assert files["model/tinylm/model.safetensors"] == weights
     assert files["report/lab.html"] == b"the model"
     assert b"--models ../model" in files["README.md"]
-
-
-def test_who_it_is_of_and_where_the_model_is(here, write_lock):
-    edit(here, "report", "author", "Ada Lovelace")
-    edit(here, "report", "hub_path", "me/small-stories")
-    write_lock(here, stages())
-    assert main(["handin", "other"]) == 0
-    files = unzip(here, "other")
-    assert b"Author: Ada Lovelace" in files["README.md"]
+    assert b"Author: Charles Babbage" in files["README.md"]
     assert b'from_pretrained("me/small-stories")' in files["model/README.md"]
-    assert main(["handin", "other", "--author", "Charles Babbage"]) == 0
-    assert b"Author: Charles Babbage" in unzip(here, "other")["README.md"]
 
 
 CASES = {
@@ -155,7 +149,7 @@ def test_what_is_missing_is_named_in_one_line(here, capsys, named):
     assert not (here / "exports").exists()
 
 
-@pytest.mark.parametrize("entry", ["", "a/b", "..", "é", "x.", "a" * 65])
-def test_an_entry_is_a_file_name(here, capsys, entry):
-    assert main(["handin", "--", entry]) == 2
-    assert "ENTRY" in capsys.readouterr().err
+def test_an_entry_is_a_file_name(here, capsys):
+    for entry in ("", "a/b", "..", "é", "x.", "a" * 65):
+        assert main(["handin", "--", entry]) == 2
+        assert "ENTRY" in capsys.readouterr().err

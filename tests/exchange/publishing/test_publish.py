@@ -1,0 +1,265 @@
+"""tinylm publish on a small run and a hub in memory: one commit or none, and never the token."""
+
+import json
+import socket
+from types import SimpleNamespace
+
+import pytest
+import torch
+import yaml
+from huggingface_hub import constants
+from huggingface_hub.errors import HfHubHTTPError
+
+from tests.support.lock import write_lock
+from tests.support.small import model_settings
+from tinylm.base.config import InputError
+from tinylm.cli import main
+from tinylm.exchange import publish
+from tinylm.exchange.publish import upload
+from tinylm.host.command import CommandFailed
+from tinylm.model.checkpoint import save_model
+from tinylm.model.transformer import TinyLM
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import build_tokenizer, count_words
+
+TOKEN = "hf_" + "Secret" * 6
+REPO = "me/stories"
+TEXT = "once upon a time the cat said hello to the dog and the dog sat down near the tree"
+RESULTS = {
+    "data/figures/train.json": {"parameters": 4711, "tokens": 999},
+    "data/figures/evaluate.json": {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]},
+    "metrics/train_time.json": {"seconds": 3},
+    "plots/loss.csv": "step,tokens,series,value\n1,100,train,8\n2,200,train,6\n3,300,train,5\n",
+    "report/index.html": "<p>the report",
+    "report/report.pdf": "%PDF",
+}
+STAGES = {
+    "train": (
+        ["model", "train"],
+        [],
+        ["models", "data/figures/train.json", "metrics/train_time.json", "plots/loss.csv"],
+    ),
+    "evaluate": (["evaluate"], ["models"], ["data/figures/evaluate.json"]),
+    "report": (["report", "evaluate"], ["models"], ["report"]),
+}
+OLD = {"pipeline/params.yaml": b"old", "config.json": b"old", "report/old.html": b"old"}
+THEIRS = {"LICENSE": b"MIT", "img/cat.png": b"cat"}
+
+
+def write(folder, name, value):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, params):
+    """A folder with a small trained model, its results and its report; the working folder."""
+    settings = VocabSettings(tokenizer="words")
+    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
+    tokenizer.save(tmp_path / "data/vocab/tokenizer.json")
+    model = TinyLM(model_settings(heads=2, context=32), torch.randn(len(tokenizer), 20))
+    save_model(tmp_path / "models", model, layout="stories")
+    params["runtime"]["threads"] = 1
+    params["model"] |= {"layers": 2, "context": 32}
+    write(tmp_path, "params.yaml", yaml.safe_dump(params))
+    for name, value in RESULTS.items():
+        write(tmp_path, name, value)
+    write_lock(tmp_path, STAGES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    return tmp_path
+
+
+def edit(folder, section, **values):
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    params[section] |= values
+    write(folder, "params.yaml", yaml.safe_dump(params))
+
+
+def contents(folder):
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_published_is_what_the_dry_run_showed_without_the_hub(here, hub, monkeypatch, capsys):
+    monkeypatch.delenv("HF_TOKEN")
+    assert main(["publish", REPO, "--dry-run", "--license", "mit"]) == 0
+    shown = contents(here / "exports" / REPO)
+    out = capsys.readouterr().out
+    assert hub.tokens == []
+    assert all(name in out for name in shown)
+    assert {"README.md", "model.safetensors", "tokenizer.json"} <= set(shown)
+    sources = {"tinylm/model.safetensors": "models/model.safetensors"}
+    sources |= {f"report/{name}": f"report/{name}" for name in ("index.html", "report.pdf")}
+    pipeline = ["params.yaml", "dvc.lock", *(name for name in RESULTS if "/figures/" in name)]
+    sources |= {f"pipeline/{name}": name for name in [*pipeline, "plots/loss.csv"]}
+    for name, source in sources.items():
+        assert shown[name] == (here / source).read_bytes()
+    folders = ("report/", "pipeline/")
+    assert {name for name in shown if name.startswith(folders)} <= set(sources)  # and no times
+    assert shown["pictures/loss.png"].startswith(b"\x89PNG")
+    assert b"5.70 to 5.90" in shown["README.md"]
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    assert main(["publish", REPO, "--license", "mit"]) == 0
+    assert hub.repos[REPO][-1] == hub.repos[REPO][0] | shown
+    assert f"https://hub/{REPO}: commit 2" in capsys.readouterr().out
+
+
+def test_the_token_is_in_no_output_and_no_file(here, hub, capsys, monkeypatch):
+    monkeypatch.setenv("TINYLM_DEBUG", "1")
+    hub.error = ConnectionError(f"no, {TOKEN}")
+    assert main(["publish", REPO, "--private"]) == 1
+    hub.error = None
+    assert main(["publish", REPO, "--private"]) == 0
+    streams = capsys.readouterr()
+    assert TOKEN not in streams.out + streams.err
+    written = [*contents(here).values(), *hub.repos[REPO][-1].values()]
+    assert not [content for content in written if TOKEN.encode() in content]
+
+
+def test_the_card_is_used_as_typed(here, monkeypatch, capsys):
+    """Inside exports/, REPO is a path, so that the lines run before anything is published."""
+    assert main(["publish", REPO, "--dry-run"]) == 0
+    card = (here / "exports" / REPO / "README.md").read_text("utf-8")
+    code = card.partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(here / "exports")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    capsys.readouterr()
+    exec(code, {})
+    text = capsys.readouterr().out.strip()
+    assert text.startswith("once upon a time ")
+    assert set(text.split()) <= set(TEXT.split())
+
+
+def test_an_earlier_publication_is_replaced_whole_or_not_at_all(here, monkeypatch):
+    folder = here / "exports" / REPO
+    assert main(["publish", REPO, "--dry-run"]) == 0
+    before = contents(folder)
+    write(folder, "modeling_tinylm.py", "old")
+    assert main(["publish", REPO, "--dry-run"]) == 0
+    assert contents(folder) == before
+
+    def fail(*_):
+        raise InputError("no")
+
+    monkeypatch.setattr(publish, "write_card", fail)
+    assert main(["publish", REPO, "--dry-run", "--format", "tinylm"]) == 2
+    assert contents(here / "exports") == {f"{REPO}/{name}": before[name] for name in before}
+
+
+def test_a_folder_of_somebody_else_is_refused(here):
+    write(here, f"exports/{REPO}/thesis.tex", "x")
+    assert main(["publish", REPO, "--dry-run"]) == 2
+    assert contents(here / "exports").keys() == {f"{REPO}/thesis.tex"}
+
+
+def test_without_a_token_nothing_is_written(here, hub, monkeypatch, capsys):
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(here / "token"))
+    assert main(["publish", REPO]) == 2
+    assert "HF_TOKEN" in capsys.readouterr().err
+    assert not (here / "exports").exists()
+    write(here, "token", f"{TOKEN}\n")
+    assert main(["publish", REPO]) == 0
+    assert hub.tokens == [TOKEN]
+
+
+def test_weights_of_other_parameters_or_other_bytes_are_not_published(here, capsys):
+    (here / "models/another.json").write_text("[]")
+    assert main(["publish", REPO, "--dry-run"]) == 2
+    assert "models" in capsys.readouterr().err
+    (here / "models/another.json").unlink()
+    edit(here, "train", lr=0.5)
+    assert main(["publish", REPO, "--dry-run"]) == 2
+    assert "section train" in capsys.readouterr().err
+    assert not (here / "exports").exists()
+
+
+def test_results_of_other_parameters_are_left_out(here, capsys):
+    edit(here, "evaluate", new_tokens=7)
+    assert main(["publish", REPO, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "left out: evaluate: " in out
+    assert "left out: report: " in out
+    written = contents(here / "exports" / REPO)
+    assert b"5.81" not in written["README.md"]
+    assert not [name for name in written if "evaluate" in name or name.startswith("report/")]
+
+
+def test_data_of_an_unknown_licence(here, hub, capsys):
+    edit(here, "data", source="local", path="stories.txt")
+    assert main(["publish", REPO]) == 2
+    assert "--data-license NAME" in capsys.readouterr().err
+    assert hub.repos == {}
+    assert main(["publish", REPO, "--dry-run"]) == 0
+    assert main(["publish", REPO, "--data-license", "cc-by-4.0"]) == 0
+    assert b"cc-by-4.0" in hub.repos[REPO][-1]["README.md"]
+
+
+def test_what_is_no_name_of_a_repository_is_refused(here, capsys):
+    for repo in ("stories", "a/b/c", "../x", "me/a--b", "me/a.git", "me/x\n"):
+        assert main(["publish", repo, "--dry-run"]) == 2
+        assert "REPO" in capsys.readouterr().err
+    assert main(["publish", "My-Group/tiny_stories-2m.v1", "--dry-run"]) == 0
+
+
+# upload
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A small publication."""
+    for name in ("README.md", "config.json", "model.safetensors", "pipeline/params.yaml"):
+        write(tmp_path / "new", name, name)
+    return tmp_path / "new"
+
+
+def published(hub):
+    return {name: data for name, data in hub.repos[REPO][-1].items() if name != ".gitattributes"}
+
+
+def test_all_files_are_one_commit_and_again_none(hub, folder):
+    first = upload(folder, REPO, True, "tinylm abc", TOKEN)
+    assert published(hub) == contents(folder)
+    assert REPO in hub.private
+    again = upload(folder, REPO, True, "tinylm abc", TOKEN)
+    assert (first.is_new, again.is_new) == (True, False)
+    assert again.commit == first.commit
+    assert len(hub.repos[REPO]) == 2  # the hub's first one, and ours
+
+
+def test_what_is_no_longer_published_goes_and_what_is_the_users_stays(hub, folder):
+    hub.repos[REPO] = [OLD | THEIRS]
+    upload(folder, REPO, False, "tinylm abc", TOKEN)
+    assert published(hub) == contents(folder) | THEIRS
+
+
+@pytest.mark.parametrize(("files", "private"), [(OLD, True), ({"config.json": b"theirs"}, False)])
+def test_a_public_repository_and_somebody_elses_are_refused(hub, folder, files, private):
+    hub.repos[REPO] = [files]
+    with pytest.raises(InputError):
+        upload(folder, REPO, private, "tinylm abc", TOKEN)
+    assert hub.repos[REPO] == [files]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, InputError), (403, InputError), (412, CommandFailed)]
+)
+def test_a_refusal_is_one_line_without_the_token(hub, folder, status, kind):
+    response = SimpleNamespace(status_code=status, headers={}, request=None)
+    hub.error = HfHubHTTPError(f"no,\n{TOKEN}", response=response)
+    with pytest.raises(kind) as raised:
+        upload(folder, REPO, False, "tinylm abc", TOKEN)
+    assert TOKEN not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_hub_that_never_answers_is_named(folder, monkeypatch):
+    """It accepts, and is silent: huggingface_hub itself would wait without end."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(publish, "ANSWER_S", 0.05)
+        with pytest.raises(CommandFailed, match=r"http://127.0.0.1:\d+"):
+            upload(folder, REPO, False, "a", TOKEN)
