@@ -54,8 +54,8 @@ def vec() -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def _files(folder: Path) -> Files:
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+def _files(folder: Path, pattern: str = "*") -> Files:
+    paths = [path for path in sorted(folder.rglob(pattern)) if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -84,7 +84,7 @@ def _tokenizers(folder: Path) -> list[Files]:
     saved = []
     for tokenizer in tokenizers:
         tokenizer.save(folder / "tokenizer.json")
-        saved.append({"tokenizer.json": (folder / "tokenizer.json").read_bytes()})
+        saved.append(_files(folder, "tokenizer.json"))
     return saved
 
 

@@ -92,18 +92,9 @@ def snapshot(folder: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], None]] = {
-    "params": params,
-    "jsonl": corpus,
-    "csv": corpus,
-    "txt": corpus,
-    "parquet": corpus,
-    "vec": vectors,
-    "bin": vectors,
-    "tokenizer": tokenizer,
-    "gpt2": gpt2,
-    "model": model,
-    "matrix": matrix,
-    "snapshot": snapshot,
+    **dict.fromkeys(("jsonl", "csv", "txt", "parquet"), corpus),
+    **dict.fromkeys(("vec", "bin"), vectors),
+    **{each.__name__: each for each in (params, tokenizer, gpt2, model, matrix, snapshot)},
 }
 
 
