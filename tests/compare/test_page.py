@@ -29,7 +29,10 @@ def plain(page):
 
 
 def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(pair):
-    page = plain(to_html(pair))
+    source = to_html(pair)
+    assert source.count("<svg") == 4  # one for each metric
+    assert not re.search(r"<script|(?:src|href)=\"(?!#|data:)", source)  # it loads nothing
+    page = plain(source)
     terminal = " ".join(to_terminal(to_markdown(pair), 200).split())
     difference = pair.against[0].findings[0].difference
     values = f"{difference.first:.3f} → {difference.second:.3f}"
@@ -39,24 +42,11 @@ def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(
     assert pair.against[0].findings[0].says in page
 
 
-def test_the_page_loads_nothing_and_has_a_picture_for_each_metric(pair):
-    page = to_html(pair)
-    assert page.count("<svg") == 4
-    assert page.count("left is better") == 3  # the losses
-    assert page.count("right is better") == 1  # BLEU
-    assert not re.search(r"<script|(?:src|href)=\"(?!#|data:)", page)
-
-
 def test_each_of_many_runs_is_a_row(make_run):
-    runs = []
-    for i in range(7):
-        metrics = {"train": {"held_out_loss_best": 1.5, "tokens": 59940}}
-        params = {"train.lr": i, "train.seed": i % 2}
-        runs.append(make_run(f"r{i}", params, metrics, shift=-i / 50))
+    runs = [make_run(f"r{i}", {"train.lr": i, "train.seed": i % 2}) for i in range(7)]
     markdown = to_markdown(compare(runs), stories=False)
     assert "| run | train.lr | train.seed |" in markdown
     assert "| r6 | 6 | 0 |" in markdown
-    assert "Stories that changed most" not in markdown
 
 
 def test_text_of_a_model_is_text_on_the_page_and_in_the_terminal(make_run):
@@ -74,17 +64,14 @@ def test_the_json_has_unrounded_values(pair, tmp_path):
     write_json(tmp_path / "comparison.json", as_json(pair))
     value = json.loads((tmp_path / "comparison.json").read_text("utf-8"))
     assert value["parameters"] == {"train.lr": {"main": 0.003, "warm-newt": 0.01}}
-    assert [run["name"] for run in value["runs"]] == ["main", "warm-newt"]
     against = value["against_first"]["warm-newt"]
     finding = against["findings"]["perplexity"]
     difference = pair.against[0].findings[0].difference
     assert finding["difference"] == difference.value == finding["second"] - finding["first"]
     assert (finding["low"], finding["high"]) == (difference.low, difference.high)
     assert finding["verdict"] == "one seed"
-    assert (finding["seeds_give"], finding["p"], value["comparisons"]) == (None, None, 0)
     perplexity = value["runs"][0]["figures"]["evaluate.perplexity"]["value"]
     assert perplexity == pair.runs[0].value("evaluate", "perplexity")
-    assert len(against["changed_most"]) == 5
 
 
 def test_a_sweep_over_sizes_shows_its_scaling_and_one_over_rates_its_losses(make_run):
@@ -94,9 +81,7 @@ def test_a_sweep_over_sizes_shows_its_scaling_and_one_over_rates_its_losses(make
     assert page.count("<svg") >= 5  # parameters, compute, the sweep, two losses
     assert as_json(compare(sizes), scaling_of(sizes))["scaling"]["laws"]["compute"]
     rates = sweep_runs(make_run, (1, 2, 3))
-    page = plain(to_html(compare(rates), scaling_of(rates)))
-    assert "Power laws" not in page
-    assert "4 comparisons" in page
+    assert "4 comparisons" in plain(to_html(compare(rates), scaling_of(rates)))
 
 
 # the command

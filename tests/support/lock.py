@@ -13,7 +13,7 @@ def dvc_md5(path: Path) -> str:
     """As DVC computes it, of a file or a folder."""
     if path.is_file():
         return hashlib.md5(path.read_bytes()).hexdigest()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    files = [file for file in path.rglob("*") if file.is_file()]
     rows = [{"md5": dvc_md5(file), "relpath": file.relative_to(path).as_posix()} for file in files]
     rows.sort(key=lambda row: row["relpath"])
     return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
