@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.evaluate.attention_maps import (
-    MAX_TOKENS,
-    attention,
-    passages,
-    write_maps,
-)
+from tinylm.evaluate.attention_maps import MAX_TOKENS, attention, passages, write_maps
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore, write_store
 

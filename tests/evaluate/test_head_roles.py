@@ -5,13 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.evaluate.head_roles import (
-    MARGIN,
-    ROLES,
-    HeadRoles,
-    role_pairs,
-    summarise_roles,
-)
+from tinylm.evaluate.head_roles import MARGIN, ROLES, HeadRoles, role_pairs, summarise_roles
 from tinylm.evaluate.word_classes import Row, Word
 from tinylm.storybook.classes import look_up
 

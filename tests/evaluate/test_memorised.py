@@ -7,12 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.support.small import EVALUATE
-from tinylm.evaluate.memorised import (
-    ORDERS,
-    compare_with_train,
-    measure_memorised,
-    words_of,
-)
+from tinylm.evaluate.memorised import ORDERS, compare_with_train, measure_memorised, words_of
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.words import build_tokenizer, count_words

@@ -6,13 +6,7 @@ import pytest
 from tests.support.small import EVALUATE
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.continuations import Continuer
-from tinylm.evaluate.sense import (
-    grade,
-    judge_methods,
-    rows_of,
-    sense,
-    sense_over_training,
-)
+from tinylm.evaluate.sense import grade, judge_methods, rows_of, sense, sense_over_training
 from tinylm.storybook.corpus import generate, normalise
 from tinylm.vocab.prompts import Prompt
 
@@ -24,11 +18,7 @@ BROKEN = f"{' '.join(REST.split()[:4])} zzz and more"
 
 def test_texts_are_read_up_to_their_first_impossible_word():
     whole, broken, early = grade(
-        [
-            (START, REST, True),
-            (START, BROKEN, False),
-            (START, " ".join(REST.split()[:4]), True),
-        ]
+        [(START, REST, True), (START, BROKEN, False), (START, " ".join(REST.split()[:4]), True)]
     )
     assert whole.verdict.kind == ""
     assert whole.read == len(REST.split())
