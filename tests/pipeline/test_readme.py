@@ -43,6 +43,7 @@ SHELL = (
         r"rm -r \S+",
     ),
     *(r"pip install .*", r"sbatch .*", r"torchrun .*", r"export \w+=.*", r"ollama .*"),
+    r"uv pip compile .*",
 )
 
 
