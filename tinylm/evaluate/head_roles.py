@@ -1,9 +1,10 @@
 """Eight roles of attention heads, each measured against a baseline of positions alone."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tinylm.evaluate.statistics import bootstrap_intervals, holm, normal_p
 from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
@@ -40,16 +41,23 @@ def role_pairs(row: Row, vectors: np.ndarray) -> RolePairs:
     Special tokens are left out, and words of several tokens in the roles about words.
     vectors (T, D): input embedding of each token.
     """
-    length = len(row.text)
-    text = np.array(row.text)
-    earlier = np.tri(length, k=-1, dtype=bool) & text & text[:, None]
     starts = np.array(row.starts)
+    has_start = np.flatnonzero(starts >= 0)
+    earlier = _text_before_text(row.text)
+    is_previous = np.eye(len(starts), k=-1, dtype=bool)
     pairs = _word_pairs(row)
-    pairs["previous token"] = np.argwhere(earlier & np.eye(length, k=-1, dtype=bool))
+    pairs["previous token"] = np.argwhere(earlier & is_previous)
     pairs["punctuation"] = np.argwhere(earlier & np.array(row.marks))
-    pairs["sentence start"] = np.stack([np.arange(length), starts], axis=1)[starts >= 0]
+    pairs["sentence start"] = np.stack([has_start, starts[has_start]], axis=1)
     pairs["similar words"] = np.argwhere(earlier & _similar(row, vectors))
     return pairs
+
+
+def _text_before_text(text: Sequence[bool]) -> np.ndarray:
+    """(T, T) [query, key]: whether both tokens are text and the key is before the query."""
+    is_text = np.array(text)
+    is_before = np.tri(len(text), k=-1, dtype=bool)
+    return is_before & is_text & is_text[:, None]
 
 
 def _word_pairs(row: Row) -> RolePairs:
@@ -83,27 +91,21 @@ def _word_pairs(row: Row) -> RolePairs:
 
 def _similar(row: Row, vectors: np.ndarray) -> np.ndarray:
     """(T, T): two different words of one token each whose embeddings point the same way."""
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    near = unit @ unit.T > SIMILAR
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, 1e-12)
+    cosines = unit @ unit.T
     texts = np.full(len(row.text), "", dtype=object)
     for word in row.words:
         if word.token >= 0:
             texts[word.token] = word.text
     is_word = texts != ""
-    return near & is_word & is_word[:, None] & (texts != texts[:, None])
-
-
-class _Weighted(NamedTuple):
-    """Pairs of a role in one row or in all: row, query and cell (P,), weights (heads, P)."""
-
-    rows: np.ndarray
-    queries: np.ndarray
-    cells: np.ndarray
-    weights: np.ndarray
+    both_words = is_word & is_word[:, None]
+    differ = texts != texts[:, None]
+    return (cosines > SIMILAR) & both_words & differ
 
 
 class HeadRoles:
-    """Scores of all heads for all roles over many rows.
+    """Scores of all heads for all roles over many passages.
 
     score: share of a query's weight on its role's keys, mean over the queries that have one
     (positions).
@@ -116,34 +118,34 @@ class HeadRoles:
 
     def __init__(self, context: int):
         positions = np.arange(context)
-        bucket = np.floor(2 * np.log2(np.maximum(positions, 1))).astype(np.int64)
+        region = np.floor(2 * np.log2(np.maximum(positions, 1))).astype(np.int64)
         distance = np.subtract.outer(positions, positions)
-        self._context = context
-        self._cells = bucket[:, None] * context + distance  # of a (query, key)
-        self._size = (int(bucket.max()) + 1) * context
-        self._weights: np.ndarray | float = 0.0  # (heads, cells): of all pairs of a cell
-        self._pairs = np.zeros(self._size)
+        self._cells = region[:, None] * context + distance  # of a (query, key)
+        self._cell_count = (int(region.max()) + 1) * context
+        self._cell_weights: np.ndarray | float = 0.0  # (heads, cells): sums over all pairs
+        self._cell_pairs = np.zeros(self._cell_count)
         self._shape = (0, 0)
-        self._rows = 0
-        self._of_role: dict[str, list[_Weighted]] = {role: [] for role in ROLES}
+        self._passages = 0
+        self._pairs: dict[str, list[np.ndarray]] = {role: [] for role in ROLES}
+        self._weights: dict[str, list[np.ndarray]] = {role: [] for role in ROLES}
 
     def add(self, maps: np.ndarray, text: Sequence[bool], pairs: Mapping[str, np.ndarray]) -> None:
-        """Add one row: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
+        """Add a passage: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
         layers, heads, length, _ = maps.shape
         self._shape = (layers, heads)
         weights = maps.reshape(layers * heads, length, length)
-        is_text = np.array(text)
-        queries, keys = np.nonzero(np.tri(length, k=-1, dtype=bool) & is_text & is_text[:, None])
+        queries, keys = np.nonzero(_text_before_text(text))
         cells = self._cells[queries, keys]
-        self._weights = self._weights + _sums(cells, weights[:, queries, keys], self._size)
-        self._pairs += np.bincount(cells, minlength=self._size)
+        sums = _sums(cells, weights[:, queries, keys], self._cell_count)
+        self._cell_weights = self._cell_weights + sums
+        self._cell_pairs += np.bincount(cells, minlength=self._cell_count)
         for role, of_role in pairs.items():
             queries, keys = of_role.T
-            rows = np.full(len(queries), self._rows)
+            passage = np.full(len(of_role), self._passages)
             cells = self._cells[queries, keys]
-            part = _Weighted(rows, queries, cells, weights[:, queries, keys])
-            self._of_role[role].append(part)
-        self._rows += 1
+            self._pairs[role].append(np.stack([passage, queries, cells], axis=1))
+            self._weights[role].append(weights[:, queries, keys])
+        self._passages += 1
 
     def table(self, resamples: int, seed: int) -> list[dict[str, Any]]:
         """A row for each measured role and head: score, baseline, positions, low, high, claimed.
@@ -155,53 +157,59 @@ class HeadRoles:
         """
         rows = []
         for role in ROLES:
-            pairs, expected = self._compare(role)
-            positions = self._positions(pairs)
-            count = int(positions.sum())
-            if count < MIN_POSITIONS:
-                continue
-            on_role = _sums(pairs.rows, pairs.weights, self._rows).T  # (rows, heads)
-            by_position = _sums(pairs.rows, expected, self._rows).T
-            scores = on_role.sum(axis=0) / count
-            baselines = by_position.sum(axis=0) / count
-            values = np.concatenate([on_role - by_position, positions[:, None]], axis=1)
-            lows, highs = bootstrap_intervals(values, _per_position, resamples, seed)
-            for index, (layer, head) in enumerate(np.ndindex(self._shape)):
-                row = {
-                    "layer": layer + 1,
-                    "head": head + 1,
-                    "role": role,
-                    "score": float(scores[index]),
-                    "baseline": float(baselines[index]),
-                    "positions": count,
-                    "low": float(lows[index]),
-                    "high": float(highs[index]),
-                }
-                rows.append(row)
+            if self._pairs[role]:
+                rows += self._score(role, resamples, seed)
         p_values = [normal_p(gain(row), row["low"], row["high"]) for row in rows]
         for row, p in zip(rows, holm(p_values), strict=True):
             row["claimed"] = gain(row) >= MARGIN and p <= ALPHA
         return rows
 
-    def _compare(self, role: str) -> tuple[_Weighted, np.ndarray]:
-        """The pairs of a role that have something to compare, and their baseline (heads, P)."""
-        none = np.zeros(0, dtype=np.int64)
-        nothing = _Weighted(none, none, none, np.zeros((self._shape[0] * self._shape[1], 0)))
-        parts = zip(nothing, *self._of_role[role], strict=True)
-        pairs = _Weighted(*(np.concatenate(part, axis=-1) for part in parts))
-        if role == "previous token":
-            return pairs, np.broadcast_to(1.0 / (pairs.queries + 1), pairs.weights.shape)
-        others = self._pairs - np.bincount(pairs.cells, minlength=self._size)
-        weight_of_others = self._weights - _sums(pairs.cells, pairs.weights, self._size)
-        means = weight_of_others / np.maximum(others, 1)
-        comparable = others[pairs.cells] > 0
-        pairs = _Weighted(*(part[..., comparable] for part in pairs))
-        return pairs, means[:, pairs.cells]
+    def _score(self, role: str, resamples: int, seed: int) -> list[dict[str, Any]]:
+        """The rows of one role, without `claimed`; none if it has too few positions."""
+        columns = ["passage", "query", "cell"]
+        pairs = pd.DataFrame(np.concatenate(self._pairs[role]), columns=columns)
+        weights = np.concatenate(self._weights[role], axis=1)  # (heads, P)
+        expected = self._expected(role, pairs, weights)
+        is_comparable = np.isfinite(expected).all(axis=0)
+        pairs = pairs[is_comparable]
+        passages = pairs["passage"].to_numpy()
+        queries = pairs.drop_duplicates(["passage", "query"])
+        positions = np.bincount(queries["passage"], minlength=self._passages)
+        count = int(positions.sum())
+        if count < MIN_POSITIONS:
+            return []
+        on_role = _sums(passages, weights[:, is_comparable], self._passages)  # (heads, passages)
+        by_position = _sums(passages, expected[:, is_comparable], self._passages)
+        scores = on_role.T.sum(axis=0) / count
+        baselines = by_position.T.sum(axis=0) / count
+        values = np.concatenate([on_role - by_position, positions[None]]).T
+        lows, highs = bootstrap_intervals(values, _per_position, resamples, seed)
+        rows = []
+        for index, (layer, head) in enumerate(np.ndindex(self._shape)):
+            row = {
+                "layer": layer + 1,
+                "head": head + 1,
+                "role": role,
+                "score": float(scores[index]),
+                "baseline": float(baselines[index]),
+                "positions": count,
+                "low": float(lows[index]),
+                "high": float(highs[index]),
+            }
+            rows.append(row)
+        return rows
 
-    def _positions(self, pairs: _Weighted) -> np.ndarray:
-        """The number of queries of each row that have a key.  -> (rows,)"""
-        rows = np.unique(pairs.rows * self._context + pairs.queries) // self._context
-        return np.bincount(rows, minlength=self._rows)
+    def _expected(self, role: str, pairs: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+        """The baseline's weights (heads, P) of a role's pairs; NaN with nothing to compare."""
+        if role == "previous token":
+            even = 1.0 / (pairs["query"].to_numpy() + 1)
+            return np.broadcast_to(even, weights.shape)
+        cells = pairs["cell"].to_numpy()
+        others = self._cell_pairs - np.bincount(cells, minlength=self._cell_count)
+        weights_of_others = self._cell_weights - _sums(cells, weights, self._cell_count)
+        means = weights_of_others / np.maximum(others, 1)
+        means[:, others == 0] = np.nan
+        return means[:, cells]
 
 
 def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
@@ -228,7 +236,6 @@ def summarise_roles(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if not heads:
             missing[role] = f"fewer than {MIN_POSITIONS} comparable positions"
             continue
-        gains = [gain(row) for row in heads]
-        best = heads[int(np.argmax(gains))]
+        best = max(heads, key=gain)
         roles[role] = {name: value for name, value in best.items() if name != "role"}
     return {"margin": MARGIN, "roles": roles, "not_measured": missing}
