@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.scoring import sequence_nats
+from tinylm.evaluate.settings import Metrics, Rows
 from tinylm.evaluate.statistics import bootstrap_intervals, holm, normal_p
 from tinylm.model.transformer import TinyLM
 
@@ -33,37 +35,29 @@ def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
 
 def ablate(
     model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int
-) -> tuple[float, list[dict[str, Any]]]:
+) -> tuple[float, Rows]:
     """Nats per token of the whole model, and for each head the same without it.
 
     rows: ids of each story (T,); all tokens but the first are scored. loss_increase comes with its
     95 % bootstrap interval over stories, each with and without the head (paired).
     """
-    rows = sorted((row for row in rows if len(row) > 1), key=len)
+    rows = [row for row in rows if len(row) > 1]
+    rows.sort(key=len)
     tokens = np.array([len(row) - 1 for row in rows])
     whole = sequence_nats(model, rows, BATCH_ROWS)
-    heads = list(np.ndindex(model.settings.layers, model.settings.heads))
-    without = []
-    for layer, head in heads:
+    columns = []
+    for layer, head in np.ndindex(model.settings.layers, model.settings.heads):
         with switched_off(model, layer, head):
-            without.append(sequence_nats(model, rows, BATCH_ROWS))
-    increase = np.stack(without, axis=1) - whole[:, None]  # (rows, heads)
-    values = np.concatenate([increase, tokens[:, None]], axis=1)
-    lows, highs = bootstrap_intervals(values, _per_token, resamples, seed)
-    increases = increase.sum(axis=0) / tokens.sum()
+            nats = sequence_nats(model, rows, BATCH_ROWS)
+        columns.append(nats - whole)
+    increases = np.stack(columns, axis=1)  # (rows, heads)
     base = float(whole.sum() / tokens.sum())
-    table = []
-    for index, (layer, head) in enumerate(heads):
-        row = {
-            "layer": layer + 1,
-            "head": head + 1,
-            "nats_per_token": base + float(increases[index]),
-            "loss_increase": float(increases[index]),
-            "low": float(lows[index]),
-            "high": float(highs[index]),
-        }
-        table.append(row)
-    return base, table
+    table = head_table(model)
+    table["loss_increase"] = increases.sum(axis=0) / tokens.sum()
+    values = np.column_stack([increases, tokens])
+    table["low"], table["high"] = bootstrap_intervals(values, _per_token, resamples, seed)
+    table.insert(2, "nats_per_token", base + table["loss_increase"])
+    return base, table.to_dict("records")
 
 
 def _per_token(means: np.ndarray) -> np.ndarray:
@@ -71,15 +65,15 @@ def _per_token(means: np.ndarray) -> np.ndarray:
     return means[:, :-1] / means[:, -1:]
 
 
-def summarise_ablation(
-    base: float, table: Sequence[dict[str, Any]], stories: int
-) -> dict[str, Any]:
+def summarise_ablation(base: float, table: Rows, stories: int) -> Metrics:
     """The head whose loss costs most, and how many heads are idle.
 
     Idle: the loss without the head does not differ at `ALPHA`, after Holm's correction for all
     heads.
     """
-    p_values = [normal_p(row["loss_increase"], row["low"], row["high"]) for row in table]
+    p_values = []
+    for row in table:
+        p_values.append(normal_p(row["loss_increase"], row["low"], row["high"]))
     return {
         "stories": stories,
         "nats_per_token": base,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 
 from tinylm.base import paths
@@ -29,30 +30,38 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
 
     If the split has fewer stories than `count`, further pieces of long stories are used as well.
     """
-    starts = store.offsets[:-1]
-    ends = store.offsets[1:]
-    if len(store) < count:
-        pieces = np.maximum(-(-(ends - starts) // context), 1)  # of each story
-        first_piece = np.cumsum(pieces) - pieces
-        piece = np.arange(pieces.sum()) - np.repeat(first_piece, pieces)
-        starts = np.repeat(starts, pieces) + piece * context
-        ends = np.repeat(ends, pieces)
-    ends = np.minimum(ends, starts + context)
-    picked = np.linspace(0, len(starts) - 1, min(count, len(starts))).astype(int)
-    spans = zip(starts[picked], ends[picked], strict=True)
-    return [np.array(store.ids[start:end]) for start, end in spans]
+    cuts = []
+    for index in range(len(store)):
+        story = store.story(index)
+        cuts.append(story[:context])
+        if len(store) < count:
+            for start in range(context, len(story), context):
+                cuts.append(story[start : start + context])
+    picked = np.linspace(0, len(cuts) - 1, min(count, len(cuts)))
+    return [np.array(cuts[index]) for index in picked.astype(int)]
 
 
 @torch.no_grad()
 def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
     """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
     maps: list[torch.Tensor] = []
-    row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
+    row = id_tensor(model, ids)
     hidden = model.hidden_states(row[None], attention_weights_out=maps)[0, -1]
-    probabilities = torch.softmax(model.logits(hidden).double(), dim=-1)
-    probability, token = probabilities.max(dim=-1)
-    stacked = torch.stack([layer[0] for layer in maps]).float().cpu().numpy()
-    return Attention(stacked, int(token), float(probability))
+    logits = model.logits(hidden).double()
+    probability, token = torch.softmax(logits, dim=-1).max(dim=-1)
+    stacked = torch.cat(maps).float()  # one row of ids: (layers, H, T, T)
+    return Attention(stacked.cpu().numpy(), int(token), float(probability))
+
+
+def id_tensor(model: TinyLM, ids: Sequence[int] | np.ndarray) -> torch.Tensor:
+    """One row of ids (T,) on the model's device."""
+    return torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
+
+
+def head_table(model: TinyLM) -> pd.DataFrame:
+    """A row for each head: its layer and number, both from 1."""
+    heads = np.ndindex(model.settings.layers, model.settings.heads)
+    return pd.DataFrame(heads, columns=["layer", "head"]) + 1
 
 
 def sentence_arrays(
@@ -84,7 +93,8 @@ def write_maps(
     If there are checkpoints, also write attention_training.npz: the first sentence at each of
     them, and their epochs (M,).
     """
-    rows = [ids[:MAX_TOKENS] for ids in passages(store, sentences, model.settings.context)]
+    stories = passages(store, sentences, model.settings.context)
+    rows = [ids[:MAX_TOKENS] for ids in stories]
     arrays = sentence_arrays(tokens, [(model, ids) for ids in rows])
     _write_arrays(paths.evaluated("attention.npz"), arrays)
     if checkpoints:

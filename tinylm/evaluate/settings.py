@@ -1,8 +1,12 @@
 """Section `evaluate`. Without torch, so that params.yaml is checked quickly."""
 
 import dataclasses
+from typing import Any
 
 from tinylm.base.config import setting
+
+Metrics = dict[str, Any]  # by name, as in data/figures/evaluate.json
+Rows = list[dict[str, Any]]  # of a table, as in data/evaluate/*.csv
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
