@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.small import model_settings
+from tests.support.small import EVALUATE, model_settings
 from tinylm.evaluate import probes
 from tinylm.evaluate.attention_maps import Attention
 from tinylm.evaluate.probes import LENGTH, induction, logit_lens
@@ -48,7 +48,7 @@ def test_a_head_that_looks_behind_the_first_occurrence_scores_one(model, monkeyp
         return Attention(maps, 0, 1.0)
 
     monkeypatch.setattr(probes, "attention", attending)
-    result = induction(model, range(5, VOCAB), [1], 50, 1)
+    result = induction(model, range(5, VOCAB), [1], EVALUATE)
     scores = {(row["layer"], row["head"]): row["score"] for row in result["heads"]}
     assert scores.pop((2, 2)) == 1.0
     assert set(scores.values()) == {0.0}

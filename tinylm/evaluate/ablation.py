@@ -45,14 +45,14 @@ def ablate(
     rows.sort(key=len)
     tokens = np.array([len(row) - 1 for row in rows])
     whole = sequence_nats(model, rows, BATCH_ROWS)
+    table = head_table(model.settings.layers, model.settings.heads)
     columns = []
-    for layer, head in np.ndindex(model.settings.layers, model.settings.heads):
+    for layer, head in table.to_numpy() - 1:
         with switched_off(model, layer, head):
             nats = sequence_nats(model, rows, BATCH_ROWS)
         columns.append(nats - whole)
     increases = np.stack(columns, axis=1)  # (rows, heads)
     base = float(whole.sum() / tokens.sum())
-    table = head_table(model)
     table["loss_increase"] = increases.sum(axis=0) / tokens.sum()
     values = np.column_stack([increases, tokens])
     table["low"], table["high"] = bootstrap_intervals(values, _per_token, resamples, seed)

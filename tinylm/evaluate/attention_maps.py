@@ -58,10 +58,9 @@ def id_tensor(model: TinyLM, ids: Sequence[int] | np.ndarray) -> torch.Tensor:
     return torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
 
 
-def head_table(model: TinyLM) -> pd.DataFrame:
-    """A row for each head: its layer and number, both from 1."""
-    heads = np.ndindex(model.settings.layers, model.settings.heads)
-    return pd.DataFrame(heads, columns=["layer", "head"]) + 1
+def head_table(layers: int, heads: int) -> pd.DataFrame:
+    """A row for each head of a model: its layer and number, both from 1."""
+    return pd.DataFrame(np.ndindex(layers, heads), columns=["layer", "head"]) + 1
 
 
 def sentence_arrays(

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tinylm.evaluate.attention_maps import head_table
+from tinylm.evaluate.settings import Metrics, Rows
 from tinylm.evaluate.statistics import bootstrap_intervals, holm, normal_p
 from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
 
@@ -19,6 +21,7 @@ ROLES = (
     "punctuation",
     "similar words",
 )
+WORD_ROLES = ("subject-verb", "article-noun", "preposition-object", "adjective-noun")
 MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
 ALPHA = 0.05  # chance that any role of any head is claimed of heads that have none
 MIN_POSITIONS = 30  # with fewer a role is not measured
@@ -63,30 +66,24 @@ def _text_before_text(text: Sequence[bool]) -> np.ndarray:
 def _word_pairs(row: Row) -> RolePairs:
     """The pairs of the roles that depend on word classes."""
     words = row.words
-    pairs: dict[str, list[tuple[int, int]]] = {
-        "subject-verb": [],
-        "article-noun": [],
-        "preposition-object": [],
-        "adjective-noun": [],
-    }
-
-    def add(role: str, query: int, key: int | None) -> None:
+    keys: list[tuple[str, int, int | None]] = []  # role, query, key
+    for query in range(len(words)):
+        keys.append(("subject-verb", query, subject(words, query)))
+        phrase = noun_phrase(words, query)
+        if phrase is None:
+            continue
+        keys.append(("article-noun", query, phrase.article))
+        keys.append(("preposition-object", query, preposition(words, phrase)))
+        for adjective in phrase.adjectives:
+            keys.append(("adjective-noun", query, adjective))
+    pairs: dict[str, list[tuple[int, int]]] = {role: [] for role in WORD_ROLES}
+    for role, query, key in keys:
         if key is None:
-            return
+            continue
         tokens = (words[query].token, words[key].token)
         if min(tokens) >= 0:
             pairs[role].append(tokens)
-
-    for index in range(len(words)):
-        add("subject-verb", index, subject(words, index))
-        phrase = noun_phrase(words, index)
-        if phrase is None:
-            continue
-        add("article-noun", index, phrase.article)
-        add("preposition-object", index, preposition(words, phrase))
-        for adjective in phrase.adjectives:
-            add("adjective-noun", index, adjective)
-    return {role: np.array(rows, dtype=np.int64).reshape(-1, 2) for role, rows in pairs.items()}
+    return {role: np.reshape(pairs[role], (-1, 2)).astype(np.int64) for role in WORD_ROLES}
 
 
 def _similar(row: Row, vectors: np.ndarray) -> np.ndarray:
@@ -118,7 +115,8 @@ class HeadRoles:
 
     def __init__(self, context: int):
         positions = np.arange(context)
-        region = np.floor(2 * np.log2(np.maximum(positions, 1))).astype(np.int64)
+        half_octaves = 2 * np.log2(np.maximum(positions, 1))
+        region = np.floor(half_octaves).astype(np.int64)
         distance = np.subtract.outer(positions, positions)
         self._cells = region[:, None] * context + distance  # of a (query, key)
         self._cell_count = (int(region.max()) + 1) * context
@@ -147,7 +145,7 @@ class HeadRoles:
             self._weights[role].append(weights[:, queries, keys])
         self._passages += 1
 
-    def table(self, resamples: int, seed: int) -> list[dict[str, Any]]:
+    def table(self, resamples: int, seed: int) -> Rows:
         """A row for each measured role and head: score, baseline, positions, low, high, claimed.
 
         layer and head count from 1. low, high: 95 % bootstrap interval of score - baseline, over
@@ -155,16 +153,18 @@ class HeadRoles:
         correction for all roles and heads. Roles with fewer than `MIN_POSITIONS` positions are
         left out.
         """
-        rows = []
+        rows: Rows = []
         for role in ROLES:
             if self._pairs[role]:
                 rows += self._score(role, resamples, seed)
-        p_values = [normal_p(gain(row), row["low"], row["high"]) for row in rows]
+        p_values = []
+        for row in rows:
+            p_values.append(normal_p(gain(row), row["low"], row["high"]))
         for row, p in zip(rows, holm(p_values), strict=True):
             row["claimed"] = gain(row) >= MARGIN and p <= ALPHA
         return rows
 
-    def _score(self, role: str, resamples: int, seed: int) -> list[dict[str, Any]]:
+    def _score(self, role: str, resamples: int, seed: int) -> Rows:
         """The rows of one role, without `claimed`; none if it has too few positions."""
         columns = ["passage", "query", "cell"]
         pairs = pd.DataFrame(np.concatenate(self._pairs[role]), columns=columns)
@@ -180,24 +180,14 @@ class HeadRoles:
             return []
         on_role = _sums(passages, weights[:, is_comparable], self._passages)  # (heads, passages)
         by_position = _sums(passages, expected[:, is_comparable], self._passages)
-        scores = on_role.T.sum(axis=0) / count
-        baselines = by_position.T.sum(axis=0) / count
-        values = np.concatenate([on_role - by_position, positions[None]]).T
-        lows, highs = bootstrap_intervals(values, _per_position, resamples, seed)
-        rows = []
-        for index, (layer, head) in enumerate(np.ndindex(self._shape)):
-            row = {
-                "layer": layer + 1,
-                "head": head + 1,
-                "role": role,
-                "score": float(scores[index]),
-                "baseline": float(baselines[index]),
-                "positions": count,
-                "low": float(lows[index]),
-                "high": float(highs[index]),
-            }
-            rows.append(row)
-        return rows
+        values = np.vstack([on_role - by_position, positions]).T
+        table = head_table(*self._shape)
+        table["role"] = role
+        table["score"] = on_role.T.sum(axis=0) / count
+        table["baseline"] = by_position.T.sum(axis=0) / count
+        table["positions"] = count
+        table["low"], table["high"] = bootstrap_intervals(values, _per_position, resamples, seed)
+        return table.to_dict("records")
 
     def _expected(self, role: str, pairs: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         """The baseline's weights (heads, P) of a role's pairs; NaN with nothing to compare."""
@@ -214,7 +204,8 @@ class HeadRoles:
 
 def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
     """Sums of weights (heads, P) over the pairs of each group (P,): (heads, size)."""
-    return np.stack([np.bincount(groups, of_head, minlength=size) for of_head in weights])
+    sums = [np.bincount(groups, of_head, minlength=size) for of_head in weights]
+    return np.stack(sums)
 
 
 def gain(row: Mapping[str, Any]) -> float:
@@ -224,18 +215,19 @@ def gain(row: Mapping[str, Any]) -> float:
 
 def _per_position(means: np.ndarray) -> np.ndarray:
     """Sums over positions, all heads at once: (R, heads + 1) -> (R, heads)"""
-    return means[:, :-1] / np.maximum(means[:, -1:], 1e-12)
+    positions = np.maximum(means[:, -1:], 1e-12)
+    return means[:, :-1] / positions
 
 
-def summarise_roles(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise_roles(rows: Rows) -> Metrics:
     """The best head of each role, relative to its baseline, and the roles not measured."""
-    roles: dict[str, Any] = {}
-    missing: dict[str, str] = {}
+    roles = {}
+    missing = {}
     for role in ROLES:
         heads = [row for row in rows if row["role"] == role]
         if not heads:
             missing[role] = f"fewer than {MIN_POSITIONS} comparable positions"
             continue
-        best = max(heads, key=gain)
-        roles[role] = {name: value for name, value in best.items() if name != "role"}
+        roles[role] = dict(max(heads, key=gain))
+        del roles[role]["role"]
     return {"margin": MARGIN, "roles": roles, "not_measured": missing}

@@ -2,15 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tinylm.evaluate.ablation import ablate, summarise_ablation
-from tinylm.evaluate.attention_maps import attention, passages
+from tinylm.evaluate.attention_maps import attention, head_table, passages
 from tinylm.evaluate.head_roles import HeadRoles, RolePairs, gain, role_pairs, summarise_roles
 from tinylm.evaluate.probes import induction, logit_lens
-from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
 from tinylm.evaluate.word_classes import read_row
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
@@ -56,7 +55,7 @@ def measure_heads(
     store: TokenStore,
     vectors: np.ndarray,
     settings: EvaluateSettings,
-) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+) -> tuple[Metrics, dict[str, Rows]]:
     """(metrics, rows of roles.csv and ablation.csv by name).
 
     Roles use `tendency_sentences` passages, ablation uses `ablation_stories`.
@@ -67,13 +66,14 @@ def measure_heads(
     role_rows = _measure_roles(model, stories).table(settings.bootstrap, settings.seed)
     ablated = passages(store, settings.ablation_stories, context)
     whole_loss, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
-    text_ids = set(np.unique(store.ids).tolist()) - tokenizer.specials - {tokenizer.unk_id}
+    text_ids = set(np.unique(store.ids).tolist())
+    text_ids -= {*tokenizer.specials, tokenizer.unk_id}
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     metrics = {
         "passages": len(stories),
         **summarise_roles(role_rows),
         "ablation": summarise_ablation(whole_loss, ablation_rows, len(ablated)),
-        "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),
+        "induction": induction(model, sorted(text_ids), start, settings),
         "logit_lens": logit_lens(model, ablated),
     }
     return metrics, {"roles": role_rows, "ablation": ablation_rows}
@@ -85,21 +85,21 @@ def heads_over_training(
     store: TokenStore,
     vectors: np.ndarray,
     settings: EvaluateSettings,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """A row for each checkpoint and head: for each role, score - baseline on `PASSAGES` passages.
 
     epochs is None at the end of training.
     """
     shape = checkpoints[0][1].settings
     stories = _read(tokenizer, vectors, passages(store, PASSAGES, shape.context))
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for epochs, model in checkpoints:
-        by_head: dict[tuple[int, int], dict[str, Any]] = {}
-        for layer, head in np.ndindex(shape.layers, shape.heads):
-            row = {"epochs": epochs, "layer": layer + 1, "head": head + 1}
-            by_head[layer + 1, head + 1] = row
-        roles = _measure_roles(model, stories)
-        for role in roles.table(1, settings.seed):  # the interval is not used
-            by_head[role["layer"], role["head"]][role["role"]] = gain(role)
-        rows += by_head.values()
+        heads = head_table(shape.layers, shape.heads).to_dict("records")
+        roles = _measure_roles(model, stories).table(1, settings.seed)  # without intervals
+        for head in heads:
+            row = {"epochs": epochs, **head}
+            for role in roles:
+                if head.items() <= role.items():
+                    row[role["role"]] = gain(role)
+            rows.append(row)
     return rows
