@@ -228,6 +228,6 @@ def summarise_roles(rows: Rows) -> Metrics:
         if not heads:
             missing[role] = f"fewer than {MIN_POSITIONS} comparable positions"
             continue
-        roles[role] = dict(max(heads, key=gain))
-        del roles[role]["role"]
+        best = max(heads, key=gain)
+        roles[role] = {name: value for name, value in best.items() if name != "role"}
     return {"margin": MARGIN, "roles": roles, "not_measured": missing}

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def heads_over_training(
         heads = head_table(shape.layers, shape.heads).to_dict("records")
         roles = _measure_roles(model, stories).table(1, settings.seed)  # without intervals
         for head in heads:
-            row = {"epochs": epochs, **head}
+            row: dict[Any, Any] = {"epochs": epochs, **head}
             for role in roles:
                 if head.items() <= role.items():
                     row[role["role"]] = gain(role)

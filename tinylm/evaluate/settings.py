@@ -6,7 +6,7 @@ from typing import Any
 from tinylm.base.config import setting
 
 Metrics = dict[str, Any]  # by name, as in data/figures/evaluate.json
-Rows = list[dict[str, Any]]  # of a table, as in data/evaluate/*.csv
+Rows = list[dict[Any, Any]]  # of a table, as in data/evaluate/*.csv
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
