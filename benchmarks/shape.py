@@ -15,6 +15,7 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
+from tinylm.train import graphs
 from tinylm.train.preparation import prepare_process, training_model
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
@@ -159,4 +160,4 @@ def new_trainer(
     form = model or model_settings(shape)
     prepare_process(settings.precision, torch.device(device))
     fresh = training_model(form, settings, random_vectors(shape), torch.device(device))
-    return Trainer(fresh, batches, settings)
+    return graphs.new_trainer(fresh, batches, settings)

@@ -9,6 +9,7 @@ import torch
 from tests.support.small import model_settings
 from tinylm.base.seeding import seed_everything
 from tinylm.presets.write import BASE, preset_values
+from tinylm.train.graphs import GraphedTrainer, new_trainer
 from tinylm.train.preparation import training_model
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
@@ -40,10 +41,10 @@ def trainer(store, train: TrainSettings, device: torch.device, dropout: float = 
     matrix = torch.randn(VOCAB, 24, generator=torch.Generator().manual_seed(2))
     model = model_settings(dropout=dropout, qkv_bias=False)
     batches = TrainBatches(store, train.layout, train.batch_size, model.context, 2, 1)
-    made = Trainer(training_model(model, train, matrix, device), batches, train)
-    if device.type == "cpu" and train.cuda_graphs == "auto" and made.graphs is None and dropout:
-        made.use_graphs()
-    return made
+    fresh = training_model(model, train, matrix, device)
+    if device.type == "cpu" and dropout:
+        return GraphedTrainer(fresh, batches, train)
+    return new_trainer(fresh, batches, train)
 
 
 @pytest.mark.parametrize("layout", ["stories", "stream"])
@@ -53,7 +54,7 @@ def test_recorded_updates_are_those_of_the_cpu(device, store, optimizer, layout)
     plain = trainer(store, chosen, torch.device("cpu"))
     compiled = "true" if device.type == "cuda" and layout == "stream" else "false"
     card = trainer(store, dataclasses.replace(chosen, compile=compiled), device)
-    assert (card.graphs is not None) == (device.type == "cuda")
+    assert isinstance(card, GraphedTrainer) == (device.type == "cuda")
     for _ in range(12):
         expected = plain.update(plain.next_batches())
         assert card.update(card.next_batches()) == pytest.approx(expected, rel=2e-3)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tinylm.train.loop import train
+from tinylm.train import loop
+from tinylm.train.graphs import GraphedTrainer
 from tinylm.train.trainer import Trainer, TrainingFailed
 
 OPTIMIZERS = ["adam", "adamw", "muon"]
@@ -12,10 +13,8 @@ OPTIMIZERS = ["adam", "adamw", "muon"]
 def two_trainers(new_model, new_batches, settings):
     """A trainer whose updates are plain, and one that trains from the same weights as on a card."""
     # a key's bias has no gradient: Adam would turn its rounding errors into steps
-    plain, graphed = (
-        Trainer(new_model(settings, qkv_bias=False), new_batches(), settings) for _ in range(2)
-    )
-    graphed.use_graphs()
+    plain = Trainer(new_model(settings, qkv_bias=False), new_batches(), settings)
+    graphed = GraphedTrainer(new_model(settings, qkv_bias=False), new_batches(), settings)
     return plain, graphed
 
 
@@ -54,15 +53,9 @@ def test_a_run_with_late_results_has_all_of_them(
     new_model, new_batches, held_out, new_settings, monkeypatch
 ):
     settings = new_settings(tokens=3000)
-    plain = train(new_model(settings), new_batches(), held_out, settings)
-    init = Trainer.__init__
-
-    def graphed_init(self, *args):
-        init(self, *args)
-        self.use_graphs()
-
-    monkeypatch.setattr(Trainer, "__init__", graphed_init)
-    late = train(new_model(settings), new_batches(), held_out, settings)
+    plain = loop.train(new_model(settings), new_batches(), held_out, settings)
+    monkeypatch.setattr(loop, "new_trainer", lambda *args: GraphedTrainer(*args[:3]))
+    late = loop.train(new_model(settings), new_batches(), held_out, settings)
     assert late.curves.updates == plain.curves.updates
     assert late.curves.tokens == plain.curves.tokens
     assert late.curves.train == pytest.approx(plain.curves.train, rel=1e-4)

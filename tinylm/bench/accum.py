@@ -18,6 +18,7 @@ from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
+from tinylm.train.graphs import new_trainer
 from tinylm.train.loop import train
 from tinylm.train.preparation import prepare_process, training_model
 from tinylm.train.trainer import Trainer, TrainSettings
@@ -141,7 +142,7 @@ def _batches(task: Task) -> TrainBatches:
 def time_task(task: Task) -> dict[str, float]:
     """One trial: the speed of updates on the first mini-batches, without validation."""
     model, batches, steps = fresh_model(task), _batches(task), task.accumulation
-    trainer = Trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
+    trainer = new_trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
     chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
     updates = [chosen[first : first + steps] for first in range(0, len(chosen), steps)]
     trainer.update(updates[0])  # warm-up
@@ -197,7 +198,7 @@ def measure_run(task: Task) -> dict[str, Any]:
     result = train(model, batches, held_out_batches, settings, log_every_s=task.log_every_s)
     curves, steps = result.curves, task.accumulation
     process = own_peak_mib()
-    eager = dataclasses.replace(settings, cuda_graphs="false")  # a graph allocates only once
+    trainer = Trainer(model, batches, settings)  # not a graph, which allocates only once
     return {
         "batch_size": rows,
         "budget_tokens": budget,
@@ -217,7 +218,7 @@ def measure_run(task: Task) -> dict[str, Any]:
         "held_out_tokens": sum(batch.tokens for batch in held_out_batches()),
         "train_s": result.train_s,
         "process_mib": process,
-        "peak_mib": update_peak_mib(Trainer(model, batches, eager), device),
+        "peak_mib": update_peak_mib(trainer, device),
     }
 
 

@@ -15,7 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tinylm.vocab.batches import Batch
+from tinylm.model.transformer import TinyLM
+from tinylm.train.distributed import Group
+from tinylm.train.optimizers import clip_gradients_on_card
+from tinylm.train.precision import resolved
+from tinylm.train.settings import TrainSettings
+from tinylm.train.trainer import Trainer, Update
+from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
 
 WIDTH_MULTIPLE = 64  # batches are padded to a multiple of this width, so that few graphs are needed
 WARM_UPS = 3  # passes before recording, in which libraries allocate and blocks are compiled
@@ -164,3 +170,67 @@ class GraphedUpdates:
     def _clear_gradients(self) -> None:
         for parameter in self._parameters:
             parameter.grad = None
+
+
+class GraphedTrainer(Trainer):
+    """The Trainer of a CUDA card: it replays updates, and prepares their batches in a thread.
+
+    No update waits for the card. `launch` takes what `next_batches` returns.
+    """
+
+    def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
+        super().__init__(model, batches, settings)
+        self.graphs = GraphedUpdates(
+            self.parameters,
+            self._gradients,
+            self._step,
+            rows=batches.batch_size,
+            context=model.settings.context,
+            scalars=1 + len(self.optimizers),
+        )
+        self._prefetcher = Prefetcher(lambda update: self.graphs.prepare(self.batches_of(update)))
+
+    def next_batches(self) -> list[Batch]:
+        return self._prefetcher.get(self.updates)
+
+    def update(self, batches: list[Batch]) -> tuple[float, float, float]:
+        return self.launch(self.graphs.prepare(batches)).result()
+
+    def launch(self, batches: list[Batch]) -> Update:
+        """Begin one update; it may be in progress afterwards."""
+        tokens = sum(batch.tokens for batch in batches)
+        factor = self.learning_rate_factor(tokens)
+        rates = [factor * peak for _, peak in self.optimizers]
+        for optimizer, _ in self.optimizers:
+            optimizer.updates += 1
+        read = self.graphs.launch(batches, [float(self.updates + 1), *rates])
+        return self.count_update(tokens, factor, read)
+
+    def _gradients(self, batches: list[tuple[Tensor, Tensor]], share: Tensor) -> Tensor:
+        """As `accumulate_gradients`, without waiting for the card; share: 1 / tokens."""
+        low = self.settings.precision == "bf16"
+        nats = torch.zeros((), dtype=torch.float64, device=share.device)
+        for inputs, targets in batches:
+            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=low):
+                loss = self.model.loss(inputs, targets)
+            (loss * share).backward()
+            nats += loss.detach()
+        return nats
+
+    def _step(self, scalars: Tensor) -> Tensor:
+        """Clip and step without waiting for the card. scalars: number of the update, rates."""
+        norm = clip_gradients_on_card(self.parameters, self.settings.clip_norm)
+        number, *rates = scalars
+        for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
+            optimizer.step_on_card(rate, number)
+        return norm
+
+
+def new_trainer(
+    model: TinyLM, batches: TrainBatches, settings: TrainSettings, group: Group | None = None
+) -> Trainer:
+    """The Trainer for the model's device: with CUDA graphs where the settings allow them."""
+    is_alone = group is None or group.size == 1
+    if is_alone and resolved(settings, model.embedding.device).cuda_graphs == "true":
+        return GraphedTrainer(model, batches, settings)
+    return Trainer(model, batches, settings, group)

@@ -17,6 +17,7 @@ from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.distributed import Group, RankLost
+from tinylm.train.graphs import GraphedTrainer, new_trainer
 from tinylm.train.schedules import EarlyStopping, EpochCheckpoints
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, State
@@ -52,7 +53,7 @@ def train(
     group = group or Group()
     if not group.is_rank0:
         on_sample = snapshots = logger = None
-    trainer = Trainer(model, batches, settings, group)
+    trainer = new_trainer(model, batches, settings, group)
     _check_budget(trainer)
     checkpoints = EpochCheckpoints(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
     stopping = EarlyStopping(settings.patience)
@@ -158,8 +159,8 @@ class _Run:
                 raise
             raise CommandFailed(self._out_of_memory(batches)) from None
         self.train_s += time.perf_counter() - start
-        reads_all = self.trainer.graphs is None or not self.curves.train
-        self.read(0 if reads_all else UPDATES_AHEAD)
+        may_be_late = isinstance(self.trainer, GraphedTrainer) and self.curves.train
+        self.read(UPDATES_AHEAD if may_be_late else 0)
 
     def read(self, ahead: int = 0) -> None:
         """Add the results of all but the last `ahead` updates to the curves.

@@ -11,13 +11,12 @@ from torch import Tensor
 from tinylm.host.command import CommandFailed
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
-from tinylm.train.graphs import GraphedUpdates
 from tinylm.train.muon import Muon
-from tinylm.train.optimizers import Adam, clip_gradients, clip_gradients_on_card
+from tinylm.train.optimizers import Adam, clip_gradients
 from tinylm.train.precision import resolved
 from tinylm.train.schedules import learning_rate
 from tinylm.train.settings import TrainSettings
-from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
+from tinylm.vocab.batches import Batch, TrainBatches
 
 
 class TrainingFailed(CommandFailed):
@@ -63,16 +62,12 @@ def accumulate_gradients(
         total = sum(batch.tokens for batch in batches)
     nats = 0.0
     for batch in batches:
-        loss = _loss(model, *batch.on(device), precision)
+        inputs, targets = batch.on(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            loss = model.loss(inputs, targets)
         (loss / total).backward()
         nats += loss.item()
     return nats, total
-
-
-def _loss(model: TinyLM, inputs: Tensor, targets: Tensor, precision: str) -> Tensor:
-    """Sum of the loss in nats, with matrix products in the given precision."""
-    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=precision == "bf16"):
-        return model.loss(inputs, targets)
 
 
 @dataclass(frozen=True)
@@ -104,10 +99,10 @@ class Update:
 
 
 class Trainer:
-    """One training run over a token budget. `train` calls `launch`, the benches time `update`.
+    """One run over a token budget; `train` drives it, the benches time its `update`.
 
-    With several ranks, each computes its share of an update, and all make the same step.
-    On CUDA with `cuda_graphs`, no update waits for the device, and a thread prepares batches.
+    In a group of several ranks, each computes its share of an update and all make the same step.
+    `tinylm.train.graphs` has the version for a CUDA card.
     """
 
     def __init__(
@@ -126,106 +121,50 @@ class Trainer:
         self.optimizers = make_optimizers(model, self.settings)
         self.updates = 0
         self.tokens = 0
-        self.graphs: GraphedUpdates | None = None
-        if self.settings.cuda_graphs == "true" and self.group.size == 1:
-            self.use_graphs()
 
-    def use_graphs(self) -> None:
-        """From now on, replay updates as CUDA graphs and prepare their batches in a thread."""
-        self.graphs = GraphedUpdates(
-            self.parameters,
-            self._gradients_on_card,
-            self._step_on_card,
-            rows=self.batches.batch_size,
-            context=self.model.settings.context,
-            scalars=1 + len(self.optimizers),
-        )
-        self.prefetcher = Prefetcher(self._batches_of)
-
-    def _batches_of(self, update: int) -> list[Batch]:
-        """The mini-batches of an update, counted from 0."""
+    def batches_of(self, update: int) -> list[Batch]:
+        """The mini-batches of the update after so many others."""
         count = self.settings.accumulation
         first = update * count
-        batches = [self.batches.batch(first + i) for i in range(count)]
-        return batches if self.graphs is None else self.graphs.prepare(batches)
+        return [self.batches.batch(first + i) for i in range(count)]
 
     def next_batches(self) -> list[Batch]:
         """The mini-batches of the next update."""
-        if self.graphs is None:
-            return self._batches_of(self.updates)
-        return self.prefetcher.get(self.updates)
+        return self.batches_of(self.updates)
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
         """One update; returns (nats per token, learning rate, gradient norm).
 
         Raises TrainingFailed if the loss or the norm is not finite.
         """
-        if self.graphs is not None:
-            batches = self.graphs.prepare(batches)
         return self.launch(batches).result()
 
     def launch(self, batches: list[Batch]) -> Update:
-        """Start one update with the result of `next_batches`; with graphs, do not wait for it.
-
-        Without graphs, raises TrainingFailed before the step if loss or norm is not finite.
-        """
-        tokens = sum(batch.tokens for batch in batches)
-        factor = self._learning_rate_factor(tokens)
-        rates = [factor * peak for _, peak in self.optimizers]
-        number = self.updates + 1
-        update = Update(
-            number=number,
-            tokens=tokens,
-            all_tokens=self.tokens + tokens,
-            lr=factor * self.settings.lr,
-            read=self._begin(batches, [float(number), *rates]),
-        )
-        if self.graphs is None:
-            update.result()
-            for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
-                optimizer.step(rate)
-        self.updates += 1
-        self.tokens += tokens
-        return update
-
-    def _begin(self, batches: list[Batch], scalars: list[float]) -> Callable[[], Any]:
-        """Compute the gradients, or with graphs start the whole update.
-
-        The returned function gives (nats, gradient norm).
-        """
-        if self.graphs is not None:
-            for optimizer, _ in self.optimizers:
-                optimizer.updates += 1
-            return self.graphs.launch(batches, scalars)
+        """One update. Raises TrainingFailed before the step if loss or norm is not finite."""
+        settings = self.settings
         for parameter in self.parameters:
             parameter.grad = None
-        self.group.seed_dropout(self.settings.seed, self.updates)
-        share = self.group.share(batches)
         tokens = sum(batch.tokens for batch in batches)
-        nats, _ = accumulate_gradients(self.model, share, self.settings.precision, tokens)
+        self.group.seed_dropout(settings.seed, self.updates)
+        share = self.group.share(batches)
+        nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
         self.group.sum_gradients(self.parameters)
         nats = self.group.gather(nats).sum().item()
-        norm = clip_gradients(self.parameters, self.settings.clip_norm)
-        return lambda: (nats, norm)
+        norm = clip_gradients(self.parameters, settings.clip_norm)
+        factor = self.learning_rate_factor(tokens)
+        update = self.count_update(tokens, factor, lambda: (nats, norm))
+        update.result()
+        for optimizer, peak in self.optimizers:
+            optimizer.step(factor * peak)
+        return update
 
-    def _gradients_on_card(self, batches: list[tuple[Tensor, Tensor]], share: Tensor) -> Tensor:
-        """As `accumulate_gradients`, without waiting for the device; share: 1 / tokens."""
-        nats = torch.zeros((), dtype=torch.float64, device=share.device)
-        for inputs, targets in batches:
-            loss = _loss(self.model, inputs, targets, self.settings.precision)
-            (loss * share).backward()
-            nats += loss.detach()
-        return nats
+    def count_update(self, tokens: int, factor: float, read: Callable[[], Any]) -> Update:
+        """Count an update of so many tokens; factor: share of the peak learning rate."""
+        self.updates += 1
+        self.tokens += tokens
+        return Update(self.updates, tokens, self.tokens, factor * self.settings.lr, read)
 
-    def _step_on_card(self, scalars: Tensor) -> Tensor:
-        """Clip and step without waiting for the device. scalars: update number, then rates."""
-        norm = clip_gradients_on_card(self.parameters, self.settings.clip_norm)
-        number, *rates = scalars
-        for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
-            optimizer.step_on_card(rate, number)
-        return norm
-
-    def _learning_rate_factor(self, tokens: int) -> float:
+    def learning_rate_factor(self, tokens: int) -> float:
         """Fraction of the peak rate for an update of this many tokens, from its midpoint."""
         s = self.settings
         progress = (self.tokens + tokens / 2) / self.budget
