@@ -9,7 +9,7 @@ import torch
 from tests.lab.test_engine import RULE, VOCAB, WIDTH
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.build import Checkpoint, build_page, tensors_of
+from tinylm.lab.build import build_page
 from tinylm.lab.facts import facts
 from tinylm.vocab.words import Splitter, WordTokenizer
 
@@ -28,11 +28,11 @@ def content():
     tokenizer = WordTokenizer([*words, HOSTILE], Splitter(lower_case=False, punctuation="attached"))
     rule = RULE | {"tokens": tokenizer.tokens, "lower_case": False, "punctuation": "attached"}
     settings = DecodeSettings(temperature=1.0, top_k=20, seed=5)
-    role = {"name": "previous token", "score": 0.4, "even": 0.1}
+    role = {"name": "previous token", "score": 0.4}
     head = {"roles": [role], "increase": 0.5, "low": 0.4, "high": 0.6}
     changes = {"prompt": f"word4 unheard {HOSTILE}", "heads": {"0.1": head}}
     page_facts = facts(model, tokenizer, settings, None, HOSTILE) | changes
-    return build_page(model, rule, page_facts, [Checkpoint("after 1 epoch", tensors_of(earlier))])
+    return build_page(model, rule, page_facts, [("after 1 epoch", earlier)])
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,7 @@ def page(request, chromium, content, tmp_path):
     tab.on("request", lambda asked: requests.append(asked.url))
     tab.goto((tmp_path / "lab.html").as_uri())
     tab.wait_for_selector("#lab:not([hidden])")
-    tab.evaluate(
-        "() => { document.getElementById('pace').value = '0';"
-        "document.getElementById('most').value = '20'; }"
-    )
+    tab.evaluate("() => { document.getElementById('most').value = '20'; }")
     yield tab
     assert troubles == []
     addresses = {url for url in requests if not url.startswith("data:")}
@@ -119,7 +116,7 @@ def test_a_story_is_written_undone_and_the_same_again(page):
 
 def test_heads_show_where_they_look_and_can_be_switched_off(page):
     write(page)
-    page.click("#tab-heads")
+    page.click("#tabs [data-view=heads]")
     page.click("#story span:nth-child(5)")
     cells = page.query_selector_all("#heads .head")
     assert len(cells) == 4
@@ -131,17 +128,17 @@ def test_heads_show_where_they_look_and_can_be_switched_off(page):
         "() => [...document.querySelectorAll('#story span')].map((span) => span.style.getPropertyValue('--weight'))"
     )
     assert [float(share) ** 2 for share in shaded[:5]] == pytest.approx(weights, abs=2e-3)
-    page.click("#tab-next")
+    page.click("#tabs [data-view=next]")
     old = bars(page, "before")
-    page.click("#tab-heads")
+    page.click("#tabs [data-view=heads]")
     page.query_selector_all("#heads .head input")[1].click()
-    page.click("#tab-next")
+    page.click("#tabs [data-view=next]")
     assert bars(page, "before") != old
-    assert "1 head switched off" in page.text_content("#state")
+    assert "heads switched off: 1" in page.text_content("#state")
 
 
 def test_beams_are_drawn_and_can_be_chosen(page):
-    page.click("#tab-beams")
+    page.click("#tabs [data-view=beams]")
     page.fill("#width", "4")
     page.fill("#beam-length", "6")
     page.click("#beams-run")
@@ -167,16 +164,40 @@ def test_the_keyboard_reaches_everything(page):
     assert page.evaluate("() => lab.chosen === lab.ids.length - 2")
     page.keyboard.press("Escape")
     assert page.evaluate("() => lab.chosen") is None
-    page.focus("#tab-tour")
-    page.keyboard.press("ArrowRight")
+    page.focus("#tabs [data-view=next]")
+    page.keyboard.press("Enter")
     assert page.is_visible("#view-next")
-    page.keyboard.press("ArrowLeft")
 
 
-def test_the_tour_ends_at_the_checkpoints(page):
-    page.click("#tab-tour")
-    for _ in range(7):
-        page.click("#tour button:has-text('Next step')")
-    page.click("#tour button:has-text('Show the checkpoints')")
+def test_the_tour_leads_to_the_checkpoints(page):
+    page.click("summary:has-text('How it learnt')")
+    page.click("#view-tour button:has-text('Show the checkpoints')")
+    page.click("#checkpoints-run")
+    wait(page, "checkpoints-run", "Continue it")
+    texts = [
+        button.text_content() for button in page.query_selector_all("#checkpoint-texts button")
+    ]
+    assert len(texts) == 2
+    assert all(len(text) > 10 for text in texts)
     page.fill("#checkpoint", "0")
     assert page.text_content("#checkpoint-value") == "after 1 epoch"
+    assert "after 1 epoch" in page.text_content("#state")
+
+
+def test_the_cache_is_measured(page):
+    page.click("#tabs [data-view=cache]")
+    page.click("#cache-run")
+    wait(page, "cache-run", "Measure")
+    assert "ms without a cache" in page.text_content("#cache-about")
+    assert len(page.query_selector_all("#cache-chart polyline")) == 2
+
+
+def test_a_word_chosen_in_the_story_leaves_a_branch(page):
+    write(page)
+    old = words(page)
+    page.click("#tabs [data-view=next]")
+    page.click("#story span:nth-child(9)")
+    page.click("#next-bars li:not(.taken) button")
+    assert len(words(page)) == 9
+    page.click("#branches button")
+    assert words(page) == old

@@ -2,7 +2,7 @@
 
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.facts import NOT_MEASURED, SINK, facts
+from tinylm.lab.facts import facts
 from tinylm.report.sources import Run
 from tinylm.vocab.words import Splitter, WordTokenizer
 
@@ -21,27 +21,25 @@ def facts_of(run):
     )
 
 
-def run_of(ours, counted):
-    evaluated = {"perplexity": ours, "baselines": {"kneser_ney": {"perplexity": counted}}}
+def run_of(perplexity):
+    evaluated = {"perplexity": perplexity}
     params = {"train": {"sample_prompt": "two dogs"}}
     return Run(params, {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION}, {})
 
 
 def test_roles_and_costs_are_those_of_the_run():
-    page = facts_of(run_of(2.5, 14.0))
+    page = facts_of(run_of(2.5))
     assert page["heads"]["0.2"] == {
-        "roles": [{"name": "previous token", "score": 0.7, "even": 0.1}],
+        "roles": [{"name": "previous token", "score": 0.7}],
         **{"increase": 0.25, "low": 0.2, "high": 0.3},
     }
     assert page["heads"]["1.0"] == {"roles": []}
-    assert page["head"] == [0, 2]  # the one whose role stands out most is shown first
-    assert page["perplexity"] == 2.5
+    assert "perplexity is 2.50" in page["about"]
     assert page["prompt"] == "two dogs"
     assert (page["rules"]["temperature"], page["rules"]["topK"]) == (0.7, 9)
 
 
 def test_without_a_run_nothing_is_said_of_one():
     page = facts_of(None)
-    assert (page["heads"], page["perplexity"]) == ({}, None)
-    assert page["heads_note"] == NOT_MEASURED + SINK
+    assert page["heads"] == {}
     assert "perplexity" not in page["about"]

@@ -6,8 +6,7 @@ import warnings
 import pytest
 from py_mini_racer import MiniRacer
 
-from tinylm.lab.build import rule_of
-from tinylm.lab.page.bundle import bundle
+from tinylm.lab.build import bundle, rule_of
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import make_tokenizer, open_tokenizer
 
@@ -37,7 +36,7 @@ KINDS += [{"tokenizer": "longest_match", "max_size": 120}]
 @pytest.fixture(scope="module")
 def engine():
     context = MiniRacer()
-    context.eval(bundle("tokenizer.js") + "let tokenizer;")
+    context.eval(bundle(with_app=False) + "let tokenizer;")
     return context
 
 

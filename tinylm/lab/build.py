@@ -18,88 +18,67 @@ import numpy as np
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.decoding.texts import banned_ids
-from tinylm.lab.package import pack
-from tinylm.lab.page.bundle import PAGE, bundle
 from tinylm.model.transformer import TinyLM
 from tinylm.report.html_page import STYLE_SHEET
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 
-MAX_PARAMETERS = 20_000_000  # a page of about 26 MB, 80 MB in the browser's memory
-PAGE_BYTES = 8 << 20  # weights of earlier checkpoints are added as long as the page stays below
-MATRICES = "int8"
+PAGE = Path(__file__).parent / "page"
+MAX_PARAMETERS = 20_000_000  # a page of about 27 MB, 80 MB in the browser's memory
+MAX_WEIGHTS = 8 << 20  # bytes of all weights, as long as there are earlier checkpoints among them
 
 
-@dataclasses.dataclass(frozen=True)
-class Checkpoint:
-    """Weights during training: name as shown, tensors by name."""
+def bundle(with_app: bool = True) -> str:
+    """The page's modules as one script, app.js last, without imports and exports.
 
-    name: str
-    tensors: Mapping[str, np.ndarray]
-
-
-def tensors_of(model: TinyLM) -> dict[str, np.ndarray]:
-    """The model's weights by the names of its state_dict."""
-    return {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+    Inside the folder they are ordinary modules. Names at their top level are all different.
+    """
+    paths = sorted(PAGE.glob("*.js"))
+    paths.remove(PAGE / "app.js")
+    if with_app:
+        paths.append(PAGE / "app.js")
+    script = "\n".join(path.read_text("ascii") for path in paths)
+    script = re.sub(r"^import .*\n", "", script, flags=re.MULTILINE)
+    return re.sub(r"^export ", "", script, flags=re.MULTILINE)
 
 
 def build_page(
     model: TinyLM,
     rule: Mapping[str, Any],
     facts: Mapping[str, Any],
-    checkpoints: Sequence[Checkpoint] = (),
-    matrices: str = MATRICES,
+    checkpoints: Sequence[tuple[str, TinyLM]] = (),
+    matrices: str = "int8",
 ) -> bytes:
     """The page's bytes; the same for the same arguments.
 
     rule: of the tokenizer (`rule_of`).
     facts: what the page shows of the run (`tinylm.lab.facts`).
-    checkpoints: earlier weights, in order; as many as fit into PAGE_BYTES are held, evenly spaced.
-    matrices: the format of all weights with two axes (package.FORMATS).
+    checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
+    evenly spaced, the first always among them.
+    matrices: the format of weights with two axes, int8 or float32; the others are float32.
     Raises InputError for a model of more than MAX_PARAMETERS.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if size > MAX_PARAMETERS:
         limit = f"at most {MAX_PARAMETERS:,}, which a browser opens in seconds"
         raise InputError(f"the model has {size:,} parameters; allowed in a page: {limit}")
-    trained = Checkpoint("the trained model", tensors_of(model))
-    packed = []
-    for checkpoint in [*checkpoints, trained]:
-        entries, text, _ = pack(checkpoint.tensors, matrices)
-        packed.append((checkpoint.name, entries, text))
-    for count in range(len(checkpoints), -1, -1):
-        held = [packed[index] for index in _spread(len(checkpoints), count)]
-        page = _page(model, rule, facts, [*held, packed[-1]])
-        if len(page) <= PAGE_BYTES:
-            break
-    return page
-
-
-def _spread(count: int, wanted: int) -> list[int]:
-    """`wanted` of `count` indices, the first always among them, evenly apart."""
-    gap = (count - 1) / max(1, wanted - 1)
-    return [round(index * gap) for index in range(wanted)]
-
-
-def _page(
-    model: TinyLM,
-    rule: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    weights: Sequence[tuple[str, list[dict[str, Any]], str]],
-) -> bytes:
-    """The page with these weights: name, what the bytes are, the bytes as text."""
-    shape = {"vocab_size": model.vocab_size, "width": model.width}
-    all_facts = {
+    trained = _packed("the trained model", model, matrices)
+    room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
+    count = max(0, min(room, len(checkpoints)))
+    chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)
+    earlier = [_packed(*checkpoints[index], matrices) for index in chosen]
+    page_facts = {
         **facts,
-        "settings": dataclasses.asdict(model.settings) | shape,
+        "settings": {
+            **dataclasses.asdict(model.settings),
+            "vocab_size": model.vocab_size,
+            "width": model.width,
+        },
         "tokenizer": rule,
-        "checkpoints": [{"name": name, "tensors": entries} for name, entries, _ in weights],
+        "checkpoints": [*earlier, trained],
     }
     script = bundle()
     style = STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii")
-    elements = []
-    for index, (_, _, text) in enumerate(weights):
-        elements.append(f'<script type="text/plain" id="weights-{index}">{text}</script>')
     parts = {
         "script_hash": _hash(script),
         "style_hash": _hash(style),
@@ -108,12 +87,34 @@ def _page(
         "token": html.escape(facts["token"]),
         "style": style,
         "script": script,
-        "facts": json.dumps(all_facts, separators=(",", ":")).replace("<", "\\u003c"),
-        "weights": "\n".join(elements),
+        "facts": json.dumps(page_facts, separators=(",", ":")).replace("<", "\\u003c"),
     }
     skeleton = (PAGE / "lab.html").read_text("utf-8")
     page = re.sub(r"\{([a-z_]+)\}", lambda match: parts[match[1]], skeleton)
     return page.encode("utf-8")
+
+
+def _packed(name: str, model: TinyLM, matrices: str) -> dict[str, Any]:
+    """A checkpoint as page/weights.js reads it."""
+    tensors = {}
+    for tensor_name, tensor in model.state_dict().items():
+        values = tensor.detach().cpu().numpy()
+        is_int8 = matrices == "int8" and values.ndim == 2
+        packed = _int8(values) if is_int8 else {"numbers": _base64(values.astype("<f4"))}
+        tensors[tensor_name] = {"shape": list(values.shape), **packed}
+    return {"name": name, "tensors": tensors}
+
+
+def _int8(matrix: np.ndarray) -> dict[str, str]:
+    """A float32 scale for each row, and numbers from -127 to 127, the row's largest."""
+    scales = (np.abs(matrix).max(axis=1) / 127).astype("<f4")
+    divisors = np.where(scales > 0, scales, 1)[:, None]
+    numbers = np.rint(matrix / divisors).clip(-127, 127).astype(np.int8)
+    return {"scales": _base64(scales), "numbers": _base64(numbers)}
+
+
+def _base64(values: np.ndarray) -> str:
+    return base64.b64encode(values.tobytes()).decode("ascii")
 
 
 def _hash(text: str) -> str:

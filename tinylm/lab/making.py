@@ -7,9 +7,9 @@ from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import discard, write_bytes
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.build import MATRICES, Checkpoint, build_page, rule_of, tensors_of
+from tinylm.lab.build import build_page, rule_of
 from tinylm.lab.facts import facts
-from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_checkpoints, load_model
+from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run, as_number
 from tinylm.report.wording import share
@@ -37,7 +37,7 @@ def make_page(
     vocab: str | Path,
     params: dict[str, Any],
     run: Run | None,
-    matrices: str = MATRICES,
+    matrices: str = "int8",
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
@@ -47,9 +47,6 @@ def make_page(
     model, _ = load_model(models)
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
-    if len(tokenizer) != model.vocab_size:
-        sizes = f"{len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}"
-        raise InputError(f"{vocab} has {sizes}")
     title = Path(models).resolve().name
     epochs = None
     if run:
@@ -59,13 +56,12 @@ def make_page(
     shown = facts(model, tokenizer, decode, run, title)
     checkpoints = []
     for epoch, earlier in load_checkpoints(models):
-        checkpoints.append(Checkpoint(checkpoint_name(epoch, epochs), tensors_of(earlier)))
+        checkpoints.append((_name(epoch, epochs), earlier))
     return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, matrices)
 
 
-def checkpoint_name(epoch: float, epochs: float | None) -> str:
-    """The name of weights saved after `epoch` of `epochs`, if the number of these is known."""
-    name = f"after {epoch:g} epochs"
+def _name(epoch: float, epochs: float | None) -> str:
+    """The name of weights saved after `epoch` of `epochs`, None if unknown."""
     if not epochs:
-        return name
+        return f"after {epoch:g} epochs"
     return f"after {share(epoch / epochs, 0)} of the training ({epoch:g} epochs)"

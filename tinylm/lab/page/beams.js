@@ -1,4 +1,4 @@
-// Beam search, a step at a time so that it can be watched: tinylm/decoding/beam_search.py in JavaScript.
+// Beam search, a step at a time so that it can be watched (tinylm/decoding/beam_search.py).
 import { largest } from "./decoding.js";
 import { Session } from "./session.js";
 
@@ -12,28 +12,36 @@ function logSoftmax(logits) {
 }
 
 export class BeamSearch {
-  // rules: width, length (most new tokens), alpha (log-probability / tokens ** alpha), eos (null: no token ends a
-  // text), banned, slide. The search keeps `width` hypotheses.
+  // rules: width, length (most new tokens), alpha (log-probability / tokens ** alpha), eos (null:
+  // no token ends a text), banned, slide. The search keeps `width` hypotheses.
   constructor(model, ids, rules) {
     Object.assign(this, { rules, length: 0, done: rules.length < 1, hypotheses: [] });
     this.root = { token: null, total: 0, children: [] };
     this.live = this.done ? [] : [{ session: new Session(model, ids, rules), node: this.root }];
   }
 
+  // The likeliest `width + 1` tokens after a live beam
+  candidates({ session, node }, beam) {
+    const { width, banned } = this.rules;
+    const logits = session.next();
+    const logProb = logSoftmax(logits);
+    for (const id of banned) logits[id] = -Infinity;
+    const best = largest(logits, width + 1).filter((id) => logits[id] > -Infinity);
+    return best.map((token) => {
+      return { beam, token, parent: node, total: node.total + logProb(token) };
+    });
+  }
+
   // Grow every live beam by one token. Nodes get `state`: live | finished | dropped.
   step() {
-    const { width, eos, banned, length: most } = this.rules;
+    const { width, eos, length: most, alpha } = this.rules;
     this.length += 1;
-    const candidates = this.live.flatMap(({ session, node }, beam) => {
-      const logits = session.next();
-      const logProb = logSoftmax(logits);
-      for (const id of banned) logits[id] = -Infinity;
-      const best = largest(logits, width + 1).filter((id) => logits[id] > -Infinity);
-      return best.map((token) => ({ beam, token, parent: node, total: node.total + logProb(token) }));
-    });
+    const candidates = this.live.flatMap((beam, index) => this.candidates(beam, index));
     candidates.sort((one, other) => other.total - one.total || one.beam - other.beam);
     const ranked = candidates.slice(0, 2 * width);
-    for (const one of ranked.slice(0, width)) if (one.token === eos) this.keep(this.grow(one, "finished"));
+    for (const one of ranked.slice(0, width)) {
+      if (one.token === eos) this.keep(this.grow(one, "finished"));
+    }
     const next = ranked.filter(({ token }) => token !== eos).slice(0, width);
     const nodes = next.map((one) => this.grow(one, "live"));
     if (this.length === most) {
@@ -41,8 +49,12 @@ export class BeamSearch {
       return this.end();
     }
     this.carry(next, nodes);
-    const bound = nodes.length ? nodes[0].total / most ** this.rules.alpha : -Infinity;
-    if (!nodes.length || (this.hypotheses.length === width && bound <= this.hypotheses.at(-1).score)) this.end();
+    const bound = nodes.length ? nodes[0].total / most ** alpha : -Infinity;
+    if (!nodes.length || (this.isFull() && bound <= this.hypotheses.at(-1).score)) this.end();
+  }
+
+  isFull() {
+    return this.hypotheses.length === this.rules.width;
   }
 
   grow({ token, parent, total }, state) {
@@ -53,7 +65,7 @@ export class BeamSearch {
 
   keep(node) {
     const score = node.total / this.length ** this.rules.alpha;
-    if (this.hypotheses.length === this.rules.width && score <= this.hypotheses.at(-1).score) return;
+    if (this.isFull() && score <= this.hypotheses.at(-1).score) return;
     const ids = [];
     for (let at = node; at.parent; at = at.parent) ids.unshift(at.token);
     this.hypotheses.push({ ids, logProb: node.total, score, node });
@@ -61,25 +73,19 @@ export class BeamSearch {
     this.hypotheses.length = Math.min(this.hypotheses.length, this.rules.width);
   }
 
-  // The last child of a beam takes its session over; the others get copies.
+  // Each new node becomes a live beam; beams without one are dropped.
   carry(next, nodes) {
-    const heirs = new Map(next.map(({ beam }, rank) => [beam, rank]));
-    const sessions = next.map(({ beam }, rank) => {
-      const { session } = this.live[beam];
-      return heirs.get(beam) === rank ? session : session.fork();
+    this.live.forEach(({ node }, beam) => {
+      if (!next.some((one) => one.beam === beam)) node.state = "dropped";
     });
-    this.live.forEach(({ session, node }, beam) => {
-      if (!heirs.has(beam)) session.close();
-      if (node.parent && !heirs.has(beam)) node.state = "dropped";
-    });
-    this.live = next.map(({ token }, rank) => {
-      sessions[rank].push(token);
-      return { session: sessions[rank], node: nodes[rank] };
+    this.live = next.map(({ beam, token }, rank) => {
+      const session = this.live[beam].session.fork();
+      session.push(token);
+      return { session, node: nodes[rank] };
     });
   }
 
   end() {
-    this.live.forEach(({ session }) => session.close());
     this.live = [];
     this.done = true;
   }

@@ -1,24 +1,21 @@
 // From logits to the next token: tinylm/decoding/filters.py and sampling.py in JavaScript.
 import { softmax } from "./model.js";
 
-// Random numbers in [0, 1): sfc32 (Doty-Humphrey, PractRand), 128 bits of state
-export function randomNumbers(seed) {
-  let [a, b, c, d] = [0x9e3779b9, 0x243f6a88, 0xb7e15162, seed | 0];
-  const next = () => {
-    const t = (((a + b) | 0) + d) | 0;
-    d = (d + 1) | 0;
-    a = b ^ (b >>> 9);
-    b = (c + (c << 3)) | 0;
-    c = (((c << 21) | (c >>> 11)) + t) | 0;
-    return (t >>> 0) / 4294967296;
-  };
-  for (let i = 0; i < 15; i++) next();
-  return next;
+// The n-th random number in [0, 1) of a seed: a counter, mixed by multiplications and shifts
+// (the finalizer of MurmurHash3, Appleby)
+export function uniform(seed, n) {
+  let x = Math.imul(seed, 0x9e3779b1) + Math.imul(n + 1, 0x6d2b79f5);
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
 }
 
 // Ids of the `count` largest, best first, the lower id of equal ones first
 export function largest(scores, count) {
-  if (count > 200) return Array.from(scores.keys()).sort((a, b) => scores[b] - scores[a] || a - b).slice(0, count);
+  if (count > 200) {
+    const ids = Array.from(scores.keys());
+    return ids.sort((a, b) => scores[b] - scores[a] || a - b).slice(0, count);
+  }
   const best = [];
   let least = -Infinity; // the score that an id must beat once `count` are there
   for (let id = 0; id < scores.length; id++) {
@@ -37,9 +34,11 @@ function penalise(scores, ids, { penalty, eos }) {
   }
 }
 
-// Chances of the next token before and after penalty, temperature and filters; temperature 0 leaves the likeliest.
-// rules: temperature, topK (0: all), topP (1: all), penalty (1: none), banned ids and the id `eos` that is never
-// penalised. -> {before, after (V), candidates: ids that may be drawn, best first, cut: the mass of `before` outside them}
+// Chances of the next token before and after penalty, temperature and filters; temperature 0
+// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), penalty (1: none),
+// banned ids, and the id `eos` that is never penalised.
+// -> {before, after (V), candidates: ids that may be drawn, best first, cut: the mass of `before`
+// outside them}
 export function nextChances(logits, ids, rules) {
   const before = softmax(logits);
   const scores = Float64Array.from(logits);

@@ -2,7 +2,7 @@
 
 export const $ = (id) => document.getElementById(id);
 
-// An element with properties, attributes that start with aria- or data-, and children (elements or text)
+// An element with properties, attributes (role or aria-...), and children (elements or text)
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -22,46 +22,35 @@ export function svg(tag, attributes = {}, ...children) {
 
 // New children. The focus stays at the same button of the list, for those who use the keyboard.
 export function refill(list, children) {
-  const buttons = () => [...list.querySelectorAll("button")];
-  const position = buttons().indexOf(document.activeElement);
+  const position = [...list.querySelectorAll("button")].indexOf(document.activeElement);
   list.replaceChildren(...children);
-  if (position >= 0) buttons().slice(0, position + 1).findLast((button) => !button.disabled)?.focus();
+  if (position >= 0) list.querySelectorAll("button")[position]?.focus();
 }
 
-// A button that starts work(goesOn) and asks it to end where it is pressed once more
+// A button that starts work(goesOn); pressed again, it makes goesOn() false.
 export function startStop(id, ready, work) {
   const button = $(id);
   const label = button.textContent;
-  let running = false;
+  let isRunning = false;
   button.addEventListener("click", async () => {
-    if (running || !ready()) {
-      running = false;
-      return;
-    }
-    running = true;
+    isRunning = !isRunning && Boolean(ready());
+    if (!isRunning) return;
     button.textContent = "Stop";
-    await work(() => running);
-    running = false;
+    await work(() => isRunning);
+    isRunning = false;
     button.textContent = label;
   });
 }
 
-// What an input holds, within its limits, whole where its steps are; null if that is no number
+// The number in an input; null if it is empty, or outside the input's limits or steps
 export function numberIn(id) {
-  const { min, max, step, value } = $(id);
-  const number = Number(value);
-  if (value === "" || !Number.isFinite(number)) return null;
-  const within = Math.min(Math.max(number, min === "" ? -Infinity : min), max === "" ? Infinity : max);
-  return step === "1" ? Math.round(within) : within;
+  const input = $(id);
+  return input.value !== "" && input.checkValidity() ? input.valueAsNumber : null;
 }
 
 export function percent(share) {
   if (share > 0 && share < 0.0005) return "< 0.1 %";
   return `${(100 * share).toFixed(1)} %`;
-}
-
-export function fixed(number, digits) {
-  return number.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "\u2212");
 }
 
 export const pause = (ms = 0) => new Promise((done) => setTimeout(done, ms));

@@ -1,9 +1,12 @@
-// The model's forward pass, one token at a time with a KV cache: tinylm/model/transformer.py in JavaScript.
+// The model's forward pass, one token at a time with a KV cache (tinylm/model/transformer.py).
+
+const ERF_FACTORS = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
 
 // erf(x) within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26)
 function erf(x) {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
-  const sum = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  let sum = 0;
+  for (const factor of ERF_FACTORS) sum = t * (sum + factor);
   const value = 1 - sum * Math.exp(-x * x);
   return x < 0 ? -value : value;
 }
@@ -13,28 +16,23 @@ const ACTIVATIONS = {
   gelu: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
 };
 
+// Sine and cosine of t / 10000^(i / width) in turn, i the even columns below width
 function sinusoids(context, width) {
   const table = [];
   for (let t = 0; t < context; t++) {
-    const angle = (i) => t / 10000 ** ((i - (i % 2)) / width);
-    table.push(Float32Array.from({ length: width }, (_, i) => (i % 2 ? Math.cos(angle(i)) : Math.sin(angle(i)))));
+    const row = new Float32Array(width);
+    for (let i = 0; i < width; i++) {
+      const angle = t / 10000 ** ((i - (i % 2)) / width);
+      row[i] = i % 2 ? Math.cos(angle) : Math.sin(angle);
+    }
+    table.push(row);
   }
   return table;
 }
 
-// [cosine, sine] of t / 10000^(2i / width), for each t and each i below width / 2.
-function ropeTable(context, width) {
-  const table = [];
-  for (let t = 0; t < context; t++)
-    for (let i = 0; i < width; i += 2) {
-      const angle = t / 10000 ** (i / width);
-      table.push([Math.cos(angle), Math.sin(angle)]);
-    }
-  return table;
-}
-
 export function softmax(scores) {
-  const chances = new Float64Array(scores.length); // plain loops: this runs for every head and token
+  // plain loops: this runs for every head and token
+  const chances = new Float64Array(scores.length);
   let top = -Infinity;
   let sum = 0;
   for (let i = 0; i < scores.length; i++) if (scores[i] > top) top = scores[i];
@@ -43,7 +41,8 @@ export function softmax(scores) {
   return chances;
 }
 
-// The dot product of numbers of `matrix`, from `start` on, with x. Four sums at a time, since one would wait for itself.
+// The dot product of numbers of `matrix`, from `start` on, with x.
+// Four sums, since each addition to a single one would wait for the one before.
 function dot(matrix, start, x) {
   const width = x.length;
   const unrolled = width - (width % 4);
@@ -72,7 +71,8 @@ class Linear {
   // The result stays valid until the next call.
   apply(x) {
     const { rows, columns, weight, bias, output } = this;
-    for (let row = 0; row < rows; row++) output[row] = dot(weight, row * columns, x) + (bias ? bias[row] : 0);
+    for (let row = 0; row < rows; row++) output[row] = dot(weight, row * columns, x);
+    if (bias) add(output, bias);
     return output;
   }
 
@@ -85,12 +85,12 @@ const NORM_KINDS = ["layer", "rms", "std"]; // as in tinylm/model/ops.py
 
 class Norm {
   constructor(kind, eps, gain, bias) {
-    if (!NORM_KINDS.includes(kind)) throw new Error(`norm_kind ${kind}; allowed: ${NORM_KINDS.join(", ")}`);
-    Object.assign(this, { kind, eps, gain: gain.data, bias: bias?.data, out: new Float32Array(gain.data.length) });
+    if (!NORM_KINDS.includes(kind)) throw new Error(`unknown norm_kind: ${kind}`);
+    Object.assign(this, { kind, eps, gain: gain.data, bias: bias?.data });
   }
 
   apply(x) {
-    const { kind, eps, gain, bias, out } = this;
+    const { kind, eps, gain, bias } = this;
     const width = x.length;
     let mean = 0;
     if (kind !== "rms") {
@@ -99,9 +99,11 @@ class Norm {
     }
     let squares = 0;
     for (const value of x) squares += (value - mean) ** 2;
-    const scale = kind === "std" ? 1 / (Math.sqrt(squares / (width - 1)) + eps) : 1 / Math.sqrt(squares / width + eps);
-    for (let i = 0; i < width; i++) out[i] = (x[i] - mean) * scale * gain[i] + (bias ? bias[i] : 0);
-    return out;
+    const divisor =
+      kind === "std" ? Math.sqrt(squares / (width - 1)) + eps : Math.sqrt(squares / width + eps);
+    const output = x.map((value, i) => ((value - mean) / divisor) * gain[i]);
+    if (bias) add(output, bias);
+    return output;
   }
 }
 
@@ -112,12 +114,16 @@ function add(x, y) {
 export class Model {
   // settings: section model of the run, with vocab_size and width; tensors: name -> {shape, data}
   constructor(settings, tensors) {
-    Object.assign(this, { settings, width: settings.width, off: new Set() });
-    const get = (name) => tensors.get(name);
-    const linear = (name) => new Linear(get(`${name}.weight`), get(`${name}.bias`));
-    const norm = (name) =>
-      new Norm(settings.norm_kind, settings.norm_eps, get(`${name}.gain`), get(`${name}.bias`));
-    this.blocks = Array.from({ length: settings.layers }, (_, layer) => ({
+    const { context, heads, layers, positions } = settings;
+    const linear = (name) => new Linear(tensors[`${name}.weight`], tensors[`${name}.bias`]);
+    const norm = (name) => {
+      const { norm_kind: kind, norm_eps: eps } = settings;
+      return new Norm(kind, eps, tensors[`${name}.gain`], tensors[`${name}.bias`]);
+    };
+    this.settings = settings;
+    this.width = settings.width;
+    this.off = new Set(); // heads that are switched off, as layer.head from 0
+    this.blocks = Array.from({ length: layers }, (_, layer) => ({
       norm1: norm(`blocks.${layer}.norm1`),
       norm2: norm(`blocks.${layer}.norm2`),
       qkv: linear(`blocks.${layer}.attention.qkv`),
@@ -126,106 +132,86 @@ export class Model {
       down: linear(`blocks.${layer}.feed_forward.down`),
     }));
     this.finalNorm = settings.final_norm ? norm("final_norm") : { apply: (x) => x };
-    this.embedding = new Linear(get("embedding"), settings.tied_output ? get("output_bias") : undefined);
+    this.embedding = new Linear(tensors.embedding, tensors.output_bias);
+    this.embeddingScale = tensors.embedding_scale.data[0];
     this.output = settings.tied_output ? this.embedding : linear("output");
-    this.embeddingScale = get("embedding_scale").data[0];
-    const learned = get("positions");
-    if (settings.positions === "sinusoids") this.positions = sinusoids(settings.context, this.width);
-    else if (learned) {
-      const row = (t) => learned.data.subarray(t * this.width, (t + 1) * this.width);
-      this.positions = Array.from({ length: settings.context }, (_, t) => row(t));
+    if (positions === "sinusoids") this.positions = sinusoids(context, this.width);
+    if (positions === "learned") {
+      const table = new Linear(tensors.positions);
+      this.positions = Array.from({ length: context }, (_, t) => table.row(t));
     }
-    this.inner = this.blocks[0].out.columns;
-    if (settings.positions === "rotary") this.ropeTable = ropeTable(settings.context, this.inner / settings.heads);
-    const [narrow, wider] = [Math.floor(this.inner / settings.heads), this.inner % settings.heads];
-    let start = 0;
-    this.heads = Array.from({ length: settings.heads }, (_, head) => {
-      const columns = narrow + (head < wider ? 1 : 0); // heads need not divide the width
+    this.inner = this.blocks[0].out.columns; // width of the heads together
+    this.heads = [];
+    for (let head = 0, start = 0; head < heads; head++) {
+      const isWider = head < this.inner % heads; // heads need not divide the width
+      const columns = Math.floor(this.inner / heads) + (isWider ? 1 : 0);
+      this.heads.push({ start, columns });
       start += columns;
-      return { start: start - columns, columns };
-    });
-    this.spare = []; // caches that are free again
+    }
   }
 
-  // For each layer and head the keys and the values of the tokens so far, `columns` numbers each
+  // For each layer the keys and values of each token so far, 2 * inner numbers
   newCache() {
-    const { layers, context } = this.settings;
-    if (this.spare.length) return Object.assign(this.spare.pop(), { used: 0 });
-    const layer = () => this.heads.map(({ columns }) => new Float32Array(context * columns));
-    const room = () => Array.from({ length: layers }, layer);
-    return { keys: room(), values: room(), used: 0 };
+    return this.blocks.map(() => []);
   }
 
-  free(cache) {
-    this.spare.push(cache);
-  }
-
-  copyCache(from, to) {
-    for (const kind of ["keys", "values"])
-      from[kind].forEach((heads, layer) =>
-        heads.forEach((numbers, head) => {
-          const count = from.used * this.heads[head].columns;
-          to[kind][layer][head].set(numbers.subarray(0, count));
-        }),
-      );
-    to.used = from.used;
-  }
-
-  // One token through all blocks; its place is the cache's next one.
-  // seen: collects `maps`, for each layer and head the weights on all tokens so far, and `states` after each block.
+  // One token through all blocks -> its hidden state; its keys and values are added to the cache.
+  // seen: collects `maps`, for each layer and head the weights on all tokens so far, and `states`
+  // after each block.
   step(cache, token, seen = null) {
-    const pre = this.settings.norm === "pre";
+    const isPre = this.settings.norm === "pre";
     const x = this.embedding.row(token).map((value) => value * this.embeddingScale);
-    if (this.positions) add(x, this.positions[cache.used]);
+    if (this.positions) add(x, this.positions[cache[0].length]);
     this.blocks.forEach((block, layer) => {
-      if (pre) {
-        add(x, this.attend(block, layer, block.norm1.apply(x), cache, seen));
+      if (isPre) {
+        add(x, this.attend(layer, block.norm1.apply(x), cache[layer], seen));
         add(x, this.feedForward(block, block.norm2.apply(x)));
       } else {
-        add(x, this.attend(block, layer, x, cache, seen));
+        add(x, this.attend(layer, x, cache[layer], seen));
         x.set(block.norm1.apply(x));
         add(x, this.feedForward(block, x));
         x.set(block.norm2.apply(x));
       }
       seen?.states.push(x.slice());
     });
-    cache.used += 1;
-    return this.finalNorm.apply(x).slice();
+    return this.finalNorm.apply(x);
   }
 
-  // Query and key of a head: columns i and i + half as a pair, by the angle of the place and i.
-  rotate(qkv, start, columns, position) {
+  // Query and key of a head: columns i and i + half as a pair, by the angle t / 10000^(i / half)
+  rotate(qkv, { start, columns }, t) {
     const half = columns / 2;
-    for (const from of [start, this.inner + start])
-      for (let i = 0; i < half; i++) {
-        const [cos, sin] = this.ropeTable[position * half + i];
-        const [first, second] = [qkv[from + i], qkv[from + i + half]];
+    for (let i = 0; i < half; i++) {
+      const angle = t / 10000 ** (i / half);
+      const cos = Math.cos(angle);
+      const sin = Math.sin(angle);
+      for (const from of [start, this.inner + start]) {
+        const first = qkv[from + i];
+        const second = qkv[from + i + half];
         qkv[from + i] = first * cos - second * sin;
         qkv[from + i + half] = second * cos + first * sin;
       }
+    }
   }
 
-  attend(block, layer, x, cache, seen) {
+  // rows: the layer's part of the cache
+  attend(layer, x, rows, seen) {
     const { inner } = this;
-    const position = cache.used;
-    const joined = new Float32Array(inner);
+    const block = this.blocks[layer];
     const qkv = block.qkv.apply(x);
-    if (this.ropeTable) for (const { start, columns } of this.heads) this.rotate(qkv, start, columns, position);
-    const maps = [];
-    this.heads.forEach(({ start, columns }, head) => {
-      const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
-      const keys = cache.keys[layer][head];
-      const values = cache.values[layer][head];
-      keys.set(part(1), position * columns);
-      values.set(part(2), position * columns);
-      const query = part(0);
-      const scores = new Float32Array(position + 1);
-      for (let t = 0; t <= position; t++) scores[t] = dot(keys, t * columns, query) * columns ** -0.5;
+    if (this.settings.positions === "rotary")
+      for (const head of this.heads) this.rotate(qkv, head, rows.length);
+    rows.push(qkv.slice(inner));
+    const joined = new Float32Array(inner);
+    const maps = this.heads.map(({ start, columns }, head) => {
+      const query = qkv.subarray(start, start + columns);
+      const scores = rows.map((row) => dot(row, start, query) * columns ** -0.5);
       const weights = Float32Array.from(softmax(scores));
-      if (seen) maps.push(weights);
-      if (this.off.has(`${layer}.${head}`)) return; // switched off: it adds nothing
-      for (let t = 0; t <= position; t++)
-        for (let i = 0; i < columns; i++) joined[start + i] += weights[t] * values[t * columns + i];
+      if (this.off.has(`${layer}.${head}`)) return weights; // switched off: it adds nothing
+      for (let t = 0; t < rows.length; t++) {
+        const row = rows[t];
+        for (let i = start; i < start + columns; i++) joined[i] += weights[t] * row[inner + i];
+      }
+      return weights;
     });
     seen?.maps.push(maps);
     return block.out.apply(joined);
@@ -245,7 +231,7 @@ export class Model {
     return this.output.apply(hidden.map((value) => value * factor)).slice();
   }
 
-  // What the output matrix makes of the state after a block: an approximation for all blocks but the last
+  // What the output matrix makes of the state after a block: approximate for all but the last
   lens(state) {
     return this.logits(this.finalNorm.apply(state));
   }

@@ -1,4 +1,5 @@
-// A text in progress: its window, its cache, and what the model saw at each token (tinylm/decoding/session.py).
+// A text in progress: its window, its cache, and what the model saw at each token
+// (tinylm/decoding/session.py).
 
 export function windowStart(count, context, slide) {
   const step = slide === "half" ? Math.floor(context / 2) : 1;
@@ -7,23 +8,24 @@ export function windowStart(count, context, slide) {
 
 export class Session {
   // record: keep the attention weights and the states of every token of the window
-  constructor(model, ids, { slide = "half", cached = true, record = false } = {}) {
-    Object.assign(this, { model, ids: [...ids], slide, cached, record, start: -1, cache: model.newCache() });
-    this.seen = []; // one entry a token of the window: {maps, states, hidden}
+  constructor(model, ids, { slide = "half", record = false } = {}) {
+    Object.assign(this, { model, ids: [...ids], slide, record, start: 0 });
+    this.cache = model.newCache();
+    this.seen = []; // one entry a token of the window: {hidden}, recorded {hidden, maps, states}
   }
 
-  // Read what is new. The window's entries in `seen` are whole after it.
+  // Read the tokens that are new.
   advance() {
     const { model, ids } = this;
     const start = windowStart(ids.length, model.settings.context, this.slide);
-    if (start !== this.start || !this.cached) {
-      this.cache.used = 0;
+    if (start !== this.start) {
+      this.cache = model.newCache();
       this.seen = [];
+      this.start = start;
     }
-    this.start = start;
-    for (let at = start + this.cache.used; at < ids.length; at++) {
+    for (const id of ids.slice(start + this.seen.length)) {
       const seen = this.record ? { maps: [], states: [] } : null;
-      const hidden = model.step(this.cache, ids[at], seen);
+      const hidden = model.step(this.cache, id, seen);
       this.seen.push({ ...seen, hidden });
     }
   }
@@ -38,16 +40,16 @@ export class Session {
     this.ids.push(token);
   }
 
-  // Make this the session of another text; what both begin with is not read again.
+  // Make this the session of another text; the common beginning is not read again.
   become(ids) {
     let same = 0;
-    while (same < ids.length && same < this.ids.length && ids[same] === this.ids[same]) same += 1;
+    while (same < ids.length && ids[same] === this.ids[same]) same += 1;
     this.ids = [...ids];
-    this.cache.used = Math.min(this.cache.used, Math.max(0, same - Math.max(this.start, 0)));
-    this.seen.length = this.cache.used;
+    this.seen = this.seen.slice(0, Math.max(0, same - this.start));
+    for (const rows of this.cache) rows.length = this.seen.length;
   }
 
-  // What was kept of the token at this place of the text; undefined outside the window
+  // What the model saw at a position of the text; undefined outside the window
   at(position) {
     return this.seen[position - this.start];
   }
@@ -55,13 +57,9 @@ export class Session {
   // A second text with the same tokens so far
   fork() {
     const other = new Session(this.model, this.ids, this);
-    this.model.copyCache(this.cache, other.cache);
     other.start = this.start;
+    other.cache = this.cache.map((rows) => [...rows]);
     other.seen = [...this.seen];
     return other;
-  }
-
-  close() {
-    this.model.free(this.cache);
   }
 }

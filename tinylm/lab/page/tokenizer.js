@@ -9,21 +9,24 @@ const GPT2_WORD = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
 
 function lower(text) {
-  return Array.from(text, (character) => character.toLowerCase()).join(""); // letter by letter: no final sigma rule
+  // letter by letter: no final sigma rule
+  return Array.from(text, (character) => character.toLowerCase()).join("");
 }
 
 // A character for each byte, as in GPT-2
 function byteCharacters() {
-  const visible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte < 173) || byte > 173;
-  let hidden = 256;
-  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(visible(byte) ? byte : hidden++));
+  const isVisible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
+  let next = 256;
+  const codes = Array.from({ length: 256 }, (_, byte) => (isVisible(byte) ? byte : next++));
+  return codes.map((code) => String.fromCharCode(code));
 }
 
 const CHARACTER_OF = byteCharacters();
 const BYTE_OF = new Map(CHARACTER_OF.map((character, byte) => [character, byte]));
 
 function spelled(text) {
-  const bytes = encodeURIComponent(text).replace(/%(..)/g, (_, code) => String.fromCharCode(parseInt(code, 16)));
+  const byteOf = (_, code) => String.fromCharCode(parseInt(code, 16));
+  const bytes = encodeURIComponent(text).replace(/%(..)/g, byteOf);
   return Array.from(bytes, (byte) => CHARACTER_OF[byte.charCodeAt(0)]).join("");
 }
 
@@ -31,11 +34,11 @@ class Words {
   constructor(rule) {
     this.rule = rule;
     this.ids = new Map(rule.tokens.map((token, id) => [token, id]));
-    for (const id of rule.specials) this.ids.delete(rule.tokens[id]); // text cannot spell a control token
+    for (const id of rule.specials) this.ids.delete(rule.tokens[id]); // text cannot spell these
   }
 
   split(text) {
-    text = text.replace(/\p{Cc}/gu, " ").replace(/\p{Cf}/gu, "").normalize("NFC");
+    text = text.toWellFormed().replace(/\p{Cc}/gu, " ").replace(/\p{Cf}/gu, "").normalize("NFC");
     if (this.rule.lower_case) text = lower(text);
     if (this.rule.punctuation === "drop") text = text.replace(/[\p{P}$+<=>^`|~]/gu, "");
     text = text.normalize("NFC");
@@ -52,13 +55,18 @@ class Words {
   }
 
   decode(ids) {
-    const words = ids.filter((id) => !this.rule.hidden.includes(id)).map((id) => this.rule.tokens[id]);
+    const shown = ids.filter((id) => !this.rule.hidden.includes(id));
+    const words = shown.map((id) => this.rule.tokens[id]);
     if (this.rule.punctuation !== "keep") return words.join(" ");
-    let [text, glue, quoted] = ["", true, false];
+    let text = "";
+    let isGlued = true;
+    let isQuoted = false;
     for (const word of words) {
-      text += glue || NO_SPACE_BEFORE.has(word) || (word === '"' && quoted) ? word : ` ${word}`;
-      if (word === '"') quoted = !quoted;
-      glue = NO_SPACE_AFTER.has(word) || (word === '"' && quoted);
+      const isQuote = word === '"';
+      if (!isGlued && !NO_SPACE_BEFORE.has(word) && !(isQuote && isQuoted)) text += " ";
+      text += word;
+      if (isQuote) isQuoted = !isQuoted;
+      isGlued = NO_SPACE_AFTER.has(word) || (isQuote && isQuoted);
     }
     return text;
   }
@@ -74,12 +82,14 @@ class Bytes {
   }
 
   encode(text) {
+    text = text.toWellFormed(); // a lone surrogate counts as U+FFFD
     if (this.rule.kind !== "longest_match") {
       const words = (this.rule.lower_case ? lower(text) : text).match(GPT2_WORD) ?? [];
       return words.flatMap((word) => this.merge(spelled(word)));
     }
-    const spelt = Array.from(text, (one) => (LINE_END.test(one) || this.spells(one) ? one : "")).join("");
-    const words = spelt.split(LINE_END).flatMap((line) => line.match(GPT2_WORD) ?? []);
+    const characters = Array.from(text).filter((one) => LINE_END.test(one) || this.spells(one));
+    const lines = characters.join("").split(LINE_END);
+    const words = lines.flatMap((line) => line.match(GPT2_WORD) ?? []);
     return words.flatMap((word) => this.match(spelled(word)));
   }
 
@@ -91,15 +101,20 @@ class Bytes {
   merge(word) {
     const parts = [...word];
     for (;;) {
-      let [best, position] = [Infinity, -1];
+      let best = Infinity;
+      let position = -1;
       for (let i = 0; i + 1 < parts.length; i++) {
         const rank = this.ranks.get(`${parts[i]} ${parts[i + 1]}`) ?? Infinity;
-        if (rank < best) [best, position] = [rank, i];
+        if (rank >= best) continue;
+        best = rank;
+        position = i;
       }
       if (position < 0) return parts.map((part) => this.ids.get(part));
       const joined = [parts[position], parts[position + 1]];
-      for (let i = position; i + 1 < parts.length; i++)
-        if (parts[i] === joined[0] && parts[i + 1] === joined[1]) parts.splice(i, 2, joined.join(""));
+      for (let i = position; i + 1 < parts.length; i++) {
+        const isPair = parts[i] === joined[0] && parts[i + 1] === joined[1];
+        if (isPair) parts.splice(i, 2, joined.join(""));
+      }
     }
   }
 
@@ -109,8 +124,8 @@ class Bytes {
 
   // Always the longest token that the rest starts with; a word in capitals is capitalised first.
   match(word) {
-    const capitals = word === word.toUpperCase() && /^\u0120*[\x00-\x7f]+$/.test(word);
-    const small = capitals ? word[0] + word.slice(1).toLowerCase() : word;
+    const isCapitals = word === word.toUpperCase() && /^\u0120*[\x00-\x7f]+$/.test(word);
+    const small = isCapitals ? word[0] + word.slice(1).toLowerCase() : word;
     if ([...small].every((one) => this.ids.has(one))) word = small;
     const ids = [];
     for (let at = 0; at < word.length; ) {
@@ -123,25 +138,15 @@ class Bytes {
   }
 
   decode(ids) {
-    const shown = ids.filter((id) => !this.rule.specials.includes(id)).map((id) => this.rule.tokens[id]);
-    const bytes = Uint8Array.from(shown.join(""), (character) => BYTE_OF.get(character));
+    const shown = ids.filter((id) => !this.rule.specials.includes(id));
+    const spelling = shown.map((id) => this.rule.tokens[id]).join("");
+    const bytes = Uint8Array.from(spelling, (character) => BYTE_OF.get(character));
     return new TextDecoder().decode(bytes);
   }
 }
 
-// rule: kind, tokens by id, specials (ids that are not text), hidden (left out of texts), sos_id, eos_id, unk_id;
-// words: lower_case, punctuation; byte pairs: lower_case, merges as "left right"
+// rule: kind, tokens by id, specials (ids that are not text), sos_id, eos_id, unk_id, lower_case;
+// words: punctuation, hidden (ids left out of texts); byte pairs: merges as "left right"
 export function openTokenizer(rule) {
-  const tokenizer = rule.kind === "words" ? new Words(rule) : new Bytes(rule);
-  return {
-    rule,
-    encode: (text) => tokenizer.encode(whole(text)),
-    unknown: (text) => tokenizer.unknown(whole(text)),
-    decode: (ids) => tokenizer.decode(ids),
-  };
-}
-
-// A lone surrogate counts as U+FFFD.
-function whole(text) {
-  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+  return rule.kind === "words" ? new Words(rule) : new Bytes(rule);
 }

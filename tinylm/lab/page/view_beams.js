@@ -1,121 +1,112 @@
-// Beam search drawn as a tree while it grows, beside greedy decoding and a sample.
+// Beam search drawn as a tree while it grows, compared with greedy decoding and a sample.
 import { BeamSearch } from "./beams.js";
-import { draw, nextChances, randomNumbers } from "./decoding.js";
-import { $, fixed, make, numberIn, pause, startStop, svg } from "./dom.js";
+import { draw, nextChances, uniform } from "./decoding.js";
+import { $, make, numberIn, pause, startStop, svg } from "./dom.js";
 import { Session } from "./session.js";
 
-const [COLUMN, ROW] = [92, 20];
+const COLUMN = 92; // pixels
+const ROW = 20;
+const MOST_LETTERS = 9;
 
 export function bindBeams(lab, token) {
-  // The search goes on after the chosen token, otherwise after the beginning that was typed.
-  const start = () => lab.ids.slice(0, lab.chosen === null ? lab.given : lab.chosen + 1);
-  const rules = () => ({ ...lab.drawRules(), eos: lab.rules.stop ? lab.tokenizer.rule.eos_id : null });
-
-  // One text by greedy decoding or sampling: {ids, logProb, ms}
-  function single(model, from, length, temperature) {
-    const begun = performance.now();
-    const written = [];
-    const { eos, ...others } = rules();
+  // One text by greedy decoding or sampling
+  function single(model, from, length, changes) {
+    const rules = { ...lab.drawRules(), ...changes };
     const session = new Session(model, from, { slide: lab.facts.slide });
-    const next = randomNumbers(lab.rules.seed);
     let logProb = 0;
-    while (written.length < length && (eos === null || written.at(-1) !== eos)) {
-      const chances = nextChances(session.next(), session.ids, { ...others, ...temperature, eos: lab.tokenizer.rule.eos_id });
-      const id = draw(chances, next());
+    for (let n = 0; n < length; n++) {
+      const chances = nextChances(session.next(), session.ids, rules);
+      const id = draw(chances, uniform(rules.seed, n));
       logProb += Math.log(chances.before[id]);
       session.push(id);
-      written.push(id);
+      if (lab.isEnd(id)) break;
     }
-    session.close();
-    return { ids: written, logProb, ms: performance.now() - begun };
+    return { ids: session.ids.slice(from.length), logProb };
   }
 
-  // Rows are given to the leaves in order; a parent stands at its first child.
+  function drawWord(node, x, kind) {
+    const word = node.token === null ? "\u2026" : lab.word(node.token);
+    const isLong = word.length > MOST_LETTERS;
+    const shown = isLong ? `${word.slice(0, MOST_LETTERS - 1)}\u2026` : word;
+    const title = svg("title", {}, `${word}: ${node.total.toFixed(2)} nats`);
+    return svg("text", { x, y: node.y, class: kind }, shown, title);
+  }
+
+  // Leaves get a row each, in order; a parent stands at its first child.
   function drawTree(search) {
     const best = new Set();
-    for (let node = search.hypotheses[0]?.node ?? search.live[0]?.node; node; node = node.parent) best.add(node);
-    const parts = [];
+    const last = search.hypotheses[0]?.node ?? search.live[0]?.node;
+    for (let node = last; node; node = node.parent) best.add(node);
+    const words = [];
+    const lines = [];
     let row = 0;
-    const layOut = (node, depth) => {
-      const from = row;
-      node.children.forEach((child) => layOut(child, depth + 1));
-      if (!node.children.length) row += 1;
-      node.y = ROW * (from + 0.7);
+    const place = (node, depth) => {
       const x = 4 + depth * COLUMN;
-      const word = node.token === null ? "\u2026" : lab.word(node.token);
-      const shown = word.length > 9 ? `${word.slice(0, 8)}\u2026` : word;
-      const end = x + 7 * shown.length + 4; // about where the word ends
+      node.y = ROW * (row + 0.7);
+      words.push(drawWord(node, x, best.has(node) ? "best" : node.state));
       for (const child of node.children) {
-        const bend = x + COLUMN - 12;
-        const path = `M${end} ${node.y - 4}H${Math.max(end, x + COLUMN - 24)}C${bend} ${node.y - 4} ${bend} ${child.y - 4} ${x + COLUMN - 2} ${child.y - 4}`;
-        parts.unshift(svg("path", { d: path, class: best.has(child) ? "best" : "" }));
+        place(child, depth + 1);
+        const points = `${x + COLUMN - 24},${node.y - 4} ${x + COLUMN - 2},${child.y - 4}`;
+        lines.push(svg("polyline", { points, class: best.has(child) ? "best" : "" }));
       }
-      const kind = best.has(node) ? "best" : node.state ?? "live";
-      parts.push(svg("text", { x, y: node.y, class: kind }, shown, svg("title", {}, `${word}: ${fixed(node.total, 2)} nats`)));
+      if (!node.children.length) row += 1;
     };
-    layOut(search.root, 0);
-    const [width, height] = [(search.length + 1) * COLUMN + 8, Math.max(row, 1) * ROW + 8];
+    place(search.root, 0);
+    const width = (search.length + 1) * COLUMN + 8;
     $("tree").setAttribute("width", width);
-    $("tree").setAttribute("height", height);
+    $("tree").setAttribute("height", row * ROW + 8);
     $("tree").setAttribute("aria-label", `Tree of ${search.length} steps with ${row} ends`);
-    $("tree").replaceChildren(...parts);
+    $("tree").replaceChildren(...lines, ...words);
     $("tree").parentElement.scrollLeft = width;
   }
 
-  function showResults(rows, from) {
-    const names = ["Method", "Text", "log-prob. (nats)", `per ${token}`, `${token}s a second`];
-    const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
-    const body = rows.map(([name, { ids, logProb, ms, computed }]) => {
-      const use = make("button", { type: "button" }, lab.tokenizer.decode(ids) || "(ends at once)");
-      use.title = "Go on from this text";
-      use.addEventListener("click", () => lab.replace([...from, ...ids]));
-      const figures = [fixed(logProb, 2), fixed(logProb / Math.max(1, ids.length), 3)];
-      figures.push(ms === undefined ? "" : Math.round((1000 * (computed ?? ids.length)) / ms).toLocaleString("en"));
-      const cells = figures.map((figure) => make("td", {}, figure));
-      return make("tr", {}, make("th", { scope: "row" }, name), make("td", { className: "text" }, use), ...cells);
-    });
-    $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...body));
+  function resultRow(name, from, { ids, logProb }) {
+    const text = lab.tokenizer.decode(ids) || "(ends at once)";
+    const use = make("button", { type: "button", title: "Go on from this text" }, text);
+    use.addEventListener("click", () => lab.replace([...from, ...ids]));
+    return make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, name),
+      make("td", { className: "text" }, use),
+      make("td", {}, logProb.toFixed(2)),
+      make("td", {}, (logProb / ids.length).toFixed(3)),
+    );
   }
 
+  // The search goes on after the chosen token, otherwise after the prompt.
   async function run(goesOn) {
-    const [width, length, alpha] = ["width", "beam-length", "alpha"].map((id) => numberIn(id) ?? 1);
-    const { eos, banned } = rules();
+    const from = lab.ids.slice(0, lab.chosen === null ? lab.given : lab.chosen + 1);
     const { model } = lab;
-    const [text, off] = [lab.ids, [...lab.off].join()];
-    const same = () => lab.model === model && lab.ids === text && [...lab.off].join() === off;
-    const from = start();
-    const search = new BeamSearch(model, from, { width, length, alpha, eos, banned, slide: lab.facts.slide });
-    const after = `After ${lab.named(from.length - 1)}`;
-    $("beam-table").replaceChildren();
-    let ms = 0;
-    while (!search.done && goesOn() && same()) {
-      const begun = performance.now();
+    const { temperature } = lab.rules;
+    const [width, length, alpha] = ["width", "beam-length", "alpha"].map((id) => numberIn(id) ?? 1);
+    const { banned, eos_id: eos } = lab.tokenizer.rule;
+    const rules = { width, length, alpha, banned, slide: lab.facts.slide };
+    const search = new BeamSearch(model, from, { ...rules, eos: lab.rules.stop ? eos : null });
+    while (!search.done && goesOn()) {
       search.step();
-      ms += performance.now() - begun;
       drawTree(search);
-      $("beams-state").textContent = `${after}: step ${search.length} of ${length}, ${search.live.length} live beams.`;
+      const live = `${search.live.length} live beams`;
+      $("beams-state").textContent = `Step ${search.length} of ${length}: ${live}.`;
       await pause(90);
     }
-    if (!search.done || !same()) {
-      search.end();
-      $("beams-state").textContent = same() ? "Stopped." : "Stopped: the text or the model was changed.";
-    } else {
-      const greedy = single(model, from, length, { temperature: 0, penalty: 1 });
-      const others = search.hypotheses.map((hypothesis, i) => [`beam ${i + 1}`, i ? hypothesis : { ...hypothesis, ms, computed: search.length }]);
-      $("tree").parentElement.scrollLeft = 0;
-      showResults([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, from, length, {})], ...others], from);
-      const more = search.hypotheses[0].logProb - greedy.logProb;
-      const judged = Math.abs(more) < 1e-6 ? "finds what greedy decoding finds" :
-        more > 0 ? `finds a text that is ${Math.exp(more).toLocaleString("en", { maximumSignificantDigits: 2 })} times as likely as the greedy one` :
-        `keeps a text less likely than the greedy one by ${fixed(-more, 2)} nats`;
-      $("beams-state").textContent = `${after}: beam search of width ${width} ${judged}, in ${search.length} steps.`;
-    }
+    $("tree").parentElement.scrollLeft = 0;
+    const names = ["Method", "Text", "log-prob. (nats)", `per ${token}`];
+    const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
+    const greedy = single(model, from, length, { temperature: 0, penalty: 1 });
+    const rows = [
+      resultRow("greedy", from, greedy),
+      resultRow(`sample, temperature ${temperature}`, from, single(model, from, length, {})),
+      ...search.hypotheses.map((text, rank) => resultRow(`beam ${rank + 1}`, from, text)),
+    ];
+    $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...rows));
   }
 
-  for (const id of ["width", "alpha"]) {
-    $(id).addEventListener("input", () => ($(`${id}-value`).textContent = $(id).value));
-  }
   $("alpha").value = lab.facts.length_penalty;
-  for (const id of ["width", "alpha"]) $(id).dispatchEvent(new Event("input"));
+  for (const id of ["width", "alpha"]) {
+    const show = () => ($(`${id}-value`).textContent = $(id).value);
+    $(id).addEventListener("input", show);
+    show();
+  }
   startStop("beams-run", () => lab.ids.length, run);
 }

@@ -1,62 +1,49 @@
-// A slider through the checkpoints of the run.
+// A slider through the checkpoints of the run, and the same beginning continued by each of them.
 import { draw, nextChances } from "./decoding.js";
-import { $, make, pause, refill } from "./dom.js";
+import { $, make, pause, refill, startStop } from "./dom.js";
 import { Session } from "./session.js";
 
 const LENGTH = 18;
 
 export function bindCheckpoints(lab) {
   const { checkpoints } = lab.facts;
-  if (checkpoints.length < 2) return;
-  const texts = checkpoints.map(() => null);
-  let [prompt, writing] = ["", false];
+  const texts = checkpoints.map(() => "\u2026");
 
-  // The greedy text of one checkpoint; the model of that checkpoint stays for the slider.
-  async function greedy(checkpoint) {
-    lab.models[checkpoint] ??= lab.build(await lab.tensors[checkpoint]());
-    const model = lab.models[checkpoint];
+  function greedy(model) {
     const session = new Session(model, lab.ids.slice(0, lab.given), { slide: lab.facts.slide });
     const rules = { ...lab.drawRules(), temperature: 0, penalty: 1 };
-    for (let i = 0; i < LENGTH && session.ids.at(-1) !== (i ? rules.eos : null); i++) {
-      session.push(draw(nextChances(session.next(), session.ids, rules), 0));
+    for (let n = 0; n < LENGTH; n++) {
+      const token = draw(nextChances(session.next(), session.ids, rules), 0);
+      session.push(token);
+      if (lab.isEnd(token)) break;
     }
-    session.close();
     return lab.tokenizer.decode(session.ids.slice(lab.given));
   }
 
-  async function fill() {
-    if (writing) return;
-    writing = true;
-    for (let checkpoint = 0; !$("view-checkpoints").hidden && (checkpoint = texts.indexOf(null)) >= 0; ) {
-      const asked = prompt;
-      const text = await greedy(checkpoint);
-      if (asked === prompt) texts[checkpoint] = text;
-      show();
-      await pause();
-    }
-    writing = false;
-  }
-
   function show() {
-    const rows = checkpoints.map(({ name }, checkpoint) => {
-      const button = make("button", { type: "button", "aria-pressed": String(checkpoint === lab.checkpoint) }, texts[checkpoint] ?? "\u2026");
-      button.addEventListener("click", () => lab.useCheckpoint(checkpoint));
-      return make("li", {}, make("p", { className: "when" }, name), button);
+    const { name } = checkpoints[lab.checkpoint];
+    $("checkpoint").value = lab.checkpoint;
+    $("checkpoint").setAttribute("aria-valuetext", name);
+    $("checkpoint-value").textContent = name;
+    const rows = checkpoints.map((checkpoint, index) => {
+      const isUsed = String(index === lab.checkpoint);
+      const button = make("button", { type: "button", "aria-pressed": isUsed }, texts[index]);
+      button.addEventListener("click", () => lab.useCheckpoint(index));
+      return make("li", {}, make("p", { className: "when" }, checkpoint.name), button);
     });
     refill($("checkpoint-texts"), rows);
   }
 
+  async function run(goesOn) {
+    for (let index = 0; index < checkpoints.length && goesOn(); index++) {
+      texts[index] = greedy(lab.modelOf(index));
+      show();
+      await pause();
+    }
+  }
+
   $("checkpoint").max = checkpoints.length - 1;
   $("checkpoint").addEventListener("input", () => lab.useCheckpoint(Number($("checkpoint").value)));
-  lab.watch(() => {
-    $("checkpoint").value = lab.checkpoint;
-    $("checkpoint-value").textContent = checkpoints[lab.checkpoint].name;
-    $("checkpoint").setAttribute("aria-valuetext", checkpoints[lab.checkpoint].name);
-    if ($("view-checkpoints").hidden) return;
-    const now = lab.ids.slice(0, lab.given).join(" ") + [...lab.off].join(" ");
-    if (now !== prompt) texts.fill(null);
-    prompt = now;
-    show();
-    if (lab.given && texts.includes(null)) fill();
-  });
+  startStop("checkpoints-run", () => lab.given, run);
+  lab.watch(show);
 }

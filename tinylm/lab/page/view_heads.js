@@ -1,56 +1,53 @@
-// Every head over the text: where it looks from the chosen token, what it was measured to do, and a switch.
+// Every head over the text: where it attends, what the run measured of it, and a switch.
 import { largest } from "./decoding.js";
-import { $, fixed, make, percent } from "./dom.js";
-
-function heat() {
-  const number = Number.parseInt(getComputedStyle(document.documentElement).getPropertyValue("--heat").trim().slice(1), 16);
-  return [number >> 16, (number >> 8) & 255, number & 255];
-}
+import { $, make, percent } from "./dom.js";
 
 // Weights as pixels; the square root keeps small ones visible.
 function paint(canvas, width, height, weight) {
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
-  const [red, green, blue] = heat();
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--heat");
   for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) image.data.set([red, green, blue, 255 * Math.sqrt(weight(y, x))], 4 * (y * width + x));
+    for (let x = 0; x < width; x++) {
+      context.globalAlpha = Math.sqrt(weight(y, x));
+      context.fillRect(x, y, 1, 1);
+    }
   }
-  context.putImageData(image, 0, 0);
+}
+
+// Roles and the effect of switching the head off; "" if the run did not measure them
+function measuredWords({ roles = [], increase, low, high } = {}) {
+  const words = roles.map(({ name, score }) => `${name} ${percent(score)}`);
+  const isClear = low > 0 || high < 0;
+  if (isClear) words.push(`off: ${increase > 0 ? "+" : ""}${increase.toFixed(3)} nats`);
+  else if (increase !== undefined) words.push("off: no measurable change");
+  return words.join("; ");
 }
 
 export function bindHeads(lab) {
-  const { layers, heads: perLayer } = lab.facts.settings;
+  const { layers, heads } = lab.facts.settings;
   const cells = [];
 
-  function costs({ increase, low, high } = {}) {
-    if (increase === undefined) return "";
-    if (low <= 0 && high >= 0) return "off: no measurable change";
-    return `off: ${increase > 0 ? "+" : ""}${fixed(increase, 3)} nats`;
+  function addCell(layer, head) {
+    const name = `Layer ${layer + 1}, head ${head + 1}`;
+    const id = `${layer}.${head}`;
+    const strip = make("canvas", { className: "strip", "aria-hidden": "true" });
+    const target = make("span", { className: "target" });
+    const title = make("strong", {}, name);
+    const button = make("button", { type: "button", "aria-pressed": "false" }, title, target);
+    const role = make("span", { className: "role" }, measuredWords(lab.facts.heads[id]));
+    const box = { type: "checkbox", checked: true, "aria-label": `${name} is on` };
+    const tick = make("input", box);
+    const label = make("label", {}, tick, "on");
+    const cell = make("div", { className: "head" }, button, strip, role, label);
+    button.addEventListener("click", () => lab.lookAt(layer, head));
+    tick.addEventListener("change", () => lab.switchHead(id, tick.checked));
+    cells.push({ layer, head, id, cell, button, strip, target });
+    $("heads").append(cell);
   }
 
-  $("heads").style.setProperty("--heads", perLayer);
-  for (let l = 0; l < layers; l++) {
-    for (let h = 0; h < perLayer; h++) {
-      const measured = lab.facts.heads[`${l}.${h}`];
-      const strip = make("canvas", { className: "strip", "aria-hidden": "true" });
-      const looks = make("span", { className: "looks" });
-      const role = (measured?.roles ?? []).map(({ name, score }) => `${name} ${percent(score)}`).join("; ");
-      const words = [role, costs(measured)].filter(Boolean).join("; ");
-      const title = make("strong", {}, `Layer ${l + 1}, head ${h + 1}`);
-      const button = make("button", { type: "button", "aria-pressed": "false" }, title, looks);
-      const tick = make("input", { type: "checkbox", checked: true });
-      tick.setAttribute("aria-label", `Layer ${l + 1}, head ${h + 1} is on`);
-      const cell = make("div", { className: "head" }, button, strip, make("span", { className: "role" }, words), make("label", {}, tick, "on"));
-      button.addEventListener("click", () => lab.lookAt(l, h));
-      tick.addEventListener("change", () => lab.switchHead(`${l}.${h}`, tick.checked));
-      cells.push({ l, h, cell, button, strip, looks, tick });
-    }
-  }
-  $("heads").append(...cells.map(({ cell }) => cell));
-  $("heads-note").textContent = lab.facts.heads_note;
-
+  // The weights of the chosen head as the background of the story's tokens
   function shade(weights, start) {
     [...$("story").children].forEach((span, position) => {
       const weight = weights?.[position - start];
@@ -59,52 +56,42 @@ export function bindHeads(lab) {
     });
   }
 
-  // The head that looks most from a place at where this token stood before the token at `end`, in words
-  function most(session, position, id, end) {
-    const earlier = session.seen.flatMap((_, i) => (session.start + i < end && lab.ids[session.start + i] === id ? [i] : []));
-    const shares = cells.map(({ l, h }) => earlier.reduce((sum, i) => sum + (session.at(position)?.maps[l][h][i] ?? 0), 0));
-    const best = shares.indexOf(Math.max(...shares));
-    return shares[best] > 0 ? `layer ${cells[best].l + 1}, head ${cells[best].h + 1} (${percent(shares[best])})` : null;
+  function showCell({ layer, head, id, cell, button, strip, target }, maps) {
+    const isChosen = String(layer === lab.head[0] && head === lab.head[1]);
+    cell.dataset.chosen = isChosen;
+    cell.dataset.off = String(lab.off.has(id));
+    button.setAttribute("aria-pressed", isChosen);
+    if (!maps) return;
+    const weights = maps[layer][head];
+    const [best] = largest(weights, 1);
+    paint(strip, weights.length, 1, (_, x) => weights[x]);
+    target.textContent = `${percent(weights[best])} on ${lab.quoted(lab.session.start + best)}`;
   }
 
-  function looksBack(session, position) {
-    const id = lab.ids[position];
-    const [reading, saying] = [most(session, position, id, position), most(session, position - 1, id, position)];
-    const word = `\u201c${lab.word(id)}\u201d`;
-    if (!reading) return `${word} did not stand in the text before.`;
-    const lookers = saying ? `; from the ${lab.facts.token} just before, where the model had to predict it, ${saying}` : "";
-    return `${word} stood in the text before. The head that looks back there most is ${reading}${lookers}.`;
-  }
-
-  lab.watch(() => {
-    const open = !$("view-heads").hidden;
-    const [layer, head] = lab.head;
-    const session = open ? lab.read() : null;
-    const position = lab.chosen ?? lab.ids.length - 1;
-    const seen = session?.at(position);
-    shade(seen?.maps[layer][head], session?.start);
-    if (!open) return;
-    $("heads-about").textContent = seen
-      ? `Where each head looks from ${lab.named(position)}. Choose another ${lab.facts.token} in the story; choose a head to shade the story with its weights.`
-      : "This place is outside the window that the model sees.";
-    $("heads-back").textContent = seen ? looksBack(session, position) : "";
-    for (const { l, h, cell, button, strip, looks, tick } of cells) {
-      const weights = seen?.maps[l][h];
-      const off = lab.off.has(`${l}.${h}`);
-      cell.dataset.chosen = String(l === layer && h === head);
-      cell.dataset.off = String(off);
-      button.setAttribute("aria-pressed", cell.dataset.chosen);
-      tick.checked = !off;
-      if (!weights) continue;
-      paint(strip, weights.length, 1, (_, x) => weights[x]);
-      const [best] = largest(weights, 1);
-      const where = best === weights.length - 1 ? "itself" : `\u201c${lab.word(lab.ids[session.start + best])}\u201d`;
-      looks.textContent = `${percent(weights[best])} on ${where}`;
-    }
-    const rows = session.seen.map(({ maps }) => maps[layer][head]);
+  function showMap([layer, head], seen) {
+    const rows = seen.map(({ maps }) => maps[layer][head]);
     paint($("map"), rows.length, rows.length, (y, x) => rows[y][x] ?? 0);
-    const words = `Layer ${layer + 1}, head ${head + 1}: each row is a ${lab.facts.token} of the text, each column a ${lab.facts.token} that it looks at; the stronger the colour, the more.`;
-    $("map-about").textContent = words;
-    $("map").setAttribute("aria-label", words);
+    const { token } = lab.facts;
+    const axes = `each row is a ${token} of the text, each column a ${token} that it attends to`;
+    $("map-about").textContent = `Layer ${layer + 1}, head ${head + 1}: ${axes}.`;
+  }
+
+  $("heads").style.setProperty("--heads", heads);
+  for (let layer = 0; layer < layers; layer++) {
+    for (let head = 0; head < heads; head++) addCell(layer, head);
+  }
+  lab.watch(() => {
+    const isOpen = !$("view-heads").hidden;
+    const session = isOpen ? lab.read() : null;
+    const position = lab.chosen ?? lab.ids.length - 1;
+    const maps = session?.at(position)?.maps;
+    const [layer, head] = lab.head;
+    shade(maps?.[layer][head], session?.start);
+    if (!isOpen) return;
+    $("heads-about").textContent = maps
+      ? `Where each head attends from ${lab.quoted(position)}. Choose a head to shade the story.`
+      : "The model's window does not reach there.";
+    for (const cell of cells) showCell(cell, maps);
+    showMap(lab.head, session?.seen ?? []);
   });
 }
