@@ -29,7 +29,7 @@ def main() -> None:
     stage = Stage("vocab", stage_params())
     data = stage.settings("data", DataSettings)
     embedding = stage.settings("embedding", EmbeddingSettings)
-    tokenizer, seen = write_stores(
+    tokenizer, counts = write_stores(
         stage.settings("vocab", VocabSettings),
         STORIES,
         TOKENS,
@@ -53,7 +53,7 @@ def main() -> None:
     words = {name: coverage(store, tokenizer.unk_id, marks) for name, store in stores.items()}
     results = {
         "size": len(tokenizer),
-        **seen,
+        **counts,
         "tokens": {name: len(store.ids) for name, store in stores.items()},
         "unknown_share": {name: words[name]["unknown_share"] for name in SPLITS},
         "coverage": {name: words[name]["coverage"] for name in SPLITS},

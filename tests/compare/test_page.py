@@ -39,7 +39,7 @@ def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(
     for text in ("train.lr", values, "40 stories", "10 prompts", "(it ends there)"):
         assert text in page
         assert text in terminal
-    assert pair.against[0].findings[0].says in page
+    assert pair.against[0].findings[0].sentence in page
 
 
 def test_each_of_many_runs_is_a_row(make_run):

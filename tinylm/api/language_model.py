@@ -247,7 +247,7 @@ class LanguageModel:
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
     def _options(self, settings: DecodeSettings, use_cache: bool) -> dict[str, Any]:
-        """What sampling and beam search are called with, whatever the prompts."""
+        """The arguments of sampling and beam search that do not depend on the prompts."""
         return {
             "eos_id": self.tokenizer.eos_id,
             "banned": banned_ids(self.tokenizer),
@@ -260,7 +260,7 @@ class LanguageModel:
         return self.with_changes(**changes)
 
     def _ids(self, prompt: str | list[str]) -> list[list[int]]:
-        """Ids of one prompt or several; warns of words that the model does not know."""
+        """Ids of one prompt or several; warns about words outside the vocabulary."""
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
         for number, text in enumerate(texts, start=1):
             unknown = unknown_words(self.tokenizer, text)

@@ -1,4 +1,4 @@
-"""What section `report` asks of the trained model: own prompts continued, own sentences drawn."""
+"""Your own texts in section `report`: prompts to continue and sentences whose maps are drawn."""
 
 import dataclasses
 import warnings

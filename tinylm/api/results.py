@@ -24,7 +24,7 @@ class Text(str):
     prompt_ids, new_ids: token ids of the prompt, with what opens a text, and of the continuation.
     finished: whether the continuation ended with <eos>, which is then one of new_ids.
     log_probs, log_prob: of each new token and of all, in nats, under the model's own distribution,
-    before temperature and filters; None unless asked for.
+    before temperature and filters; None unless requested.
     score: by which beam search ranked it; None of a sample.
     """
 

@@ -144,7 +144,7 @@ def keep_only(folder: str | Path, stems: Collection[str]) -> None:
 
 
 def _seal(value: dict[str, Any]) -> str:
-    """SHA-256 of an object's content without its seal, whatever the file's layout."""
+    """SHA-256 of an object's content without its seal; the file's layout does not matter."""
     rest = {key: item for key, item in value.items() if key != SEAL}
     return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
 

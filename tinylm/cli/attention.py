@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--epoch",
         type=float,
         metavar="E",
-        help="the weights kept after so many epochs (default: the last ones)",
+        help="use the checkpoint after this many epochs (default: the final weights)",
     )
     add_model_options(parser)
 

@@ -92,7 +92,7 @@ def _corpus(sections: Sections) -> Finding:
             return dataclasses.replace(finding, problem=f"{finding.problem}; {FROM_HUB}")
         return finding
     if data.source == "hub":
-        return Finding("data.hub_id", data.hub_id, note="asked for when download runs")
+        return Finding("data.hub_id", data.hub_id, note="checked by stage download")
     if data.source == "local":
         try:
             next(open_source(data).train(), None)

@@ -88,7 +88,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab",
         metavar="FILE",
-        help="its tokenizer (default: the export's, or data/vocab/tokenizer.json beside FOLDER)",
+        help="its tokenizer (default: the export's, or data/vocab/tokenizer.json next to FOLDER)",
     )
 
 

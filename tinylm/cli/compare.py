@@ -25,7 +25,7 @@ EXAMPLES = """\
   tinylm compare --effect 0.02 --power 0.9 --comparisons 6 main warm-newt
 """
 HEAD = "HEAD"
-QUOTED = 3  # up to so many runs the terminal quotes stories; the page and the JSON always do
+QUOTED = 3  # up to this number of runs, the terminal quotes stories; page and JSON always do
 SMALLEST = 1e-6  # of the numbers for a plan
 
 
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the comparison or the plan, and write the files that were asked for."""
+    """Print the comparison or the plan, and write the requested files."""
     if arguments.effect is None:
         _compare(arguments)
     else:

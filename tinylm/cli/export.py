@@ -80,7 +80,7 @@ def _transformers_notes(folder: str, trained: "Trained", is_tinylm: bool) -> lis
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then print its architecture, what it leaves out and how to use it."""
     if arguments.weights and arguments.format != "gguf":
-        raise InputError(f"--weights {arguments.weights} goes only with --format gguf")
+        raise InputError(f"--weights {arguments.weights}; allowed only with --format gguf")
 
     from tinylm.exchange.export import Trained, export_folder
     from tinylm.exchange.loading import find, load_parts

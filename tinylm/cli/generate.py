@@ -94,11 +94,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options that do not go together."""
+    """Raise InputError for options that cannot be combined."""
     beams = arguments.beams
     if arguments.greedy and arguments.temperature_end is not None:
-        raise InputError("--temperature-end does not go with --greedy, which is temperature 0")
-    problem = "goes only with" if beams is None else "does not go with"
+        raise InputError("--temperature-end is not allowed with --greedy, which is temperature 0")
+    problem = "is allowed only with" if beams is None else "is not allowed with"
     for name in OF_BEAMS if beams is None else SAMPLING:
         if getattr(arguments, name) is not None:
             raise InputError(f"{_option(name)} {problem} --beams")
@@ -180,7 +180,7 @@ def _changes(arguments: argparse.Namespace, lm: "LanguageModel") -> dict[str, An
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Continue the prompts by sampling or by beam search, as the options ask."""
+    """Continue the prompts by sampling or by beam search, depending on the options."""
     from tinylm.api.load import load
     from tinylm.exchange.loading import use_threads
 

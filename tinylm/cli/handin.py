@@ -1,4 +1,4 @@
-"""tinylm handin: pack what a course asks for: code, report, plots, samples, settings, card."""
+"""tinylm handin: pack code, report, plots, samples, settings and model card for a course."""
 
 import argparse
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Mend what a killed DVC left half-written; `make repro` does so before `dvc repro`.
+"""Repair files that DVC left half-written when it was killed; `make repro` does so first.
 
-DVC writes dvc.lock and .dvc/tmp/rwlock in place. A kill can leave them cut off, and DVC then
-refuses to work. It makes whatever else it lacks again.
+DVC writes dvc.lock and .dvc/tmp/rwlock in place. If a kill truncates one, DVC cannot run. DVC
+writes all other missing files again.
 """
 
 import json

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="values to try, as in dvc exp run -S",
     )
     what.add_argument("--status", help="the runs of a sweep (default: the newest)", **LATEST)
-    what.add_argument("--resume", help="go on with a sweep (default: the newest)", **LATEST)
+    what.add_argument("--resume", help="continue a sweep (default: the newest)", **LATEST)
     parser.add_argument("--seeds", metavar="N,N", help="of train.seed, each with every setting")
     parser.add_argument("--name", help="of the sweep (default: sweep-1, sweep-2 and so on)")
     parser.add_argument(
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=4,
         metavar="N",
-        help="stop the worse runs: after 1, N, N * N ... validations, one in N goes on (default 4)",
+        help="stop the worse runs: after 1, N, N * N ... validations, one in N continues (default 4)",
     )
     parser.add_argument(
         "--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)"

@@ -53,14 +53,14 @@ class Finding:
     """One metric of a setting, compared with the first setting.
 
     p: corrected; None if the spread over seeds is unknown. kind: better, worse, or why nothing is
-    claimed. says: the verdict as a sentence.
+    claimed. sentence: the verdict in words.
     """
 
     metric: str
     difference: Difference
     p: float | None
     kind: str
-    says: str
+    sentence: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,8 +270,8 @@ def _against(sides: _Sides, index: int, p_values: dict[tuple[int, str], float]) 
         p = p_values.get((index, _hypothesis(metric)))
         if difference.p is None:
             p = None
-        kind, says = judge(difference, metric in LOSSES, sides.differs, p, len(p_values))
-        findings.append(Finding(metric, difference, p, kind, says))
+        kind, sentence = judge(difference, metric in LOSSES, sides.differs, p, len(p_values))
+        findings.append(Finding(metric, difference, p, kind, sentence))
     first = sides.first
     second = sides.second
     return Against(

@@ -39,7 +39,7 @@ from tinylm.report.wording import (
 )
 
 TEMPLATE = Path(__file__).with_name("compare.md.j2")
-SIDE_BY_SIDE = 4  # up to so many runs are columns; with more, each is a row
+SIDE_BY_SIDE = 4  # up to this number, runs are columns; with more, each is a row
 NOTHING = "(it ends there)"  # an empty continuation
 LABELS = {
     PERPLEXITY: "perplexity",
@@ -180,7 +180,7 @@ def _findings_table(first: str, against: Against) -> Markup:
                 f"{_four_digits(difference.first)} → {_four_digits(difference.second)}",
                 f"{signed(difference.value)} ({ends})",
                 over,
-                finding.says,
+                finding.sentence,
             ]
         )
     heads = ["metric", f"{first} → {against.name}", "difference (95 % interval)", "over", "verdict"]
@@ -273,5 +273,5 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
         value["seeds_give"] = {"difference": seeds.bound, "seeds": seeds.freedom + 1}
     value["p"] = finding.p
     value["verdict"] = finding.kind
-    value["says"] = finding.says
+    value["says"] = finding.sentence
     return value

@@ -25,7 +25,7 @@ from tinylm.report.drawing import (
 from tinylm.report.wording import number, short
 
 AXIS_NAMES = {"parameters": "parameters", "tokens": "training tokens", "compute": "training FLOP"}
-_WIDE = 20  # from so many times the smallest value on, the axis of a sweep is logarithmic
+_WIDE = 20  # if largest / smallest value is at least this, the axis of a sweep is logarithmic
 _NAMES = {"line": "series", "loss": "value", "lowest": "low", "highest": "high"}  # for draw_lines
 
 

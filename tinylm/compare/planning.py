@@ -122,10 +122,10 @@ def _story_variance(settings: Sequence[Setting]) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """A difference in nats per token that a comparison is to detect.
+    """A difference in nats per token that a comparison should detect.
 
-    level: corrected for so many comparisons (the first step of Holm's correction, so that it holds
-    whatever the other comparisons show).
+    level: corrected for the number of comparisons, by the first step of Holm's correction. So it
+    holds for any result of the other comparisons.
     """
 
     effect: float
@@ -169,7 +169,7 @@ def power(goal: Goal, by_seeds: float, by_stories: float, seeds: int, stories: f
 def seeds_for(
     goal: Goal, by_seeds: float, by_stories: float, stories: float = math.inf
 ) -> int | None:
-    """The fewest seeds that have the power with so many stories; None if no number has it."""
+    """The fewest seeds that reach the power with this many stories; None if no number does."""
     counts = range(2, MOST_SEEDS + 1)
     index = bisect.bisect_left(
         counts, goal.power, key=lambda seeds: power(goal, by_seeds, by_stories, seeds, stories)

@@ -86,8 +86,8 @@ def stale_stages(
 ) -> dict[str, str]:
     """{stage: why} of the named stages whose last run was not with these parameters and inputs.
 
-    folder: where outputs are, if the lock is the workspace's: an output that is gone, of a setting
-    that is no longer run, makes nothing stale.
+    folder: where outputs are, if the lock is the workspace's. There, a missing output of a setting
+    that is no longer run makes no stage stale.
     """
     reasons = {name: f"{LOCK} does not have it" for name in names if name not in stages}
     writers = {}

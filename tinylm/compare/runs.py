@@ -201,9 +201,9 @@ def match(first: Run, second: Run) -> Match:
     elif not one["tokens"].equals(other["tokens"]):
         notes.append("the layouts score other tokens: perplexities are not compared")
     same_tokens = not notes
-    asked = [run.samples[PROMPT_COLUMNS] for run in (first, second)]
-    same_prompts = not asked[0].empty and asked[0].equals(asked[1])
-    if not same_prompts and not any(samples.empty for samples in asked):
+    prompts = [run.samples[PROMPT_COLUMNS] for run in (first, second)]
+    same_prompts = not prompts[0].empty and prompts[0].equals(prompts[1])
+    if not same_prompts and not any(samples.empty for samples in prompts):
         notes.append("the prompts or their references differ: BLEU is not compared")
     return Match(True, same_tokens, same_prompts, notes)
 

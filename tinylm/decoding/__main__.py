@@ -14,7 +14,7 @@ NEW_TOKENS = 160
 
 
 def main() -> None:
-    """Print each argument with its continuation, drawn as section `decode` of params.yaml says."""
+    """Print each argument with its continuation, by the settings in section `decode`."""
     settings = read_section(load_params(), "decode", DecodeSettings)
     seed_everything(settings.seed, threads=1)
     check_vocabulary(paths.MODELS, paths.TOKENIZER)

@@ -10,7 +10,7 @@ class DecodeSettings:
     """Section `decode`: how the next token is chosen. The defaults sample the model's distribution.
 
     Temperature 0 is greedy; length_penalty is for beams only. `sampling.choose` defines the filters.
-    repetition_window: only the row's last N tokens are penalised, with the prompt's; null: all.
+    repetition_window: only a row's latest N tokens, with the prompt's, are penalised; null: all.
     """
 
     temperature: float = setting(1.0, low=0.0, high=1e6)
@@ -27,10 +27,10 @@ class DecodeSettings:
     step: str = setting("plain", choices=("plain", "compiled", "auto"))
 
     def temperature_at(self, step: int, steps: int) -> float:
-        """Temperature of new token `step` of at most `steps`, from 0 on.
+        """Temperature of new token number `step`, counted from 0, of at most `steps`.
 
-        T(i) = T + (T_end - T) * i / (n - 1), n = steps: the first token is drawn at T, the n-th at T_end, even if the
-        text ends before; T throughout if there is no T_end or n = 1.
+        T + (T_end - T) * i / (n - 1) for i = step and n = steps: from T at the first token to T_end
+        at the n-th. Always T if there is no T_end or n = 1.
         """
         if self.temperature_end is None or steps < 2:
             return self.temperature
@@ -38,13 +38,13 @@ class DecodeSettings:
         return (1.0 - share) * self.temperature + share * self.temperature_end
 
     def greedy(self) -> "DecodeSettings":
-        """The likeliest token at every step; only the way of sliding is kept."""
+        """These settings for greedy decoding, without a repetition penalty."""
         return dataclasses.replace(
             self, temperature=0.0, temperature_end=None, repetition_penalty=1.0
         )
 
     def in_words(self) -> str:
-        """How the next token is chosen, as a phrase made from the settings in effect."""
+        """A phrase that describes the settings in effect."""
         parts = ["greedy"]
         if self.temperature or self.temperature_end:
             end = "" if self.temperature_end is None else f" going to {self.temperature_end:g}"

@@ -123,7 +123,7 @@ def _separator(path: Path, column: str) -> str:
 
 
 def _rows(path: Path, column: str, options: dict[str, Any]) -> Iterator[str]:
-    """The texts of a column, streamed; whatever the library raises becomes an InputError."""
+    """The texts of a column, streamed. Raises InputError for any error of the library."""
     kind = _format(path)
     if os.path.getsize(path) == 0 and kind != ".parquet":
         return
@@ -187,8 +187,8 @@ def _bad_line(path: Path, kind: str, column: str) -> str:
 def local_splits(path: Path) -> dict[str, list[Path]]:
     """The files of each split: {"train": [file]} for a file, for a folder as `datasets` finds them.
 
-    A folder's README header or its file names say which files belong to which split; only those are
-    read. Raises InputError; never contacts the hub.
+    A folder's README header or its file names assign files to splits; other files are not read.
+    Raises InputError; never contacts the hub.
     """
     if os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
         return {"train": [path]}

@@ -1,6 +1,6 @@
 """fastText's text format, `.vec` or `.vec.gz`: a line "count width", then a line per word.
 
-Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file.
+The file is read as a stream, and only the rows that the vocabulary needs are stored.
 """
 
 from collections import defaultdict

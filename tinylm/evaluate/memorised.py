@@ -94,7 +94,7 @@ def compare_with_train(
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
     """The words that ids spell, without special tokens except `<unk>`.
 
-    They are entries of a word vocabulary, otherwise whatever is between white space.
+    These are the entries of a word vocabulary; for other tokenizers the text is split at spaces.
     """
     if tokenizer.kind != "words":
         return tokenizer.decode(ids).split()

@@ -1,4 +1,4 @@
-"""Do storybook stories make sense? Graded by their generator, which knows what can follow what."""
+"""Do storybook stories make sense? The generator lists the words that can follow each beginning."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence

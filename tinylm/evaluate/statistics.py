@@ -195,7 +195,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """p values corrected for their number, in the same order (Holm 1979).
 
     The k-th smallest of n, counted from 0, is multiplied by n - k; none is below a smaller one,
-    and none above 1. Valid whatever the dependence between the tests.
+    and none above 1. Valid for any dependence between the tests.
     """
     corrected = [0.0] * len(p_values)
     largest = 0.0
@@ -216,10 +216,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 #
 #     sqrt((t_seeds * error_seeds)^2 + (t_texts * error_texts)^2)
 #
-# with each error's own point of Student's t, which keeps the level whatever the two variances are (Banerjee 1960). One
-# t with the degrees of freedom of Welch and Satterthwaite claims several times too much with three seeds and many
-# comparisons. What one seed does to one story is in both errors, which again errs on the safe side (Cameron, Gelbach
-# and Miller 2011 would subtract it).
+# with a point of Student's t for each error, which keeps the level for any two variances (Banerjee
+# 1960). A single t with the degrees of freedom of Welch and Satterthwaite makes several times too
+# many claims with three seeds and many comparisons. The interaction of seed and story is in both errors,
+# which is conservative (Cameron, Gelbach and Miller 2011 subtract it).
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,7 +292,7 @@ def text_freedom(texts: float) -> int:
 
 
 def critical_value(level: float, seeds: SeedError, error: float, texts: int) -> float:
-    """What a difference has to exceed at this level. error: over so many texts."""
+    """The size that a difference must exceed at this level. error: over this many texts."""
     by_seeds = student_point(level, seeds.freedom) * seeds.error
     by_texts = student_point(level, text_freedom(texts)) * error
     return math.hypot(by_seeds, by_texts)

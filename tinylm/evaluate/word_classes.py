@@ -59,12 +59,12 @@ def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
     """
     pieces = _pieces(tokenizer, ids)
     texts, tokens, marked = _words(pieces)
-    told = None
+    generated = None
     if all(texts):
-        told = word_classes([normalise(text) for text in texts])
+        generated = word_classes([normalise(text) for text in texts])
     names = look_up(texts)
-    if told:
-        names, before_marks = told
+    if generated:
+        names, before_marks = generated
         marked = [one or other for one, other in zip(marked, before_marks, strict=True)]
     words = [Word(*word) for word in zip(texts, tokens, names, marked, strict=True)]
     marks, starts = _sentences(pieces)

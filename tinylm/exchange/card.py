@@ -62,7 +62,7 @@ class Publication:
     format: of the weights, transformers or tinylm.
     left_out: the files that do not belong to this run, and why.
     lacks: the decoding settings that generate() lacks.
-    report, weights: whether they are beside the card.
+    report, weights: whether they are published with the card.
     """
 
     repo: str

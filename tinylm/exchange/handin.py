@@ -92,7 +92,7 @@ def write_hand_in(
     with atomic_write(target, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
         for name in sorted(contents):
             info = zipfile.ZipInfo(f"{entry}/{name}", EARLIEST)
-            info.create_system = 3  # Unix, whatever wrote it
+            info.create_system = 3  # always Unix, for equal bytes
             info.external_attr = FILE_MODE
             archive.writestr(info, contents[name])
     return target, sorted(contents)

@@ -58,18 +58,18 @@ def read_params() -> dict[str, Any]:
 def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Path]:
     """(folder of the weights, tokenizer.json) of a run's models/ or of an export.
 
-    Without `vocab` the tokenizer is the export's, or data/vocab/tokenizer.json beside models/.
+    Without `vocab` the tokenizer is the export's, or data/vocab/tokenizer.json next to models/.
     """
     models = Path(folder)
-    beside = models.parent / paths.TOKENIZER
+    tokenizer = models.parent / paths.TOKENIZER
     if is_export(models):
         models = models / ORIGINALS
-        beside = models / TOKENIZER
-    return models, beside if vocab is None else Path(vocab)
+        tokenizer = models / TOKENIZER
+    return models, tokenizer if vocab is None else Path(vocab)
 
 
 def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
-    """The weights after so many epochs. Raises InputError that names those there are."""
+    """The model after this many epochs. Raises InputError, with the existing checkpoints."""
     checkpoints = dict(load_checkpoints(models, device))
     if epoch not in checkpoints:
         epochs = ", ".join(f"{name:g}" for name in checkpoints)

@@ -120,7 +120,7 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
         return _upload(HfApi(token=token), folder, repo, private, message)
     except InputError:
         raise
-    except Exception as error:  # whatever the library and those below it raise becomes one line
+    except Exception as error:  # any error of the library becomes one line
         raise _failure(error, repo, token) from None
 
 

@@ -1,4 +1,4 @@
-"""The package's C++, compiled once per machine with whatever compiler there is; nothing depends on having one."""
+"""The package's C++ code, compiled once per machine; everything also works without a compiler."""
 
 import ctypes
 import hashlib
@@ -15,7 +15,7 @@ FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
 
 
 class CannotCompile(Exception):
-    """There is no compiler, or it refused; the message says which in one line."""
+    """There is no compiler, or it failed; the message gives the reason in one line."""
 
 
 def compiler() -> str | None:

@@ -9,7 +9,7 @@ from tinylm.report.sources import Run, as_number, records
 from tinylm.report.wording import count, many, number
 from tinylm.vocab.tokenizer import Tokenizer
 
-NEW_TOKENS = 120  # of a story, unless the reader chooses another number
+NEW_TOKENS = 120  # default length of a continuation
 
 
 def facts(

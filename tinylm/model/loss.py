@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 CHUNK_ROWS = 512  # rows of logits alive at a time
-ALIGNMENT = 8  # on CUDA: of the words, since a tensor core loads so many numbers at a time
+ALIGNMENT = 8  # on CUDA, V is padded to a multiple of this: a tensor core loads 8 numbers at a time
 
 
 def token_loss(logits: Tensor, targets: Tensor) -> Tensor:

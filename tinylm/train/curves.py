@@ -65,7 +65,7 @@ class TrainResult:
 
     @property
     def tokens(self) -> int:
-        """Scored tokens that all updates have seen."""
+        """Scored tokens of all updates so far."""
         return self.curves.tokens[-1] if self.curves.tokens else 0
 
     def timing(self) -> dict[str, float]:

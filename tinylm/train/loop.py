@@ -278,7 +278,7 @@ class _Run:
         raise Interrupted(
             number,
             f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "
-            "snapshot written: run the same command again to go on from there",
+            "snapshot written: run the same command again to continue from it",
         )
 
     @contextlib.contextmanager

@@ -83,7 +83,7 @@ class Muon:
             self._apply_update(lr, tasks)
 
     def _tasks_by_shape(self) -> dict[torch.Size, list[Task]]:
-        """Every piece of every matrix that has a gradient, by its shape when it lies wide."""
+        """Every piece of every matrix that has a gradient, by its shape with rows <= columns."""
         tasks = defaultdict(list)
         for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):
             if parameter.grad is None:

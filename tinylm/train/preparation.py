@@ -112,7 +112,7 @@ class Run(Assembly):
     summary: str
 
     def print_sample(self, tokens: int) -> None:
-        """Let the model write a sample; tokens: how many it has seen."""
+        """Print a sample of the model; tokens: the number that it has been trained on."""
         start = prompt_ids(self.tokenizer, self.settings.sample_prompt)
         ids = sample(self.model, start, self.tokenizer.eos_id, self.settings.seed)
         text = visible(self.tokenizer.decode(ids))
@@ -132,7 +132,7 @@ def prompt_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def check_device(train: TrainSettings, device: torch.device) -> None:
-    """Raise InputError if a setting asks for what only a CUDA card can do, and the device is none."""
+    """Raise InputError if a setting needs a CUDA card and the device is not one."""
     for key in ("compile", "cuda_graphs"):
         if device.type != "cuda" and getattr(train, key) == "true":
             raise InputError(f"{PARAMS_FILE}: train.{key} = true; allowed on a CPU: auto | false")
@@ -141,7 +141,7 @@ def check_device(train: TrainSettings, device: torch.device) -> None:
 def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, script: str) -> Run:
     """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
-    script: the stage's file, from which the code that decides the run's bytes is found.
+    script: the stage's file; the code that it imports is part of the fingerprint.
     Raises InputError if an input is missing or the ranks' inputs differ.
     """
     runtime = stage.runtime

@@ -53,10 +53,10 @@ SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints where no epoc
 
 
 class EpochCheckpoints:
-    """The epochs after which weights are saved: at the first update that has seen their tokens.
+    """The epochs after which weights are saved: at the first update that reaches their tokens.
 
-    A pure function of the tokens seen, so a resumed run saves the same ones. epochs: None for those
-    at `SHARES` of the run. Raises InputError if one is too small for a token or beyond the end.
+    A pure function of the tokens trained on, so a resumed run saves the same ones. epochs: None for
+    `SHARES` of the run. Raises InputError if one is too small for a token or beyond the end.
     """
 
     def __init__(self, epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int) -> None:

@@ -101,14 +101,14 @@ class Snapshots:
         """The newest whole snapshot, or None if the run starts from the beginning.
 
         Damaged snapshots are named and removed. Raises InputError if the folder has a snapshot of
-        another run: the message names what changed, and how to begin anew.
+        another run: the message names what changed, and how to start again.
         """
         changes = self._changes()
         for path in sorted(self.folder.glob("[0-9]*.json"), reverse=True):
             if changes:
                 raise InputError(
                     f"{self.folder}: an unfinished run, but since then: {changes}; "
-                    f"rm -r {self.folder} begins anew"
+                    f"rm -r {self.folder} to start again"
                 )
             weights = path.with_suffix(".safetensors")
             try:

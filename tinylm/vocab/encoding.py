@@ -41,14 +41,14 @@ def write_stores(
                 progress.advance(1)
                 yield text
 
-        tokenizer, seen = make_tokenizer(
+        tokenizer, counts = make_tokenizer(
             settings, lambda: counted(_texts(stories, "train")), workers
         )
         for split in SPLITS:
             groups = in_groups(counted(_texts(stories, split)), STORIES_AT_ONCE)
             encoded = map_in_order(_encode, groups, workers, tokenizer)
             write_store(folder, split, itertools.chain.from_iterable(encoded), len(tokenizer))
-    return tokenizer, seen
+    return tokenizer, counts
 
 
 def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:

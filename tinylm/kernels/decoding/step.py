@@ -107,7 +107,7 @@ class CompiledStep(Step):
 
 
 def decoding_step(model: TinyLM, settings: DecodeSettings) -> Step:
-    """The step that `decode.step` names; auto is the compiled one wherever it can be had.
+    """The step that `decode.step` names; auto is the compiled one if it can be compiled.
 
     Raises InputError if it is "compiled" and cannot be compiled.
     """

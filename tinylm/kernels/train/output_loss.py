@@ -22,8 +22,8 @@ PART_ROWS = 64  # rows whose softmax is computed at a time
 CARD_PART_ROWS = 1024  # the same on CUDA, where a part is several kernels
 PART_COLUMNS = 2048  # words whose weights' gradient is summed at a time: it stays in a core's cache
 CARD_CHUNK_ROWS = 16384  # on CUDA: the weights' gradient is added to once per chunk
-# On CUDA every side of a matrix is a multiple of so many numbers: a tensor core loads 16 bytes at a
-# time, and an H100 took 3.3 times as long for a product of width 300 as for one of width 304.
+# On CUDA every side of a matrix is a multiple of this: a tensor core loads 16 bytes at a time, and
+# an H100 took 3.3 times as long for a product of width 300 as for one of width 304.
 CARD_ALIGNMENT = 8
 
 
