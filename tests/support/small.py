@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from tinylm.base.config import InputError, read_section
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.kernels.library import compiler
 from tinylm.model.ops import REFERENCE, Ops
@@ -41,16 +40,6 @@ EVALUATE = EvaluateSettings(
     bootstrap=200,
     seed=1,
 )
-
-
-def accepts(section: str, values: dict[str, Any], settings: type, key: str, value: object) -> bool:
-    """Whether a section with `values` but `value` for `key` is read, as it stands there."""
-    try:
-        found = read_section({section: values | {key: value}}, section, settings)
-    except InputError:
-        return False
-    assert getattr(found, key) == value
-    return True
 
 
 def model_settings(**changes: Any) -> ModelSettings:
