@@ -4,22 +4,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.small import in_float64, model_settings, random_model
-from tinylm.model.settings import ModelSettings
+from tests.support.small import in_float64, random_model
 from tinylm.model.transformer import TinyLM
 
 VOCAB, WIDTH = 31, 19  # primes, all different, so that a swapped axis fails
-
-
-@pytest.fixture
-def exact() -> Callable[[torch.nn.Module], Any]:
-    return in_float64
-
-
-@pytest.fixture
-def new_settings() -> Callable[..., ModelSettings]:
-    """Settings of a small model with some of them changed."""
-    return model_settings
 
 
 @pytest.fixture

@@ -1,22 +1,23 @@
 import pytest
 import torch
 
-from tests.support.small import model_settings
+from tests.support.small import in_float64, model_settings
 from tinylm.model.ragged_heads import RaggedSelfAttention, head_widths
 from tinylm.model.transformer import SelfAttention, causal_mask
 
 B, T = 3, 11
 
 
-def perturbed(attention: SelfAttention) -> SelfAttention:
+def new_attention(kind: type[SelfAttention], width: int, **settings) -> SelfAttention:
+    attention = kind(width, model_settings(**settings))
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.copy_(torch.randn(parameter.shape) / parameter.shape[-1] ** 0.5)
-    return attention
+    return in_float64(attention)
 
 
-def mask(length: int = T) -> torch.Tensor:
-    positions = torch.arange(length)
+def mask() -> torch.Tensor:
+    positions = torch.arange(T)
     return causal_mask(positions[None], positions, torch.float64)
 
 
@@ -56,34 +57,34 @@ def test_causal_mask_hides_later_slots_only():
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
-    ("width", "heads", "head_width"),
-    [(300, 8, None), (300, 8, 37), (19, 5, None), (19, 17, None), (7, 3, 11)],
+    ("width", "heads", "head_width", "kind"),
+    [
+        (300, 8, None, RaggedSelfAttention),
+        (300, 8, 37, SelfAttention),
+        (19, 17, None, RaggedSelfAttention),
+        (7, 3, 11, SelfAttention),
+    ],
 )
 def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
-    exact, width, heads, head_width, bias
+    width, heads, head_width, kind, bias
 ):
-    settings = model_settings(
-        heads=heads, head_width=head_width, qkv_bias=bias, attention_bias=bias
-    )
-    kind = RaggedSelfAttention if settings.inner_width(width) % heads else SelfAttention
-    attention = exact(perturbed(kind(width, settings)))
+    biases = {"qkv_bias": bias, "attention_bias": bias}
+    attention = new_attention(kind, width, heads=heads, head_width=head_width, **biases)
     x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
     maps: list[torch.Tensor] = []
-    gradients = []
-    for call in (
-        lambda: attention(x, mask(), attention_weights_out=maps),
-        lambda: head_by_head(attention, x)[0],
-    ):
-        y = call()
-        gradients.append((y, *torch.autograd.grad(y.square().sum(), [x, *attention.parameters()])))
+    output = attention(x, mask(), attention_weights_out=maps)
+    wanted, wanted_maps = head_by_head(attention, x)
+    torch.testing.assert_close(output, wanted, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(maps[0], wanted_maps, rtol=1e-11, atol=1e-11)
+    inputs = [x, *attention.parameters()]
+    gradients = [torch.autograd.grad(y.square().sum(), inputs) for y in (output, wanted)]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(maps[0], head_by_head(attention, x)[1], rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize(("kind", "heads"), [(SelfAttention, 3), (RaggedSelfAttention, 4)])
-def test_the_columns_of_a_head_hold_all_that_it_adds(exact, kind, heads):
-    attention = exact(perturbed(kind(21, model_settings(heads=heads))))
+def test_the_columns_of_a_head_hold_all_that_it_adds(kind, heads):
+    attention = new_attention(kind, 21, heads=heads)
     x = torch.randn(B, T, 21, dtype=torch.float64)
     whole = attention(x, mask()) - attention.out.bias
     weight = attention.out.weight.detach().clone()

@@ -1,7 +1,10 @@
+"""Counts of parameters, bytes and operations, against torch's own and those of published systems."""
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.support.small import model_settings
 from tinylm.host.tables import format_description
 from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.describe import describe, summary
@@ -30,9 +33,9 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 @pytest.mark.parametrize("on", ["none", "blocks", "blocks+loss", "sqrt"])
 def test_operations_are_those_that_torch_counts(new_model, settings, on):
-    ops = ManualGradOps()
     layers = {"layers": 4} if on == "sqrt" else {}
-    model = new_model(ops=ops, run_blocks=RunRecomputing(on), **layers | settings).train()
+    changes = layers | settings
+    model = new_model(ops=ManualGradOps(), run_blocks=RunRecomputing(on), **changes).train()
     ids = full_batch(model)
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         model(ids)
@@ -44,32 +47,25 @@ def test_operations_are_those_that_torch_counts(new_model, settings, on):
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
-def test_parameters_are_those_of_the_model(new_model, settings):
-    model = new_model(**settings)
-    totals = summary(model)
-    parts = describe(model)
-    by_kind = dict.fromkeys(("embedding", "blocks", "output", "norms"), 0)
-    trainable = 0
-    for name, parameter in model.named_parameters():
-        kind = name.partition(".")[0].replace("_bias", "").replace("positions", "embedding")
-        by_kind["norms" if "norm" in name else kind] += parameter.numel()
-        trainable += parameter.numel() * parameter.requires_grad
-    assert totals["parameters_by_part"] == by_kind
-    assert totals["parameters"] == sum(by_kind.values()) == sum(p.parameters for p in parts)
-    assert totals["parameters_trainable"] == trainable
-    assert sum(p.parameters for p in parts if p.trainable) == trainable
-
-
-@pytest.mark.parametrize("settings", VARIANTS, ids=str)
-def test_bytes_are_those_of_the_tensors(new_model, settings):
+def test_parameters_and_bytes_are_those_of_the_model(new_model, settings):
     model = new_model(**settings).float()
     ids = full_batch(model)
     model.loss(ids, ids).backward()
     totals = summary(model)
+    parts = describe(model)
+    by_kind = dict.fromkeys(("embedding", "blocks", "output", "norms"), 0)
+    for name, parameter in model.named_parameters():
+        kind = name.partition(".")[0].replace("_bias", "").replace("positions", "embedding")
+        by_kind["norms" if "norm" in name else kind] += parameter.numel()
     parameters = list(model.parameters())
+    trainable = [p for p in parameters if p.requires_grad]
+    assert totals["parameters_by_part"] == by_kind
+    assert totals["parameters"] == sum(by_kind.values()) == sum(p.parameters for p in parts)
+    assert totals["parameters_trainable"] == sum(p.numel() for p in trainable)
+    assert totals["parameters_trainable"] == sum(p.parameters for p in parts if p.trainable)
     assert totals["weight_bytes"] == sum(p.nbytes for p in parameters)
-    assert totals["gradient_bytes"] == sum(p.grad.nbytes for p in parameters if p.grad is not None)
-    adam = Adam([([p for p in parameters if p.requires_grad], 0.0)], (0.9, 0.99), 1e-8, True)
+    assert totals["gradient_bytes"] == sum(p.grad.nbytes for p in trainable)
+    adam = Adam([(trainable, 0.0)], (0.9, 0.99), 1e-8, True)
     assert totals["optimizer_bytes"] == sum(t.nbytes for t in adam.first + adam.second)
     assert totals["kv_cache_bytes_per_row"] == model.new_cache(1).nbytes
 
@@ -80,8 +76,40 @@ def test_muon_keeps_one_number_for_each_of_the_blocks_weights(new_model):
     assert summary(model)["optimizer_bytes"] - summary(model, "muon")["optimizer_bytes"] == weights
 
 
-def test_the_table_shows_equal_blocks_once_and_the_totals(new_settings):
-    settings = new_settings(layers=4, heads=8, feed_forward=512, context=192)
+D = {
+    "layers": 6, "heads": 8, "feed_forward": 2048, "context": 64, "norm": "post", "activation": "relu",
+    "qkv_bias": False, "tied_output": False, "output_bias": True
+}  # fmt: skip
+E = {"layers": 2, "heads": 1, "feed_forward": 128, "context": 50, "norm_kind": "rms"}
+A = {
+    "layers": 4, "heads": 6, "feed_forward": 1200, "context": 64, "qkv_bias": False, "attention_bias": False,
+    "output_bias": True
+}  # fmt: skip
+B = {"layers": 3, "heads": 8, "feed_forward": 2048, "context": 64, "norm_kind": "std"}
+UNTIED = {"tied_output": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "vocab_size", "width", "parameters", "trainable"),
+    [
+        (D, 50_257, 512, 70_419_537, 70_419_537),
+        (E | UNTIED, 500, 128, 326_784, 326_784),
+        (A | UNTIED | {"embedding": "frozen"}, 14_886, 300, 13_277_886, 8_812_086),
+        (A, 14_886, 300, 8_812_086, 8_812_086),
+        (B | UNTIED, 10_004, 300, 10_783_644, 10_783_644),
+        (B | UNTIED | {"head_width": 37}, 10_004, 300, 10_769_208, 10_769_208),
+    ],
+    ids=["D", "E", "A", "A, tied", "B", "B, heads of 37"],
+)
+def test_a_published_system_has_its_parameters(settings, vocab_size, width, parameters, trainable):
+    with torch.device("meta"):
+        model = TinyLM(model_settings(**settings), torch.empty(vocab_size, width))
+    totals = summary(model)
+    assert (totals["parameters"], totals["parameters_trainable"]) == (parameters, trainable)
+
+
+def test_the_table_shows_equal_blocks_once_and_the_totals():
+    settings = model_settings(layers=4, heads=8, feed_forward=512, context=192)
     lines = format_description(describe(TinyLM(settings, torch.randn(1000, 300)))).splitlines()
     assert sum(line.split()[:2] == ["feed-forward", "1-4"] for line in lines) == 1
     assert lines[-1].split() == ["all", "2,982,248", "5,976,000", "933,888", "20,729,664"]

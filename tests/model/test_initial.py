@@ -7,18 +7,19 @@ import torch
 from torch import nn
 
 from tests.support.pairs import pairs
+from tests.support.small import model_settings
 from tinylm.model.transformer import TinyLM
 
 VOCAB, WIDTH, INNER, CONTEXT, LAYERS = 499, 64, 256, 97, 8
 
 
-def fresh_model(new_settings, init: str, **changes) -> TinyLM:
+def fresh_model(init: str, **changes) -> TinyLM:
     """Untied by default, with every kind of parameter; its embedding is drawn first from seed 3."""
     shape = {"layers": LAYERS, "heads": 4, "feed_forward": INNER, "context": CONTEXT}
     kinds = {"positions": "learned", "output_bias": True, "tied_output": False}
     torch.manual_seed(3)
     embedding = torch.randn(VOCAB, WIDTH)
-    return TinyLM(new_settings(**shape, **kinds | changes, init=init), embedding)
+    return TinyLM(model_settings(**shape, **kinds | changes, init=init), embedding)
 
 
 def is_uniform(values: torch.Tensor, bound: float) -> bool:
@@ -29,8 +30,8 @@ def is_uniform(values: torch.Tensor, bound: float) -> bool:
     return lowest < values.abs().max().item() <= bound and values.std().item() == std
 
 
-def test_scaled_weights_start_at_the_stated_sizes(new_settings):
-    for name, parameter in fresh_model(new_settings, "scaled").named_parameters():
+def test_scaled_weights_start_at_the_stated_sizes():
+    for name, parameter in fresh_model("scaled").named_parameters():
         if name.endswith("bias"):
             assert parameter.eq(0).all()
         elif name.endswith("gain"):
@@ -44,8 +45,8 @@ def test_scaled_weights_start_at_the_stated_sizes(new_settings):
             assert parameter.std().item() == pytest.approx(wanted, rel=0.05), name
 
 
-def test_xavier_weights_are_uniform_by_both_fans(new_settings):
-    for name, parameter in fresh_model(new_settings, "xavier").named_parameters():
+def test_xavier_weights_are_uniform_by_both_fans():
+    for name, parameter in fresh_model("xavier").named_parameters():
         if name.endswith("bias"):
             assert parameter.eq(0).all()
         elif parameter.dim() == 2 and name != "embedding":
@@ -57,9 +58,8 @@ def test_xavier_weights_are_uniform_by_both_fans(new_settings):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_torchs_weights_are_those_of_its_layers(new_settings, tied):
-    model = fresh_model(new_settings, "torch", tied_output=tied)
-    for name, parameter in model.named_parameters():
+def test_torchs_weights_are_those_of_its_layers(tied):
+    for name, parameter in fresh_model("torch", tied_output=tied).named_parameters():
         if "norm" in name:
             assert parameter.eq(1.0 if name.endswith("gain") else 0.0).all()
         elif name == "positions":
@@ -70,25 +70,24 @@ def test_torchs_weights_are_those_of_its_layers(new_settings, tied):
 
 
 @pytest.mark.parametrize("init", ["scaled", "xavier", "torch"])
-def test_the_given_vectors_stay(new_settings, init):
-    model = fresh_model(new_settings, init)
+def test_the_given_vectors_stay(init):
+    model = fresh_model(init)
     torch.manual_seed(3)
     assert torch.equal(model.embedding, torch.randn(VOCAB, WIDTH))
-
-
-def first_loss(settings, spread: float = 1.0, vocab: int = 997, width: int = 64) -> float:
-    """Nats a token, mean over all words as the target."""
-    torch.manual_seed(3)
-    model = TinyLM(settings, torch.randn(vocab, width) * spread).eval()
-    with torch.no_grad():
-        logits = model(torch.randint(0, vocab, (7, 33)))
-    return (logits.logsumexp(-1) - logits.mean(-1)).mean().item()
 
 
 @pytest.mark.parametrize(
     ("norm", "tied", "spread"), pairs(["pre", "post"], [True, False], [1e-3, 1.0, 30.0])
 )
-def test_the_first_loss_is_close_to_that_of_guessing(new_settings, norm, tied, spread):
+def test_the_first_loss_is_close_to_that_of_guessing(norm, tied, spread):
+    """Mean over all words as the target; input vectors of any size enter at unit mean square."""
     shape = {"layers": 3, "heads": 4, "feed_forward": 128, "context": 33}
-    settings = new_settings(**shape, norm=norm, final_norm=norm == "pre", tied_output=tied)
-    assert math.log(997) - 0.3 < first_loss(settings, spread) < math.log(997) + 1.0
+    settings = model_settings(**shape, norm=norm, final_norm=norm == "pre", tied_output=tied)
+    torch.manual_seed(3)
+    model = TinyLM(settings, torch.randn(997, 64) * spread).eval()
+    entering = model.embedding * model.embedding_scale
+    assert entering.square().mean().item() == pytest.approx(1.0, rel=1e-5)
+    with torch.no_grad():
+        logits = model(torch.randint(0, 997, (7, 33)))
+    loss = (logits.logsumexp(-1) - logits.mean(-1)).mean().item()
+    assert math.log(997) - 0.3 < loss < math.log(997) + 1.0

@@ -24,9 +24,8 @@ def test_a_turned_query_meets_a_turned_key_at_their_distance_alone():
     table = rope_table(40, 8).double()[None]
     generator = torch.Generator().manual_seed(1)
     query, key, value = torch.randn(3, 2, 8, generator=generator, dtype=torch.float64)
-    everywhere = apply_rotary(torch.stack([query, key, value]).expand(1, 40, 3, 2, 8), table)[
-        0
-    ]  # at each of 40 places
+    rows = torch.stack([query, key, value]).expand(1, 40, 3, 2, 8)
+    everywhere = apply_rotary(rows, table)[0]  # at each of 40 places
     scores = torch.einsum("thd,shd->hts", everywhere[:, 0], everywhere[:, 1])
     for distance in (0, 1, 17):
         along = scores.diagonal(distance, 1, 2)

@@ -1,10 +1,9 @@
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.small import needs_compiler
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
-from tinylm.model.recompute import RunRecomputing, recompute_counts
+from tinylm.model.recompute import RunRecomputing
 
 VARIANTS = [
     {"dropout": 0.3, "norm": "post", "heads": 4},
@@ -58,23 +57,6 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(
     assert torch.equal(without[2], with_it[2])
 
 
-@pytest.mark.parametrize("mode", ["blocks", "sqrt"])
-def test_recomputation_costs_further_forward_passes_of_blocks(new_model, ids, mode):
-    counts = {}
-    for on in ("none", mode):
-        model = new_model(layers=5, run_blocks=RunRecomputing(on)).train()
-        with FlopCounterMode(display=False) as forward:
-            loss = model.loss(ids, ids)
-        with FlopCounterMode(display=False) as backward:
-            loss.backward()
-        counts[on] = forward.get_total_flops(), backward.get_total_flops()
-    with FlopCounterMode(display=False) as blocks, torch.no_grad():
-        model.hidden_states(ids)
-    assert counts[mode][0] == counts["none"][0]
-    again = sum(recompute_counts(5, mode)) * blocks.get_total_flops() // 5
-    assert counts[mode][1] == counts["none"][1] + again
-
-
 def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):
     sizes = {}
     for on in ("none", "blocks", "sqrt"):
@@ -82,8 +64,7 @@ def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):
         with torch.autograd.profiler.profile(profile_memory=True) as profiler:
             loss = model.loss(ids, ids)
         assert loss.requires_grad  # and so all that it keeps is alive
-        sizes[on] = sum(
-            e.nbytes() for e in profiler.kineto_results.events() if e.name() == "[memory]"
-        )
+        events = profiler.kineto_results.events()
+        sizes[on] = sum(event.nbytes() for event in events if event.name() == "[memory]")
         del loss
     assert sizes["sqrt"] < sizes["blocks"] < sizes["none"]
