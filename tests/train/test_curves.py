@@ -8,9 +8,8 @@ from tinylm.train.loop import train
 
 
 def test_curves_are_long_tables(tmp_path):
-    updates = range(1, 21)
     curves = Curves(held_out=[(0, 0, 3.0), (20, 2000, 1.0)])
-    for update in updates:
+    for update in range(1, 21):
         curves.add(update, 100 * update, float(update), update / 10, 2.0)
     write_curves(tmp_path, curves)
 
@@ -27,34 +26,36 @@ def test_curves_are_long_tables(tmp_path):
 
 
 def test_an_update_of_several_epochs():
-    curves = Curves(
-        [1, 2], [250, 500], [4.0, 2.0], held_out=[(0, 0, 9.0), (1, 250, 3.0), (2, 500, 1.0)]
-    )
-    rows = epoch_metrics(curves, 100)
+    held_out = [(0, 0, 9.0), (1, 250, 3.0), (2, 500, 1.0)]
+    rows = epoch_metrics(Curves([1, 2], [250, 500], [4.0, 2.0], held_out=held_out), 100)
     assert [(row["update"], row["train_loss"]) for row in rows] == [(1, 4.0)] * 2 + [(2, 2.0)] * 3
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])
-def test_a_run_has_metrics_of_its_whole_epochs(
+def test_a_run_is_measured_at_the_first_update_that_reaches_each_epoch(
     new_model, new_settings, new_batches, held_out, accumulation
 ):
     batches = new_batches()
-    settings = new_settings(
-        tokens=None, epochs=2.5, validate_every=10**9, accumulation=accumulation
-    )
+    budget = {"tokens": None, "epochs": 2.5, "validate_every": 10**9}
+    settings = new_settings(**budget, accumulation=accumulation)
     result = train(new_model(), batches, held_out, settings)
+    curves = result.curves
     metrics = run_metrics(result, batches)
-    rows = metrics["by_epoch"]
-    validations = [(update, loss) for update, _, loss in result.curves.held_out[1:-1]]
-    assert [(row["update"], row["held_out_loss"]) for row in rows] == validations
     start = 0
-    for number, row in enumerate(rows, 1):
-        assert row["epoch"] == number
-        assert result.curves.tokens[row["update"] - 1] >= number * batches.tokens_per_epoch
-        losses = result.curves.train[start : row["update"]]
+    measured = [(0, None)]
+    for epoch, row in enumerate(metrics["by_epoch"], 1):
+        end = row["update"]
+        goal = epoch * batches.tokens_per_epoch
+        assert row["epoch"] == epoch
+        assert curves.tokens[end - 2] < goal <= curves.tokens[end - 1]
+        losses = curves.train[start:end]
         assert row["train_loss"] == pytest.approx(sum(losses) / len(losses))
-        start = row["update"]
-    assert len(rows) == 2
+        measured.append((end, row["held_out_loss"]))
+        start = end
+    assert len(measured) == 3
+    validations = [(update, loss) for update, _, loss in curves.held_out]
+    assert validations[1:-1] == measured[1:]
+    assert (validations[0][0], validations[-1][0]) == (0, curves.updates[-1])
     assert metrics["epochs"] == pytest.approx(2.5, abs=0.1)
     short = train(new_model(), batches, held_out, new_settings(tokens=500))
     assert "by_epoch" not in run_metrics(short, batches)

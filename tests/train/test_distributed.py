@@ -69,21 +69,15 @@ def test_a_rank_that_ends_ends_the_run_with_one_line(folder, action, code, named
     assert not list(folder.glob("rank-*"))
 
 
-def test_more_processes_than_rows_are_refused_and_ranks_take_cards_in_turn(
-    new_settings, monkeypatch
-):
-    assert len(new_settings(processes=9).problems()) == 1
-    assert new_settings(processes=8).problems() == []
+@pytest.mark.parametrize(("cards", "chosen"), [(1, [0, 0]), (2, [1, 0])])
+def test_ranks_of_a_machine_take_its_cards_in_turn(monkeypatch, cards, chosen):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    chosen = []
-    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cards)
+    taken = []
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
     assert Group(1, 2, 1, 2).device("auto").type == "cuda"
     assert Group(3, 4, 0, 1).device("auto").type == "cuda"
-    assert chosen == [0, 0]
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    Group(1, 2, 1, 2).device("auto")
-    assert chosen[-1] == 1
+    assert taken == chosen
 
 
 @pytest.mark.parametrize(("processes", "size"), [(1, 2), (3, 2), (2, 1)])

@@ -1,4 +1,4 @@
-"""Runs that are cut off, interrupted or killed and resumed end with the same bytes."""
+"""Runs that are cut off or interrupted and resumed end with the same bits."""
 
 import dataclasses
 import itertools
@@ -9,7 +9,6 @@ import signal
 import pytest
 import torch
 
-from tests.support.cut_off import CutOff, Dying
 from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.train import loop
 from tinylm.train.loop import train
@@ -20,24 +19,16 @@ PARTS = {"x": 1}
 SETTINGS = {
     "adamw, windows": {"optimizer": "adamw", "layout": "windows"},
     "muon, bf16, accumulation, stream": {
-        "optimizer": "muon",
-        "precision": "bf16",
-        "accumulation": 2,
-        "layout": "stream",
-        "tokens": 5000,
+        "optimizer": "muon", "precision": "bf16", "accumulation": 2, "layout": "stream", "tokens": 5000
     },
     "recompute": {"recompute": "blocks"},
     "torch's attention": {"attention": "torch", "precision": "bf16"},
     "stop_after": {"tokens": 9000, "stop_after": 2500},
     "weights of epochs": {"tokens": None, "epochs": 1.0, "keep_epochs": (0.1, 0.3, 0.55, 1.0)},
     "early stopping": {
-        "patience": 2,
-        "lr": 0.3,
-        "schedule": "constant",
-        "validate_every": 3,
-        "tokens": 4000,
+        "patience": 2, "lr": 0.3, "schedule": "constant", "validate_every": 3, "tokens": 4000
     },
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -45,9 +36,8 @@ def run(new_model, new_batches, held_out, new_settings):
     """run(snapshots, settings): (weights, result) of a run that is seeded as a stage is."""
 
     def start(snapshots, on_sample=None, **changes):
-        settings = new_settings(
-            **{"tokens": 2500, "validate_every": 5, "sample_every": 4} | changes
-        )
+        usual = {"tokens": 2500, "validate_every": 5, "sample_every": 4}
+        settings = new_settings(**usual | changes)
         torch.manual_seed(11)
         model = new_model(settings, dropout=0.2)
         result = train(
@@ -74,6 +64,28 @@ def assert_equal_runs(one, other):
     assert results[0] == results[1]
 
 
+class CutOff(Exception):
+    pass
+
+
+class Dying(Snapshots):
+    """Writes a snapshot every 3 updates and dies after the N-th."""
+
+    def __init__(self, folder, dies):
+        super().__init__(folder, PARTS, 1.0)
+        self.dies = dies
+        self.updates = 0
+
+    def due(self):
+        self.updates += 1
+        return self.updates % 3 == 0
+
+    def save(self, *args):
+        super().save(*args)
+        if self.updates == 3 * self.dies:
+            raise CutOff
+
+
 def checkpoints(folder):
     return {path.name: path.read_bytes() for path in folder.rglob("checkpoints/*.safetensors")}
 
@@ -85,7 +97,7 @@ def checkpoints(folder):
 def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
     whole = run(Snapshots(tmp_path / "whole", PARTS, 1e9), **changes)
     with pytest.raises(CutOff):
-        run(Dying(tmp_path / "cut", PARTS, 1.0, every=3, dies=dies), **changes)
+        run(Dying(tmp_path / "cut", dies), **changes)
     torch.rand(7)  # another process has drawn other numbers
     resumed = run(Snapshots(tmp_path / "cut", PARTS, 1e9), **changes)
     assert len(resumed[1].curves.updates) > 3 * dies
@@ -111,34 +123,30 @@ def test_a_signal_ends_the_run_after_its_update(tmp_path, run, number):
 
 def test_after_the_last_update_nothing_is_computed_again(tmp_path, run, monkeypatch):
     whole = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
-    monkeypatch.setattr(Trainer, "update", None)
+    monkeypatch.setattr(Trainer, "launch", None)
     monkeypatch.setattr(loop, "split_loss", None)
     again = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
     assert_equal_runs(whole, again)
     assert again[1].earlier_s >= again[1].train_s > 0
 
 
-def poison(value, at, before):
-    """Trainer.update with a weight set to `value` before or after update number `at`."""
-    update = Trainer.update
-
-    def poisoned(self, batches):
-        weight = self.parameters[1].data.view(-1)
-        if before and self.updates == at - 1:
-            weight[0] = value
-        result = update(self, batches)
-        if not before and self.updates == at:
-            weight[0] = value
-        return result
-
-    return poisoned
-
-
 @pytest.mark.parametrize("before", [True, False])
 def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(
     tmp_path, run, monkeypatch, before
 ):
-    monkeypatch.setattr(Trainer, "update", poison(math.nan, 6, before))
+    """A weight is not a number before or after the sixth update."""
+    launch = Trainer.launch
+
+    def poisoned(self, batches):
+        weight = self.parameters[1].data.view(-1)
+        if before and self.updates == 5:
+            weight[0] = math.nan
+        result = launch(self, batches)
+        if self.updates == 6:
+            weight[0] = math.nan
+        return result
+
+    monkeypatch.setattr(Trainer, "launch", poisoned)
     with pytest.raises(TrainingFailed, match=r"^update 6: .*0005\.safetensors"):
         run(Snapshots(tmp_path, PARTS, 1e-9))
     assert Snapshots(tmp_path, PARTS, 1e9).latest()[1]["updates"] == 5
@@ -154,6 +162,6 @@ def test_out_of_memory_names_the_keys_to_lower(run, monkeypatch):
     def fail(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
 
-    monkeypatch.setattr(Trainer, "update", fail)
+    monkeypatch.setattr(Trainer, "launch", fail)
     with pytest.raises(CommandFailed, match=r"train\.batch_size = 8 .*model\.context"):
         run(None)

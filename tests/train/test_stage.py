@@ -1,4 +1,4 @@
-"""Stage train as a process of its own: killed, interrupted, started twice."""
+"""Stage train as a process of its own: killed, interrupted, in two processes."""
 
 import os
 import shutil
@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from tests.support.stages import before_training, read, written
-from tinylm.host.processes import exclusive_lock
 
 # The action is executed before update number `at`; with a file's name, instead of renaming to it.
 PROGRAM = """
@@ -20,29 +19,27 @@ at, action = sys.argv[1:]
 import stages.train
 from tinylm.host.command import guard
 from tinylm.train.trainer import Trainer
-update, replace = Trainer.update, os.replace
-def acting_update(self, batches):
+launch, replace = Trainer.launch, os.replace
+def acting_launch(self, batches):
     if str(self.updates) == at:
         exec(action)
-    return update(self, batches)
+    return launch(self, batches)
 def acting_replace(source, target):
     if str(target).endswith(at):
         exec(action)
     replace(source, target)
-Trainer.update, os.replace = acting_update, acting_replace
+Trainer.launch, os.replace = acting_launch, acting_replace
 sys.argv = ["stages.train"]
 sys.exit(guard(stages.train.main))
 """
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def train(folder, at="", action=""):
     """(exit code, output, lines of errors)"""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", PROGRAM, str(at), action]
-    done = subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, [line for line in done.stderr.splitlines() if line]
 
@@ -70,6 +67,12 @@ def folder(ready, tmp_path):
     return tmp_path / "there"
 
 
+def change(folder, old, new):
+    params = (folder / "params.yaml").read_text()
+    assert old in params
+    (folder / "params.yaml").write_text(params.replace(old, new))
+
+
 def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed):
     for at in (3, 19, "models/config.json", "metrics/train.json"):
         assert train(folder, at, KILL)[0] == -signal.SIGKILL
@@ -80,10 +83,9 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed)
     assert timing["seconds"] > timing["train_s"] > 0
 
 
-@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_interrupted_it_goes_on_with_the_same_bytes(folder, undisturbed, number, code):
-    exit_code, _, errors = train(folder, 11, f"signal.raise_signal(signal.{number})")
-    assert exit_code == code
+def test_interrupted_it_goes_on_with_the_same_bytes(folder, undisturbed):
+    code, _, errors = train(folder, 11, "signal.raise_signal(signal.SIGINT)")
+    assert code == 130
     assert "update 12" in errors[-1]
     assert not (folder / "models").exists()
     code, out, _ = train(folder)
@@ -91,38 +93,26 @@ def test_interrupted_it_goes_on_with_the_same_bytes(folder, undisturbed, number,
     assert (code, written(folder)) == (0, undisturbed)
 
 
-def test_a_second_training_is_refused(folder):
-    with exclusive_lock(folder / "runs/train.lock", "a test"):
-        code, _, errors = train(folder)
-    assert (code, len(errors)) == (2, 1)
-    assert str(os.getpid()) in errors[0]
-
-
 def test_an_unfinished_run_with_other_settings_is_refused(folder):
     assert train(folder, 8, KILL)[0] == -signal.SIGKILL
-    params = (folder / "params.yaml").read_text()
-    (folder / "params.yaml").write_text(params.replace("batch_size: 4", "batch_size: 5"))
+    change(folder, "batch_size: 4", "batch_size: 5")
     code, _, errors = train(folder)
     assert (code, len(errors)) == (2, 1)
-    assert "train.batch_size 4 -> 5" in errors[0]
+    assert "train.batch_size" in errors[0]
     shutil.rmtree(folder / "runs/train")
     assert train(folder)[0] == 0
 
 
-def test_in_two_processes_it_is_killed_and_resumed_with_the_same_bytes(folder):
-    params = (folder / "params.yaml").read_text()
-    (folder / "params.yaml").write_text(params.replace("processes: 1", "processes: 2"))
-    assert train(folder)[0] == 0
-    whole = written(folder)
-    for name in ("models", "plots", "metrics/train.json"):
-        path = folder / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def test_in_two_processes_it_is_ended_and_resumed_with_the_same_bytes(folder, tmp_path):
+    change(folder, "processes: 1", "processes: 2")
+    whole = tmp_path / "whole"
+    shutil.copytree(folder, whole, symlinks=True)
+    assert train(whole)[0] == 0
     words = [sys.executable, "-m", "stages.train"]
-    with subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(words, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE) as running:
         for line in running.stdout:
             if b"update 10," in line:
                 running.send_signal(signal.SIGTERM)
     assert running.returncode == 143
     assert train(folder)[0] == 0
-    assert written(folder) == whole
+    assert written(folder) == written(whole)
