@@ -17,10 +17,10 @@ N = TypeVar("N", int, Tensor, np.ndarray)
 
 
 def window_start(n: N, context: int, slide: str) -> N:
-    """First token of the window that predicts token n + 1, from n tokens so far; elementwise on tensors and arrays.
+    """First token of the window that predicts token n + 1 from n tokens; elementwise on arrays.
 
-    The window keeps at most `context` tokens. half: its start is a multiple of context // 2, so the oldest
-    half is dropped when the window is full; one: the last `context` tokens.
+    The window has at most `context` tokens. half: its start is a multiple of context // 2, so the
+    oldest half is dropped when the window is full; one: the last `context` tokens.
     """
     step = context // 2 if slide == "half" else 1
     start = -((context - n) // step) * step
@@ -40,7 +40,7 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
 
 
 def check_finite(logits: Tensor) -> Tensor:
-    """The logits themselves. Raises InputError if the model's numbers overflowed."""
+    """Return the logits. Raises InputError if they are not finite."""
     if not math.isfinite(logits.sum().item()):
         raise InputError(
             "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
@@ -49,7 +49,7 @@ def check_finite(logits: Tensor) -> Tensor:
 
 
 class Step:
-    """How the next logits are computed from tokens and a cache: here by the model's own forward pass.
+    """Computes the next logits from tokens and a cache, with the model's forward pass.
 
     A subclass may compute `advance` faster. Logits are float32, or float64 for a float64 model.
     """
@@ -58,10 +58,10 @@ class Step:
         self.model = model
 
     def fill(self, windows: np.ndarray, sizes: np.ndarray, cache: KVCache | None) -> Tensor:
-        """Logits after the last token of each window; an empty cache gets all its keys and values.
+        """Logits after the last token of each window; fills an empty cache with keys and values.
 
         windows: (R, T), padded on the right; sizes: (R,), the tokens of each.  -> (R, V)
-        What padding leaves in the cache is past the row's end: masked, and overwritten later.
+        Padding fills slots past the row's end, which are masked and overwritten later.
         """
         device = self.model.embedding.device
         positions = torch.arange(windows.shape[1], device=device)[None]
@@ -70,7 +70,7 @@ class Step:
         return self._logits(hidden[rows, torch.from_numpy(sizes - 1).to(device)])
 
     def advance(self, tokens: np.ndarray, positions: np.ndarray, cache: KVCache) -> Tensor:
-        """Logits after one more token of each row, at its position in the window.  (R,), (R,) -> (R, V)"""
+        """Logits after one more token per row, at its position.  (R,), (R,) -> (R, V)"""
         device = self.model.embedding.device
         ids = torch.from_numpy(tokens).to(device)
         columns = torch.from_numpy(positions).to(device)
@@ -85,9 +85,9 @@ class Session:
     """Rows of tokens that grow by one token per step, their windows and their cache.
 
     prompts: at least one token each, of any lengths; the rows are aligned to the left.
-    new_tokens: the most that will be appended, if that is known; it sizes the buffers.
-    step: computes the logits, by default with the model's own code.
-    Cached and uncached decoding see the same windows. The model should be in eval mode.
+    new_tokens: the maximum number to append, if known; the buffers have this size.
+    step: computes the logits, by default with the model's forward pass.
+    Cached and uncached decoding use the same windows. The model should be in eval mode.
     Raises ValueError for an empty prompt or an id outside the vocabulary.
     """
 
@@ -122,7 +122,7 @@ class Session:
 
     @property
     def rows(self) -> int:
-        """How many rows are in progress."""
+        """Number of unfinished rows."""
         return len(self.lengths)
 
     @property
@@ -141,7 +141,7 @@ class Session:
         return ids
 
     def recent(self, count: int) -> Any:
-        """Each row's last `count` tokens, the newest first; a shorter row repeats its first token.  -> (B, count)"""
+        """Each row's last tokens, newest first; short rows repeat their first.  -> (B, count)"""
         columns = self.lengths[:, None] - np.arange(1, count + 1)
         return self._ids[np.arange(self.rows)[:, None], columns.clip(min=0)]
 
@@ -149,7 +149,7 @@ class Session:
     def next_logits(self) -> Tensor:
         """Logits of each row's next token, (B, V) float32, or float64 for a float64 model.
 
-        A second call without `append` returns the same. Raises InputError if the model's numbers overflowed.
+        A second call without `append` returns the same. Raises InputError if they are not finite.
         """
         starts = window_start(self.lengths, self.context, self.slide)
         if not self.use_cache:
@@ -191,7 +191,7 @@ class Session:
 
     @torch.inference_mode()
     def select(self, rows: np.ndarray | Tensor) -> None:
-        """Keep the given rows (M,) in this order; a row may occur several times (beams) or not at all."""
+        """Keep the rows (M,) in this order; a row may occur several times (beams) or not at all."""
         rows = np.asarray(rows)
         if self._cache is not None:
             device = self.model.embedding.device
@@ -215,7 +215,7 @@ class Session:
         sources = rows[moved]
         differs = self._ids[moved, : self.longest] != self._ids[sources, : self.longest]
         other_length = self.lengths[moved] != self.lengths[sources]
-        differs |= other_length[:, None]  # then the windows may differ, too
+        differs |= other_length[:, None]  # their windows may differ, too
         first = differs.argmax(axis=1) - self._starts[moved]
         changed = np.argwhere(np.arange(used) >= first[:, None])
         changed[:, 0] = moved[changed[:, 0]]

@@ -1,7 +1,7 @@
-"""Operations that a model calls while training, in plain PyTorch: what faster versions override.
+"""Operations of a model in training, in plain PyTorch; faster versions override them.
 
-`tinylm.kernels.train` computes the same values faster or with less memory. A model gets its
-operations when it is built (`TinyLM(settings, embedding, ops=...)`). In evaluation mode it always
+`tinylm.kernels.train` computes the same values faster or with less memory. You choose a model's
+operations when you build it (`TinyLM(settings, embedding, ops=...)`). In evaluation mode it always
 uses those of this file.
 """
 
@@ -20,7 +20,7 @@ def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
     """Rotate each pair of columns i and i + Dh / 2 of queries and keys by angle i of their position.
 
     The product of a query and a key then depends on their distance only (Su et al. 2021).
-    (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
+    (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> (B, T, 3, H, Dh)
     """
     cos, sin = rope_cache[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
     first, second = qkv[:, :, :2].chunk(2, -1)
@@ -43,23 +43,23 @@ def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def inverse_std(centred: Tensor, eps: float) -> Tensor:
-    """1 / (s + eps), s the unbiased deviation sqrt(sum(c^2) / (D - 1)).  (..., D) -> (..., 1)"""
+    """1 / (s + eps), s the unbiased std sqrt(sum(c^2) / (D - 1)).  (..., D) -> (..., 1)"""
     variance = centred.square().sum(-1, keepdim=True).div(centred.shape[-1] - 1)
     return (variance.sqrt() + eps).reciprocal()
 
 
 class Ops:
-    """Each operation as its formula, with gradients by autograd: the reference.
+    """The reference: each operation as its formula, with gradients by autograd.
 
-    Faster versions override them. B rows of T tokens; width D; H heads of width Dh; F columns inside
-    the feed-forward; V words. dropout is the probability that a number is set to zero; the
-    others are divided by 1 - dropout (Srivastava et al. 2014).
+    B rows of T tokens, width D, H heads of width Dh, F columns inside the feed-forward layer, V
+    tokens in the vocabulary. dropout: the probability that an element is set to zero; the others
+    are divided by 1 - dropout (Srivastava et al. 2014).
     """
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
-        """The table's rows.  (...), (V, D) -> (..., D)
+        """Rows of the table.  (...), (V, D) -> (..., D)
 
-        is_output: the table is the output layer's weight, too.
+        is_output: whether the table is also the weight of the output layer.
         """
         return F.embedding(ids, table)
 

@@ -173,9 +173,9 @@ class GraphedUpdates:
 
 
 class GraphedTrainer(Trainer):
-    """The Trainer of a CUDA card: it replays updates, and prepares their batches in a thread.
+    """The Trainer for a CUDA card: it replays updates, and a thread prepares their batches.
 
-    No update waits for the card. `launch` takes what `next_batches` returns.
+    No update waits for the card. `launch` takes the result of `next_batches`.
     """
 
     def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
@@ -197,7 +197,7 @@ class GraphedTrainer(Trainer):
         return self.launch(self.graphs.prepare(batches)).result()
 
     def launch(self, batches: list[Batch]) -> Update:
-        """Begin one update; it may be in progress afterwards."""
+        """Start one update without waiting for it."""
         tokens = sum(batch.tokens for batch in batches)
         factor = self.learning_rate_factor(tokens)
         rates = [factor * peak for _, peak in self.optimizers]
@@ -208,17 +208,17 @@ class GraphedTrainer(Trainer):
 
     def _gradients(self, batches: list[tuple[Tensor, Tensor]], share: Tensor) -> Tensor:
         """As `accumulate_gradients`, without waiting for the card; share: 1 / tokens."""
-        low = self.settings.precision == "bf16"
+        is_bf16 = self.settings.precision == "bf16"
         nats = torch.zeros((), dtype=torch.float64, device=share.device)
         for inputs, targets in batches:
-            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=low):
+            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=is_bf16):
                 loss = self.model.loss(inputs, targets)
             (loss * share).backward()
             nats += loss.detach()
         return nats
 
     def _step(self, scalars: Tensor) -> Tensor:
-        """Clip and step without waiting for the card. scalars: number of the update, rates."""
+        """Clip and step without waiting for the card. scalars: update number, then rates."""
         norm = clip_gradients_on_card(self.parameters, self.settings.clip_norm)
         number, *rates = scalars
         for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
@@ -229,7 +229,7 @@ class GraphedTrainer(Trainer):
 def new_trainer(
     model: TinyLM, batches: TrainBatches, settings: TrainSettings, group: Group | None = None
 ) -> Trainer:
-    """The Trainer for the model's device: with CUDA graphs where the settings allow them."""
+    """The Trainer for the model's device, with CUDA graphs if the settings allow them."""
     is_alone = group is None or group.size == 1
     if is_alone and resolved(settings, model.embedding.device).cuda_graphs == "true":
         return GraphedTrainer(model, batches, settings)

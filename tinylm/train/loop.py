@@ -25,7 +25,7 @@ from tinylm.train.split_loss import capped_perplexity, split_loss
 from tinylm.train.trainer import Trainer, TrainingFailed, Update
 from tinylm.vocab.batches import Batch, TrainBatches
 
-UPDATES_AHEAD = 8  # that a CUDA card may be behind
+UPDATES_AHEAD = 8  # updates that the loop may start before it reads the results of a CUDA card
 
 
 def train(
@@ -43,12 +43,12 @@ def train(
     """Train until the next update would exceed the budget, or early stopping ends the run.
 
     Held-out loss is measured before the first update, every `validate_every` updates, at the end of
-    each epoch (without using up patience) and at the end. `on_sample` is called with the tokens
-    seen, every `sample_every` updates and at both ends. With early stopping the model is left with
-    the weights of the best held-out loss, otherwise with the last. With `snapshots`, an interrupted
-    run continues from its newest one and ends with the same bytes, and the weights after
-    `keep_epochs` are saved there. `logger` receives the curves while they grow. In a `group` every
-    rank calls this function; only rank 0 samples, logs and writes.
+    each epoch (without using up patience) and at the end. `on_sample` is called with the number of
+    tokens so far, every `sample_every` updates, at the start and at the end. With early stopping,
+    the model ends with the weights of the best held-out loss, otherwise with the last. With
+    `snapshots`, an interrupted run continues from its newest one and ends with the same bytes, and
+    the weights after `keep_epochs` are saved there. `logger` receives the curves during the run. In
+    a `group` every rank calls this function; only rank 0 samples, logs and writes.
     """
     group = group or Group()
     if not group.is_rank0:
@@ -92,7 +92,7 @@ def _check_budget(trainer: Trainer) -> None:
 
 @dataclasses.dataclass
 class _Run:
-    """A run in progress: its state, which a snapshot holds, and what happens between updates.
+    """A run in progress: its state, which snapshots save, and the steps between updates.
 
     best: the weights of the best held-out loss. pending: updates whose results were not read yet.
     train_s: seconds of all updates. earlier_s: seconds of the processes that this run continues.
@@ -127,7 +127,7 @@ class _Run:
         self.progress.resume(trainer.tokens)
 
     def update(self, batches: list[Batch]) -> None:
-        """One update, and everything that is due after it."""
+        """One update, then validation, checkpoints, logging, sample and snapshot if due."""
         trainer, settings = self.trainer, self.trainer.settings
         before = trainer.tokens
         self._launch(batches)
@@ -144,7 +144,7 @@ class _Run:
             self.save()
 
     def _launch(self, batches: list[Batch]) -> None:
-        """Begin an update and read an earlier one, so that a CUDA card always has work.
+        """Start an update and read an earlier one, so that a CUDA card always has work.
 
         On a CPU the update itself is read. Errors name the last good snapshot.
         """
@@ -211,7 +211,7 @@ class _Run:
             self.logger.send(trainer.updates, {"held_out_loss": loss, "tokens": trainer.tokens})
 
     def sample(self) -> None:
-        """Let the model write a sample."""
+        """Print a sample of the model."""
         if self.on_sample is not None:
             self.on_sample(self.trainer.tokens)
 
@@ -232,7 +232,7 @@ class _Run:
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise TrainingFailed(
-                    f"update {self.trainer.updates}: {name} holds a value that is not finite; "
+                    f"update {self.trainer.updates}: {name} has a value that is not finite; "
                     f"lower train.lr; {self.last_good()}"
                 )
         numbers = {
@@ -283,7 +283,7 @@ class _Run:
 
     @contextlib.contextmanager
     def between_updates(self) -> Iterator[None]:
-        """If a rank is lost inside, write a snapshot: the state is that of the last whole update."""
+        """If a rank is lost inside, write a snapshot of the state after the last whole update."""
         try:
             yield
         except RankLost:

@@ -99,9 +99,9 @@ class Update:
 
 
 class Trainer:
-    """One run over a token budget; `train` drives it, the benches time its `update`.
+    """One training run over a token budget. `train` calls `launch`, the benches time `update`.
 
-    In a group of several ranks, each computes its share of an update and all make the same step.
+    With several ranks, each computes its share of an update, and all make the same step.
     `tinylm.train.graphs` has the version for a CUDA card.
     """
 
@@ -123,7 +123,7 @@ class Trainer:
         self.tokens = 0
 
     def batches_of(self, update: int) -> list[Batch]:
-        """The mini-batches of the update after so many others."""
+        """The mini-batches of an update, counted from 0."""
         count = self.settings.accumulation
         first = update * count
         return [self.batches.batch(first + i) for i in range(count)]
@@ -159,7 +159,7 @@ class Trainer:
         return update
 
     def count_update(self, tokens: int, factor: float, read: Callable[[], Any]) -> Update:
-        """Count an update of so many tokens; factor: share of the peak learning rate."""
+        """Count an update of `tokens` tokens; factor: fraction of the peak learning rate."""
         self.updates += 1
         self.tokens += tokens
         return Update(self.updates, tokens, self.tokens, factor * self.settings.lr, read)
