@@ -18,8 +18,10 @@ import yaml
 from tinylm.storybook.lexicon import KINDS
 
 _T = TypeVar("_T")
-_Child = dict[str, str]  # the parts of a lexicon entry: "" is the name, "kind" is boy or girl
-_DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+Entry = dict[str, str]  # of the lexicon: its parts, for a child "kind" (boy or girl)
+NAME = ""  # the part that is the word itself
+_FILE = Path(__file__).with_suffix(".yaml")
+_DATA: dict[str, Any] = yaml.safe_load(_FILE.read_text("utf-8"))
 WORDS: dict[str, str] = _DATA["words"]
 
 
@@ -40,43 +42,44 @@ class Draw:
     def __init__(self, has: Callable[[str], bool], rng: np.random.Generator):
         self._has = has
         self._rng = rng
-        self._entries: dict[str, list[dict[str, str]]] = {}
 
-    def among(self, options: Sequence[_T], count: int = 1) -> list[_T]:
+    def some(self, options: Sequence[_T], count: int) -> list[_T]:
         """`count` different ones."""
         if len(options) < count:
             raise NothingToDraw
-        return [options[index] for index in self._rng.permutation(len(options))[:count]]
+        order = self._rng.permutation(len(options))
+        return [options[index] for index in order[:count]]
+
+    def one(self, options: Sequence[_T]) -> _T:
+        return self.some(options, 1)[0]
 
     def word(self, words: str) -> str:
         """One of the words, which have spaces between them."""
-        return self.among([word for word in words.split() if self._has(word)])[0]
+        return self.one([word for word in words.split() if self._has(word)])
 
     def forms(self, words: str) -> list[str]:
         """The forms of one word, all of them in the vocabulary."""
         rows = [word.split("/") for word in words.split()]
-        return self.among([row for row in rows if all(map(self._has, row))])[0]
+        return self.one([row for row in rows if all(map(self._has, row))])
 
-    def entries(self, kind: str) -> list[dict[str, str]]:
-        """The entries of one word of a kind of the lexicon, as their parts ("": the word)."""
-        if kind not in self._entries:
-            options = [entry.parts for entry in KINDS[kind].options]
-            self._entries[kind] = [parts for parts in options if self._has(parts[""])]
-        return self._entries[kind]
+    def entries(self, kind: str) -> list[Entry]:
+        """The entries of one word of a kind of the lexicon."""
+        entries = [option.parts for option in KINDS[kind].options]
+        return [entry for entry in entries if self._has(entry[NAME])]
 
     def of_kind(self, kind: str) -> str:
         """One word of a kind of the lexicon."""
-        return self.among(self.entries(kind))[0][""]
+        return self.one(self.entries(kind))[NAME]
 
-    def child(self, kind: str = "", others: Sequence[_Child] = ()) -> _Child:
+    def child(self, kind: str = "", others: Sequence[Entry] = ()) -> Entry:
         """A child that is none of the others; kind: "boy", "girl" or "" for either."""
-        entries = [parts for parts in self.entries("child") if kind in ("", parts["kind"])]
-        return self.among([parts for parts in entries if parts not in others])[0]
+        children = [child for child in self.entries("child") if child not in others]
+        return self.one([child for child in children if kind in ("", child["kind"])])
 
     def opening(self) -> tuple[str, str]:
         """A story's first sentence about some child, and the name."""
         child = self.child()
-        return opening(child), child[""]
+        return opening(child), child[NAME]
 
 
 class Phenomenon(NamedTuple):
@@ -87,42 +90,45 @@ class Phenomenon(NamedTuple):
     draw: Callable[[Draw], list[Pair]]
 
 
-def opening(child: _Child) -> str:
+def opening(child: Entry) -> str:
     """A story's first sentence. Every pair follows one, since stories are what models have read."""
-    return f"Once upon a time there was a {child['kind']} named {child['']}."
+    return f"Once upon a time there was a {child['kind']} named {child[NAME]}."
 
 
 def _crossed(one: str, other: str, fits_one: str, fits_other: str) -> list[Pair]:
     """Two pairs from two texts with a gap `_` and the word that fits each."""
-    return [
-        Pair(one.replace("_", fits_one), one.replace("_", fits_other)),
-        Pair(other.replace("_", fits_other), other.replace("_", fits_one)),
-    ]
+    first = Pair(one.replace("_", fits_one), one.replace("_", fits_other))
+    second = Pair(other.replace("_", fits_other), other.replace("_", fits_one))
+    return [first, second]
 
 
 def _in_order(start: str, words: Sequence[str], wrong: Sequence[str]) -> list[Pair]:
     """One pair of the same words in two orders."""
-    return [Pair(f"{start} {' '.join(words)}.", f"{start} {' '.join(wrong)}.")]
+    right_words = " ".join(words)
+    wrong_words = " ".join(wrong)
+    return [Pair(f"{start} {right_words}.", f"{start} {wrong_words}.")]
 
 
 def _from_template(draw: Draw, template: Mapping[str, Any]) -> list[Pair]:
     """Two crossed pairs by a template of phenomena.yaml, which explains its form."""
     values: dict[str, str] = {}
-    children: list[_Child] = []
+    children: list[Entry] = []
     for name, source in template["draw"].items():
         if isinstance(source, list):
-            values[name] = draw.among(source)[0].format_map(values)
+            values[name] = draw.one(source).format_map(values)
             continue
         how, _, what = source.partition(" ")
         words = WORDS.get(what, what)
         if how == "forms":
-            values.update(zip(name.split("/"), draw.forms(words), strict=True))
+            forms = zip(name.split("/"), draw.forms(words), strict=True)
+            values.update(forms)
         elif how == "word":
             values[name] = draw.word(words)
         elif how == "child":
-            children.append(draw.child(what.format_map(values), children))
-            values[name] = children[-1][""]
-            values[f"{name}_opens"] = opening(children[-1])
+            child = draw.child(what.format_map(values), children)
+            children.append(child)
+            values[name] = child[NAME]
+            values[f"{name}_opens"] = opening(child)
         else:
             values[name] = draw.of_kind(how)
     one, other = (text.format_map(values) for text in template["texts"])
@@ -144,12 +150,15 @@ def _determiner_noun(draw: Draw) -> list[Pair]:
 
 def _article(draw: Draw) -> list[Pair]:
     start, name = draw.opening()
-    (kinds, after) = draw.among([(("thing", "animal"), ""), (("look",), " thing")])[0]
-    words = [parts[""] for kind in kinds for parts in draw.entries(kind)]
-    vowels = [word for word in words if word[0] in "aeio"]  # not u: a unicorn, an umbrella
-    consonants = [word for word in words if word[0] not in "aeiouh"]
-    (with_an,) = draw.among(vowels)
-    (with_a,) = draw.among(consonants)
+    use = draw.one(["noun", "adjective"])
+    entries = draw.entries("look")
+    after = " thing"
+    if use == "noun":
+        entries = draw.entries("thing") + draw.entries("animal")
+        after = ""
+    words = [entry[NAME] for entry in entries]
+    with_an = draw.one([word for word in words if word[0] in "aeio"])  # not u: a unicorn
+    with_a = draw.one([word for word in words if word[0] not in "aeiouh"])
     verb = draw.word("saw found wanted had")
     one = f"{start} {name} {verb} _ {with_a}{after}."
     other = f"{start} {name} {verb} _ {with_an}{after}."
@@ -162,10 +171,12 @@ def _word_order(draw: Draw) -> list[Pair]:
     landmark = draw.word("tree bridge table bed wall rock house")
     verb = draw.word("found took saw wanted loved lost put")
     near = draw.word("under near behind by")
-    first_look, second_look = draw.among(draw.entries("look"), 2)
-    words = [verb, "the", first_look[""], thing, near, "the", second_look[""], landmark]
-    (at,) = draw.among(range(len(words) - 1))
-    swapped = [*words[:at], words[at + 1], words[at], *words[at + 2 :]]
+    looks = draw.some(draw.entries("look"), 2)
+    first_look, second_look = (entry[NAME] for entry in looks)
+    words = [verb, "the", first_look, thing, near, "the", second_look, landmark]
+    at = draw.one(range(len(words) - 1))
+    swapped = list(words)
+    swapped.insert(at, swapped.pop(at + 1))
     return _in_order(f"{start} Then {name}", words, swapped)
 
 
@@ -175,31 +186,37 @@ def _negation(draw: Draw) -> list[Pair]:
     thing = draw.of_kind("thing")
     helper = draw.word("did could would")
     rest = [helper, base, "the", draw.of_kind("look"), thing]
-    words = [helper, "not", *rest[1:]]
-    (at,) = draw.among([0, 2, 3, 4, 5])
-    return _in_order(f"{start} {name}", words, [*rest[:at], "not", *rest[at:]])
+    right = [helper, "not", *rest[1:]]
+    wrong = list(rest)
+    wrong.insert(draw.one([0, 2, 3, 4, 5]), "not")
+    return _in_order(f"{start} {name}", right, wrong)
 
 
 def _animals(draw: Draw) -> list[Pair]:
-    one, other = draw.among(draw.entries("animal"), 2)
+    one, other = draw.some(draw.entries("animal"), 2)
     if one["sound"] == other["sound"]:
         raise NothingToDraw
     start, _ = draw.opening()
-    first = f"{start} The {one['']} _."
-    return _crossed(first, f"{start} The {other['']} _.", one["sound"], other["sound"])
+    first = f"{start} The {one[NAME]} _."
+    second = f"{start} The {other[NAME]} _."
+    return _crossed(first, second, one["sound"], other["sound"])
 
 
 def _belongings(draw: Draw) -> list[Pair]:
-    kinds = [("girl", "boy"), ("boy", "girl"), ("boy", "boy"), ("girl", "girl")]
-    kind_of_child, kind_of_friend = draw.among(kinds)[0]
+    kinds = ["girl boy", "boy girl", "boy boy", "girl girl"]
+    kind_of_child, kind_of_friend = draw.one(kinds).split()
     child = draw.child(kind_of_child)
     friend = draw.child(kind_of_friend, [child])
-    things = [parts[""] for parts in draw.entries("thing") if parts[""][0] not in "aeiou"]
-    of_child, of_friend = draw.among(things, 2)
-    start = f"{opening(child)} {child['']} had a {of_child}. {friend['']} had a {of_friend}."
+    things = [thing[NAME] for thing in draw.entries("thing")]
+    with_a = [thing for thing in things if thing[0] not in "aeiou"]
+    of_child, of_friend = draw.some(with_a, 2)
+    name = child[NAME]
+    friends_name = friend[NAME]
+    start = f"{opening(child)} {name} had a {of_child}. {friends_name} had a {of_friend}."
     verb = draw.word("lost took brought broke wanted loved")
-    first = f"{start} {child['']} {verb} the _."
-    return _crossed(first, f"{start} {friend['']} {verb} the _.", of_child, of_friend)
+    first = f"{start} {name} {verb} the _."
+    second = f"{start} {friends_name} {verb} the _."
+    return _crossed(first, second, of_child, of_friend)
 
 
 _WRITTEN = {  # phenomena that no template describes
@@ -212,13 +229,7 @@ _WRITTEN = {  # phenomena that no template describes
 }
 
 
-def _phenomena() -> list[Phenomenon]:
-    """Those of phenomena.yaml, in its order."""
-    phenomena = []
-    for name, entry in _DATA["phenomena"].items():
-        draw = _WRITTEN.get(name) or functools.partial(_from_template, template=entry)
-        phenomena.append(Phenomenon(name, entry["about"], draw))
-    return phenomena
-
-
-PHENOMENA = tuple(_phenomena())
+PHENOMENA: list[Phenomenon] = []  # in the order of phenomena.yaml
+for _name, _entry in _DATA["phenomena"].items():
+    _draw = _WRITTEN.get(_name) or functools.partial(_from_template, template=_entry)
+    PHENOMENA.append(Phenomenon(_name, _entry["about"], _draw))
