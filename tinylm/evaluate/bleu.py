@@ -20,13 +20,14 @@ def score_texts(
     split by spaces. Raises ValueError if the numbers of predictions and references differ.
     """
     scorer = BLEU(tokenize=tokenize, smooth_method="exp", effective_order=True)
-    counts = []
-    sentences = []
+    counts: list[int] = []
+    sentences: list[float] = []
     for text, reference in zip(predictions, references, strict=True):
         score = scorer.sentence_score(text, [reference])
-        counts.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+        counts += [score.sys_len, score.ref_len, *score.counts, *score.totals]
         sentences.append(min(score.score / 100, 1.0))  # rounding makes perfect ones exceed 1
-    return np.array(counts, dtype=np.int64).reshape(-1, 2 + 2 * MAX_ORDER), sentences
+    table = np.array(counts, dtype=np.int64)
+    return table.reshape(len(sentences), 2 + 2 * MAX_ORDER), sentences
 
 
 def corpus_bleu(counts: np.ndarray, order: int = MAX_ORDER) -> np.ndarray:
@@ -35,16 +36,18 @@ def corpus_bleu(counts: np.ndarray, order: int = MAX_ORDER) -> np.ndarray:
     0.0 if an order has no match. Sums over texts and means over texts give the same.
     """
     shares = precisions(counts)[..., :order]
-    all_match = (shares > 0).all(axis=-1)
-    mean_log = np.log(np.where(shares > 0, shares, 1.0)).mean(axis=-1)
-    return np.where(all_match, brevity_penalty(counts) * np.exp(mean_log), 0.0)
+    is_match = shares > 0
+    logs = np.log(np.where(is_match, shares, 1.0))
+    score = brevity_penalty(counts) * np.exp(logs.mean(axis=-1))
+    return np.where(is_match.all(axis=-1), score, 0.0)
 
 
 def precisions(counts: np.ndarray) -> np.ndarray:
     """Modified n-gram precision of orders 1 to 4: (..., 10) -> (..., 4)."""
     matches = counts[..., 2 : 2 + MAX_ORDER]
     totals = counts[..., 2 + MAX_ORDER :]
-    return np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
+    without_ngrams = np.zeros(matches.shape)
+    return np.divide(matches, totals, out=without_ngrams, where=totals > 0)
 
 
 def brevity_penalty(counts: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ from tinylm.decoding.sampling import Generation, generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.bleu import MAX_ORDER, corpus_bleu, score_texts
-from tinylm.evaluate.diversity import distinct_n, repeated_shares
+from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.scoring import perplexity, token_log_probs, with_interval
-from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.evaluate.statistics import bootstrap_interval, mean, pooled_perplexity
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.statistics import mean, pooled_perplexity
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
@@ -199,11 +199,11 @@ def samples_over_training(
 
 def measure_samples(
     samples: pd.DataFrame, settings: EvaluateSettings, decode: DecodeSettings
-) -> tuple[dict[str, Any], pd.DataFrame]:
+) -> tuple[Metrics, pd.DataFrame]:
     """(metrics over all samples with 95 % bootstrap intervals, samples.csv).
 
-    perplexity: exp of all nats over all tokens, and in addition the mean over rows. BLEU is over
-    words split at white space, each continuation against its one reference.
+    perplexity: exp of all nats over all tokens. BLEU is over words split at white space, each
+    continuation against its one reference.
     """
     from tinylm.evaluate.bleu_metric import Bleu  # needs a second to import
 
@@ -211,16 +211,11 @@ def measure_samples(
     references = samples["reference"].tolist()
     bleu = Bleu().compute(predictions=texts, references=references, tokenize="none")
     counts, sentence_bleu = score_texts(texts, references, "none")
-    mean_perplexity = float(samples["perplexity"].mean())
-    metrics: dict[str, Any] = {
+    metrics: Metrics = {
         "protocol": protocol(len(samples), settings, decode),
         "count": len(samples),
         "finished": int(samples["finished"].sum()),
-        "mean_continuation_perplexity": with_interval(
-            samples["perplexity"], mean, settings, mean_perplexity
-        ),
         "sentence_bleu": with_interval(sentence_bleu, mean, settings, bleu["sentence_bleu"]),
-        "brevity_penalty": bleu["brevity_penalty"],
         "hypothesis_tokens": bleu["prediction_length"],
         "reference_tokens": bleu["reference_length"],
     }
@@ -231,18 +226,8 @@ def measure_samples(
     for order in range(1, MAX_ORDER + 1):
         statistic = functools.partial(corpus_bleu, order=order)
         metrics[f"bleu{order}"] = with_interval(counts, statistic, settings, bleu[f"bleu{order}"])
-    metrics |= _variety(texts, "", settings)
-    metrics |= _variety(references, "reference_", settings)
+    for prefix, written in (("", texts), ("reference_", references)):
+        for n in (1, 2, 3):
+            metrics[f"{prefix}distinct{n}"] = distinct_n(written, n)
+        metrics[f"{prefix}repeated_4grams"] = repeated_share(written, 4)
     return metrics, samples.assign(bleu=sentence_bleu)[TABLE]
-
-
-def _variety(texts: Sequence[str], prefix: str, settings: EvaluateSettings) -> dict[str, Any]:
-    metrics: dict[str, Any] = {}
-    for n in (1, 2, 3):
-        metrics[f"{prefix}distinct{n}"] = distinct_n(texts, n)
-    shares = np.array(repeated_shares(texts, 4))
-    metrics[f"{prefix}repeated_4grams"] = float(shares.mean()) if len(shares) else 0.0
-    if len(shares):
-        interval = bootstrap_interval(shares, mean, settings.bootstrap, settings.seed)
-        metrics[f"{prefix}repeated_4grams_interval"] = list(interval)
-    return metrics

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from tinylm.decoding.session import window_start
 from tinylm.evaluate.settings import EvaluateSettings
@@ -34,8 +35,8 @@ def with_interval(
     table = np.asarray(values, dtype=float)
     low, high = bootstrap_interval(table, statistic, settings.bootstrap, settings.seed)
     if value is None:
-        means = table.reshape(len(table), -1).mean(axis=0, keepdims=True)
-        value = float(statistic(means)[0])
+        means = table.reshape(len(table), -1).mean(axis=0)
+        value = float(statistic(means))
     return {"value": value, "low": low, "high": high}
 
 
@@ -48,20 +49,20 @@ def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -
     """
     context = model.settings.context
     device = model.embedding.device
-    parts: list[np.ndarray] = []
+    parts = [np.empty(0)]
     n = first  # number of tokens before the one to score
     while n < len(ids):
         start = window_start(n, context, slide)
         end = n
         while end < len(ids) and window_start(end, context, slide) == start:
             end += 1
-        window = torch.tensor([ids[start : end - 1]], device=device)
-        hidden = model.hidden_states(window)[0, n - 1 - start :]  # these predict ids[n:end]
-        log_probs = torch.log_softmax(model.logits(hidden).double(), dim=-1)
-        targets = torch.tensor(ids[n:end], device=device)
-        parts.append(log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy())
+        window = torch.tensor(ids[start:end], device=device)
+        hidden = model.hidden_states(window[None, :-1])
+        logits = model.logits(hidden[0, n - 1 - start :])  # of ids[n:end]
+        losses = F.cross_entropy(logits.double(), window[n - start :], reduction="none")
+        parts.append(-losses.cpu().numpy())
         n = end
-    return np.concatenate(parts) if parts else np.empty(0)
+    return np.concatenate(parts)
 
 
 @torch.no_grad()
@@ -73,18 +74,19 @@ def sequence_nats(
     Sequences of similar length share a batch; none may be longer than the context plus one.
     The model should be in evaluation mode.
     """
+    device = model.embedding.device
+    lengths = [len(sequence) for sequence in sequences]
+    order = np.argsort(lengths, kind="stable")
     nats = np.zeros(len(sequences))
-    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     for start in range(0, len(order), batch_rows):
         indices = order[start : start + batch_rows]
-        longest = len(sequences[indices[-1]])
-        inputs = torch.zeros(len(indices), longest - 1, dtype=torch.int64)
-        targets = torch.full_like(inputs, UNSCORED)
+        shape = (len(indices), lengths[indices[-1]] - 1)
+        inputs = torch.zeros(shape, dtype=torch.int64)
+        targets = torch.full(shape, UNSCORED)
         for row, index in enumerate(indices):
-            ids = torch.as_tensor(np.asarray(sequences[index], dtype=np.int64))
+            ids = torch.from_numpy(np.array(sequences[index], dtype=np.int64))
             inputs[row, : len(ids) - 1] = ids[:-1]
             targets[row, : len(ids) - 1] = ids[1:]
-        device = model.embedding.device
         losses = model.token_loss(inputs.to(device), targets.to(device))  # (rows, T)
-        nats[indices] = losses.sum(dim=1, dtype=torch.float64).cpu().numpy()
+        nats[indices] = losses.double().sum(dim=1).cpu().numpy()
     return nats
