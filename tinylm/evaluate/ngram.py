@@ -1,14 +1,15 @@
 """Kneser-Ney n-grams, exact and fast: the baseline that a trained model has to beat."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 _FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
-class _Level(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Level:
     """The n-grams of one length that occur in training, in the order of their keys.
 
     keys (n-grams,): row of the first n-1 words one level down * V + last word; sorted.
@@ -21,7 +22,8 @@ class _Level(NamedTuple):
     backoff: np.ndarray
 
 
-class _Occurrences(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Occurrences:
     """Where the n-grams of one length occur in the training text of N tokens.
 
     keys (n-grams,): as in _Level.
@@ -57,7 +59,9 @@ class KneserNey:
             raise ValueError(f"order {order}; allowed: at least 1")
         self.order = order
         self.vocab_size = vocab_size
-        ids, position = _join(sequences)
+        texts = [np.zeros(0, dtype=np.int64), *sequences]
+        ids = np.concatenate(texts).astype(np.int64, copy=False)
+        position = np.concatenate([np.arange(len(text)) for text in texts])
         self._levels = self._count(ids, position)
 
     def log_probs(self, sequence: np.ndarray) -> np.ndarray:
@@ -88,41 +92,33 @@ class KneserNey:
         levels: list[_Level] = []
         for length in range(1, self.order):
             longer = _extend(ids, position, grams.rows, length, size)
-            adding = longer.ends  # one token for each different word before an n-gram
+            counted = longer.ends  # one token for each different word before an n-gram
             if length > 1:
-                adding = np.concatenate((adding, np.flatnonzero(position == length - 1)))
-            counts = np.bincount(grams.rows[adding], minlength=len(grams.keys))
-            levels.append(_interpolate(grams.keys, counts, shorter, contexts, size))
-            shorter = levels[-1].probs[grams.rows[longer.ends]]
+                opening = np.flatnonzero(position == length - 1)
+                counted = np.concatenate([counted, opening])
+            counts = np.bincount(grams.rows[counted], minlength=len(grams.keys))
+            level = _interpolate(grams.keys, counts, shorter, contexts, size)
+            levels.append(level)
+            shorter = level.probs[grams.rows[longer.ends]]
             contexts = len(grams.keys)
             grams = longer
-        predicted = position >= max(self.order - 1, 1)
-        counts = np.bincount(grams.rows[predicted], minlength=len(grams.keys))
+        is_predicted = position >= max(self.order - 1, 1)
+        counts = np.bincount(grams.rows[is_predicted], minlength=len(grams.keys))
         levels.append(_interpolate(grams.keys, counts, shorter, contexts, size))
         return levels
-
-
-def _join(sequences: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """All sequences in one array (N,), and each token's position in its own sequence (N,)."""
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    empty = np.zeros(0, dtype=np.int64)
-    ids = np.concatenate([empty, *sequences]).astype(np.int64, copy=False)
-    starts = np.cumsum(lengths) - lengths
-    return ids, np.arange(len(ids)) - np.repeat(starts, lengths)
 
 
 def _extend(
     ids: np.ndarray, position: np.ndarray, rows: np.ndarray, length: int, vocab_size: int
 ) -> _Occurrences:
     """Find the n-grams one longer than `length`, whose own rows (N,) are given."""
-    at = np.flatnonzero(position >= length)
-    all_keys = rows[at - 1] * vocab_size + ids[at]
-    keys, inverse = np.unique(all_keys, return_inverse=True)
+    ends = np.flatnonzero(position >= length)
+    contexts = rows[ends - 1]
+    every_key = contexts * vocab_size + ids[ends]
+    keys, first, inverse = np.unique(every_key, return_index=True, return_inverse=True)
     longer = np.full(len(ids), -1)
-    longer[at] = inverse
-    ends = np.empty(len(keys), dtype=np.int64)
-    ends[inverse] = at
-    return _Occurrences(keys, longer, ends)
+    longer[ends] = inverse
+    return _Occurrences(keys, longer, ends[first])
 
 
 def _interpolate(
@@ -136,25 +132,29 @@ def _interpolate(
     discounted = np.bincount(context, weights=discount, minlength=contexts)
     backoff = np.ones(contexts)
     np.divide(discounted, total, out=backoff, where=total > 0)
-    probs = np.zeros(len(keys))
-    np.divide(counts - discount, total[context], out=probs, where=counts > 0)
-    return _Level(keys, probs + backoff[context] * shorter, backoff)
+    rest = counts - discount
+    own = np.zeros(len(keys))
+    np.divide(rest, total[context], out=own, where=counts > 0)
+    probs = own + backoff[context] * shorter
+    return _Level(keys, probs, backoff)
 
 
-def _discounts(counts: np.ndarray) -> tuple[float, ...]:
+def _discounts(counts: np.ndarray) -> Sequence[float]:
     """D1, D2, D3+ of one level: Y = n1 / (n1 + 2 n2), Dk = k - (k + 1) Y n(k+1) / nk.
 
     A corpus that is too small gets fixed discounts: no n-gram was counted once, twice, three or
     four times, or a discount is outside (0, k].
     """
-    n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=5)[1:5].tolist()
-    if 0 in (n1, n2, n3, n4):
+    n = np.bincount(np.minimum(counts, 5), minlength=6)  # n-grams counted 0, 1, 2, ... times
+    if (n[1:5] == 0).any():
         return _FALLBACK_DISCOUNTS
-    y = n1 / (n1 + 2 * n2)
-    discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
-    for k, discount in enumerate(discounts, start=1):
+    y = n[1] / (n[1] + 2 * n[2])
+    discounts = []
+    for k in (1, 2, 3):
+        discount = k - (k + 1) * y * n[k + 1] / n[k]
         if not 0 < discount <= k:
             return _FALLBACK_DISCOUNTS
+        discounts.append(float(discount))
     return discounts
 
 
