@@ -111,7 +111,7 @@ class KneserNey:
 def _extend(
     ids: np.ndarray, position: np.ndarray, rows: np.ndarray, length: int, vocab_size: int
 ) -> _Occurrences:
-    """Find the n-grams one longer than `length`, whose own rows (N,) are given."""
+    """Find the n-grams one longer than `length`, whose rows (N,) are given."""
     ends = np.flatnonzero(position >= length)
     contexts = rows[ends - 1]
     every_key = contexts * vocab_size + ids[ends]
@@ -133,9 +133,9 @@ def _interpolate(
     backoff = np.ones(contexts)
     np.divide(discounted, total, out=backoff, where=total > 0)
     rest = counts - discount
-    own = np.zeros(len(keys))
-    np.divide(rest, total[context], out=own, where=counts > 0)
-    probs = own + backoff[context] * shorter
+    seen_probs = np.zeros(len(keys))
+    np.divide(rest, total[context], out=seen_probs, where=counts > 0)
+    probs = seen_probs + backoff[context] * shorter
     return _Level(keys, probs, backoff)
 
 
