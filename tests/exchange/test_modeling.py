@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.small import in_float64
-from tinylm.exchange.export import own_form
+from tests.support.small import in_float64, model_settings
+from tinylm.exchange import modeling_tinylm
+from tinylm.exchange.export import CHOICES, own_form, own_problem
 from tinylm.exchange.modeling_tinylm import TinyLMConfig, TinyLMForCausalLM
 
 CASES = [
@@ -70,6 +71,14 @@ def test_a_choice_that_the_file_does_not_compute_is_an_error(random_model, key):
     config = TinyLMConfig(31, 19, form.config["model"] | {key: "other"})
     with pytest.raises(ValueError, match=rf"model\.{key}"):
         TinyLMForCausalLM(config)
+
+
+def test_export_allows_what_the_file_computes():
+    assert CHOICES["norm_kind"] == modeling_tinylm.NORMS
+    assert CHOICES["positions"] == modeling_tinylm.POSITIONS
+    assert CHOICES["activation"] == tuple(modeling_tinylm.ACTIVATIONS)
+    assert own_problem(model_settings(norm_kind="power")).startswith("model.norm_kind")
+    assert own_problem(model_settings()) == ""
 
 
 def test_past_the_context_is_an_error_not_another_text(random_model):

@@ -207,6 +207,11 @@ def test_copying_is_claimed_only_where_the_interval_excludes_0(low, high, is_sho
     check(heads.judge_copying, run, (is_shown, words))
 
 
+def test_without_a_measurement_of_copying_nothing_is_claimed():
+    run = run_of(evaluate={"heads": {"induction": None}})
+    assert list(heads.judge_copying(run)) == []
+
+
 def test_the_end_of_training_is_the_last_checkpoint_of_the_roles():
     rows = [
         {"epochs": epochs, "layer": 1, "head": head, "previous token": score}

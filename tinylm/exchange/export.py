@@ -19,13 +19,32 @@ from tinylm.exchange.tokenizer_files import (
     tokenizer_files,
 )
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
+from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 MODELING = "modeling_tinylm.py"
 # of all that is written
 NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, GGUF, ORIGINALS}
-PROBLEM = {"transformers": stock_problem, "gguf": gguf_problem, "tinylm": lambda settings: ""}
+# what modeling_tinylm.py, which needs transformers, computes
+CHOICES = {
+    "norm": ("pre", "post"),
+    "norm_kind": ("layer", "rms", "std"),
+    "positions": ("sinusoids", "learned", "rotary", "none"),
+    "activation": ("relu", "gelu"),
+}
+
+
+def own_problem(settings: ModelSettings) -> str:
+    """Why modeling_tinylm.py does not compute such a model, in words; empty if it does."""
+    for key, allowed in CHOICES.items():
+        value = getattr(settings, key)
+        if value not in allowed:
+            return f"model.{key} = {value!r}; allowed: {' | '.join(allowed)}"
+    return ""
+
+
+PROBLEM = {"transformers": stock_problem, "gguf": gguf_problem, "tinylm": own_problem}
 
 
 @dataclasses.dataclass(frozen=True)

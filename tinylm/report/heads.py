@@ -93,6 +93,8 @@ def judge_ablation(run: Run) -> Iterator[Finding]:
 def judge_copying(run: Run) -> Iterator[Finding]:
     """Does the model predict repeated random words better the second time?"""
     induction = run.tree("evaluate").heads.induction
+    if induction is None:  # too few words, or too short a context
+        return
     yield from compare(
         induction.saved,
         0,
