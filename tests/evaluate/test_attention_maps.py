@@ -11,34 +11,22 @@ from tinylm.vocab.token_store import TokenStore, write_store
 TOKENS = [f"w{i}" for i in range(99)]
 
 
-@pytest.fixture
-def store(corpus):
-    return TokenStore(corpus[0] / "tokens", "evaluation")
-
-
-def test_maps_are_causal_and_sum_to_one(model):
-    maps = attention(model, [0, 5, 7, 4, 9]).maps
-    assert maps.shape == (2, 3, 5, 5)
-    assert maps.dtype == np.float32
-    assert np.array_equal(maps, np.tril(maps))
-    assert maps.sum(-1) == pytest.approx(np.ones((2, 3, 5)), abs=1e-5)
-
-
-def test_the_likeliest_next_token_is_that_of_the_logits(model):
+def test_maps_are_causal_and_the_likeliest_next_token_is_that_of_the_logits(model):
     ids = [0, 5, 7, 4, 9]
     result = attention(model, ids)
+    assert result.maps.shape == (2, 3, 5, 5)
+    assert result.maps.dtype == np.float32
+    assert np.array_equal(result.maps, np.tril(result.maps))
+    assert result.maps.sum(-1) == pytest.approx(np.ones((2, 3, 5)), abs=1e-5)
     probabilities = torch.softmax(model(torch.tensor([ids])).detach()[0, -1].double(), dim=-1)
     assert result.next_id == int(probabilities.argmax())
     assert result.next_prob == pytest.approx(float(probabilities.max()), rel=1e-6)
 
 
-def test_passages_are_starts_of_stories_spread_over_the_split(store):
-    expected = [store.story(0)[:13].tolist(), store.story(3).tolist()]
-    assert [ids.tolist() for ids in passages(store, 2, 13)] == expected
-    assert len(passages(store, 4, 5)) == 4
-
-
-def test_a_split_of_few_stories_gives_further_pieces(store, tmp_path):
+def test_passages_are_starts_of_stories_and_of_few_stories_further_pieces(corpus, tmp_path):
+    store = TokenStore(corpus[0] / "tokens", "evaluation")
+    starts = [store.story(0)[:13].tolist(), store.story(3).tolist()]
+    assert [ids.tolist() for ids in passages(store, 2, 13)] == starts
     pieces = passages(store, 99, 7)
     assert np.concatenate(pieces).tolist() == store.ids.tolist()
     assert max(map(len, pieces)) == 7

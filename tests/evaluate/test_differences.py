@@ -13,27 +13,6 @@ from tinylm.evaluate.statistics import (
 )
 
 
-def tables(shift, seed=1, count=200):
-    """Two runs over the same hard and easy stories, the second better by `shift` nats per token."""
-    rng = np.random.default_rng(seed)
-    tokens = rng.integers(50, 150, count)
-    hardness = rng.normal(2.0, 0.5, count)
-    rows = [tokens * (hardness + move + rng.normal(0, 0.02, count)) for move in (0.0, shift)]
-    return [np.stack([nats, tokens], axis=1).astype(float) for nats in rows]
-
-
-def one_seed(first, second, statistic, **more):
-    return difference_of({1: first}, {1: second}, statistic, **more)
-
-
-def test_an_interval_holds_the_truth_as_often_as_its_level():
-    held = 0
-    for seed in range(60):
-        difference = one_seed(*tables(-0.003, seed, count=60), pooled_ratio)
-        held += difference.low <= -0.003 <= difference.high
-    assert 50 <= held <= 60
-
-
 def test_the_error_of_seeds_is_paired_where_the_seeds_are_the_same():
     first = {1: 2.0, 2: 3.0, 3: 4.0}
     second = {1: 2.5, 2: 3.4, 3: 4.6}
@@ -54,7 +33,7 @@ def test_the_variances_of_different_seeds_add_up():
     assert seed_error(first, {1: float("nan")}) is None
 
 
-@pytest.mark.parametrize(("seeds", "share"), [(2, 0.5), (3, 0.1), (3, 0.7), (5, 0.4)])
+@pytest.mark.parametrize(("seeds", "share"), [(2, 0.5), (3, 0.1), (5, 0.4)])
 def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
     rng = np.random.default_rng(5)
     draws = 4000
@@ -69,9 +48,15 @@ def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
 
 
 def test_p_is_the_level_at_which_a_difference_just_counts():
-    first, second = tables(-0.05)
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(50, 150, 200)
+    hardness = rng.normal(2.0, 0.5, 200)  # of the same stories in both runs
+    runs = []
+    for shift in (0.0, -0.05):
+        nats = tokens * (hardness + shift + rng.normal(0, 0.02, 200))
+        runs.append({1: np.stack([nats, tokens], axis=1)})
     recorded = SeedError(0.01, 2, paired=False)
-    difference = one_seed(first, second, pooled_ratio, recorded=recorded)
+    difference = difference_of(*runs, pooled_ratio, recorded=recorded)
     reached = critical_value(difference.p, difference.seeds, difference.error, difference.count)
     assert reached == pytest.approx(abs(difference.value), rel=1e-3)
     holds_zero = difference.low <= 0 <= difference.high

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.evaluate.head_roles import MARGIN, ROLES, HeadRoles, role_pairs, summarise_roles
+from tinylm.evaluate.head_roles import ROLES, HeadRoles, role_pairs, summarise_roles
 from tinylm.evaluate.word_classes import Row, Word
 from tinylm.storybook.classes import look_up
 
@@ -37,31 +37,11 @@ def random_rows(rng):
     return rows
 
 
-def measured(rows, make_maps):
+def measured(rows, maps):
     roles = HeadRoles(CONTEXT)
-    for length, text, pairs in rows:
-        roles.add(np.asarray(make_maps(length, pairs), dtype=np.float32), text, pairs)
+    for (_, text, pairs), weights in zip(rows, maps, strict=True):
+        roles.add(weights.astype(np.float32), text, pairs)
     return roles
-
-
-@pytest.mark.parametrize("distance", [1, 2, 5])
-def test_a_head_that_knows_distances_only_scores_its_baseline(distance):
-    def looks_back(length, pairs):
-        return np.eye(length, k=-distance)[None, None]
-
-    rng = np.random.default_rng(5)
-    rows = []
-    for length, text, pairs in random_rows(rng):
-        queries = np.arange(distance, length)
-        near = np.stack([queries, queries - distance], axis=1)
-        near = near[text[near].all(axis=1)]
-        rows.append((length, text, pairs | {"article-noun": near[rng.random(len(near)) < 0.6]}))
-    table = measured(rows, looks_back).table(50, 1)
-    (result,) = [row for row in table if row["role"] == "article-noun"]
-    assert result["score"] == 1
-    assert result["baseline"] == pytest.approx(1)
-    assert result["low"] == pytest.approx(0, abs=1e-9)
-    assert not result["claimed"]
 
 
 def slow_scores(rows, maps, role, layer, head):
@@ -93,32 +73,35 @@ def slow_scores(rows, maps, role, layer, head):
 
 
 def test_the_table_matches_loops_over_pairs():
+    """Of random heads, and of one that looks at articles and one that looks two tokens back."""
     rng = np.random.default_rng(11)
     rows = random_rows(rng)
-    maps = [
-        rng.dirichlet(np.ones(length), (2, 3, length)).astype(np.float32) for length, _, _ in rows
-    ]
-    following = iter(maps)
-    table = measured(rows, lambda length, pairs: next(following)).table(20, 1)
+    maps = []
+    for length, _, pairs in rows:
+        weights = rng.dirichlet(np.ones(length), (2, 3, length))
+        weights[0, 1] = np.eye(length, k=-2)
+        for query, key in pairs["article-noun"]:
+            weights[0, 0, query] = 0
+            weights[0, 0, query, key] = 1
+        maps.append(weights)
+    table = measured(rows, maps).table(20, 1)
     assert len(table) == len(ROLES) * 6
     for row in table:
-        score, baseline, positions = slow_scores(
-            rows, maps, row["role"], row["layer"] - 1, row["head"] - 1
-        )
+        layer, head = row["layer"] - 1, row["head"] - 1
+        score, baseline, positions = slow_scores(rows, maps, row["role"], layer, head)
         assert row["score"] == pytest.approx(score, rel=1e-5)
         assert row["baseline"] == pytest.approx(baseline, rel=1e-5)
         assert row["positions"] == positions
-        assert row["low"] <= score - baseline <= row["high"]
-        if row["claimed"]:
-            assert score - baseline >= MARGIN
-            assert row["low"] > 0
+        assert row["low"] - 1e-9 <= score - baseline <= row["high"] + 1e-9
+        is_planted = (layer, head, row["role"]) == (0, 0, "article-noun")
+        assert row["claimed"] == is_planted
 
 
 def test_roles_without_enough_positions_are_not_measured():
     rows = [(length, text, {}) for length, text, _ in random_rows(np.random.default_rng(3))]
     few = {"article-noun": np.array([[5, 4]])}
     rows[0] = (rows[0][0], np.ones(rows[0][0], dtype=bool), few)
-    roles = measured(rows, lambda length, pairs: np.eye(length)[None, None])
+    roles = measured(rows, [np.eye(length)[None, None] for length, _, _ in rows])
     table = roles.table(10, 1)
     assert table == []
     result = summarise_roles(table)

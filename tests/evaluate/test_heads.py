@@ -8,36 +8,23 @@ from tests.support.small import EVALUATE
 from tinylm.evaluate.head_roles import ROLES
 from tinylm.evaluate.heads import PASSAGES, heads_over_training, measure_heads
 from tinylm.model.transformer import TinyLM
-from tinylm.storybook.corpus import generate, normalise
+from tinylm.storybook.corpus import generate
+from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
+from tinylm.vocab.words import build_tokenizer, count_words
 
 CONTEXT = 61
 SETTINGS = dataclasses.replace(EVALUATE, tendency_sentences=30, ablation_stories=5, bootstrap=50)
 HEADS = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
 
 
-class Words:
-    """Words of lower case without marks; ids 0 to 3 are <sos> <eos> <pad> <unk>."""
-
-    specials, unk_id, sos_id = frozenset({0, 1, 2}), 3, 0
-
-    def __init__(self, texts):
-        words = sorted({word for text in texts for word in normalise(text).split()})
-        self.tokens = ["<sos>", "<eos>", "<pad>", "<unk>", *words]
-
-    def encode_story(self, text):
-        return [0, *(self.tokens.index(word) for word in normalise(text).split()), 1]
-
-    def decode(self, ids):
-        return " ".join(self.tokens[i] for i in ids if i not in self.specials)
-
-
 def prepared(texts, model, folder):
     """(model, tokenizer, store, vectors) over these stories."""
-    tokenizer = Words(texts)
-    write_store(folder, "evaluation", map(tokenizer.encode_story, texts), len(tokenizer.tokens))
+    vocab = VocabSettings(tokenizer="words")
+    tokenizer = build_tokenizer(count_words(texts, vocab), vocab)
+    write_store(folder, "evaluation", map(tokenizer.encode_story, texts), len(tokenizer))
     torch.manual_seed(3)
-    vectors = torch.randn(len(tokenizer.tokens), 11)
+    vectors = torch.randn(len(tokenizer), 11)
     wide = TinyLM(dataclasses.replace(model.settings, context=CONTEXT), vectors).eval()
     return wide, tokenizer, TokenStore(folder, "evaluation"), vectors.numpy()
 

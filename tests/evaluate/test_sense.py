@@ -16,20 +16,17 @@ REST = " ".join(STORY.split()[6:])
 BROKEN = f"{' '.join(REST.split()[:4])} zzz and more"
 
 
-def test_texts_are_read_up_to_their_first_impossible_word():
-    whole, broken, early = grade(
-        [(START, REST, True), (START, BROKEN, False), (START, " ".join(REST.split()[:4]), True)]
-    )
+def test_texts_are_read_up_to_their_first_impossible_or_unknown_word():
+    start = " ".join(REST.split()[:4])
+    unknown = f"{' '.join(REST.split()[:3])} <unk> zzz"
+    texts = [(START, REST, True), (START, BROKEN, False), (START, start, True)]
+    whole, broken, early, stopped = grade([*texts, (START, unknown, True)])
     assert whole.verdict.kind == ""
     assert whole.read == len(REST.split())
     assert (broken.read, broken.verdict.word) == (5, "zzz")
     assert (early.read, early.verdict.kind) == (5, "end")  # the end itself is impossible
-
-
-def test_an_impossible_prompt_is_left_out_and_nothing_is_read_after_an_unknown_word():
-    assert grade([("zzz once", "upon a time", False)]) == []
-    (text,) = grade([(START, f"{' '.join(REST.split()[:3])} <unk> zzz", True)])
-    assert (text.verdict.kind, text.read) == ("", 3)
+    assert (stopped.read, stopped.verdict.kind) == (3, "")
+    assert grade([("zzz once", "upon a time", False)]) == []  # an impossible prompt
 
 
 def test_metrics_count_words_per_impossible_one():

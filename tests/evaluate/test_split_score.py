@@ -110,32 +110,33 @@ def test_bits_per_byte_pay_for_unknown_words(corpus, model, layout):
     assert bits / metrics["bytes"] == pytest.approx(metrics["bits_per_byte"], rel=1e-12)
 
 
-@pytest.mark.parametrize(("kind", "more"), [("bpe", 0), ("longest_match", -1), ("words", 4)])
-@pytest.mark.parametrize("own_stories", [True, False])
-def test_bits_per_byte_count_the_bytes_of_the_normalised_text(subwords, kind, more, own_stories):
-    """longest_match drops line ends; words and marks stand apart."""
-    folder, tokenizer, model = subwords(kind)
-    if not own_stories:  # a part of the training stream has none
-        (folder / "stories" / "evaluation.jsonl").write_text("")
-    metrics, _ = score(folder, tokenizer, model)
-    assert metrics["bytes"] == sum(len(text.encode()) for text in STORIES) + more
-    nats = metrics["nats_per_token"] * metrics["tokens"]
-    assert metrics["bits_per_byte"] == pytest.approx(nats / math.log(2) / metrics["bytes"])
-
-
 @pytest.mark.parametrize(
-    ("kind", "settings", "is_raw"), [("bpe", {}, True), ("bpe", {"lower_case": True}, False)]
+    ("kind", "settings", "more"),
+    [
+        ("bpe", {}, 0),  # the only one whose tokens spell the raw text
+        ("bpe", {"lower_case": True}, 0),
+        ("longest_match", {}, -1),  # drops line ends
+        ("words", {}, 4),  # words and marks stand apart
+    ],
 )
-def test_raw_bits_per_byte_are_those_of_lossless_tokens(subwords, kind, settings, is_raw):
+def test_bits_per_byte_count_the_normalised_and_raw_bits_the_lossless_text(
+    subwords, kind, settings, more
+):
     folder, tokenizer, model = subwords(kind, **settings)
     metrics, table = score(folder, tokenizer, model)
-    assert metrics["raw_bytes"] == sum(len(text.encode()) for text in STORIES)
-    if is_raw:
+    raw = sum(len(text.encode()) for text in STORIES)
+    assert (metrics["bytes"], metrics["raw_bytes"]) == (raw + more, raw)
+    nats = metrics["nats_per_token"] * metrics["tokens"]
+    assert metrics["bits_per_byte"] == pytest.approx(nats / math.log(2) / metrics["bytes"])
+    if (kind, settings) == ("bpe", {}):
         assert metrics["raw_bits_per_byte"] == metrics["bits_per_byte"]
+        assert table["raw_bits"].tolist() == table["bits"].tolist()
     else:
         assert metrics["raw_bits_per_byte"] is None
-    expected = [bits if is_raw else math.nan for bits in table["bits"]]
-    assert table["raw_bits"].tolist() == pytest.approx(expected, nan_ok=True)
+        assert table["raw_bits"].isna().all()
+    (folder / "stories" / "evaluation.jsonl").write_text("")  # as of a part of the training stream
+    without, _ = score(folder, tokenizer, model)
+    assert without["bits_per_byte"] == metrics["bits_per_byte"]
 
 
 def test_bits_of_lost_unknown_words_are_not_defined(corpus, model):
