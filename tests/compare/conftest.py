@@ -12,21 +12,16 @@ from tinylm.compare.runs import Run
 PARAMS = {
     "data.seed": 1, "train.lr": 0.003, "train.seed": 1, "decode.seed": 1, "runtime.threads": 2, "kv_bench.batch": 20
 }  # fmt: skip
-COUNT = 40
+TEXTS = [f"text {i}" for i in range(40)]
 
 
-def losses(shift=0.0, noise=0.0, count=COUNT, seed=0):
-    """Nats of each story: as different as stories are, moved by `shift` nats per token and a little noise."""
+def stories_table(texts=TEXTS, vocabulary="v", shift=0.0, noise=0.0, seed=0):
+    """Stories as different as stories are, moved by `shift` nats per token and a little noise."""
     rng = np.random.default_rng(7)
-    tokens = rng.integers(80, 160, count)
-    hardness = rng.normal(2.0, 0.6, count)
-    own = np.random.default_rng(seed).normal(0.0, noise, count)
-    return tokens * (hardness + shift + own), tokens.astype(float)
-
-
-def stories_table(texts, vocabulary="v", **moved):
-    """Stories `text 0`, `text 1`, ... in tokens of one vocabulary, with their losses."""
-    nats, tokens = losses(count=len(texts), **moved)
+    tokens = rng.integers(80, 160, len(texts)).astype(float)
+    hardness = rng.normal(2.0, 0.6, len(texts))
+    noise_of_run = np.random.default_rng(seed).normal(0.0, noise, len(texts))
+    nats = tokens * (hardness + shift + noise_of_run)
     return pd.DataFrame(
         {
             "text_id": texts,
@@ -52,17 +47,8 @@ def samples(continuation, count):
 def make_run():
     """A run whose stories are `text 0`, `text 1`, ..., in tokens of one vocabulary."""
 
-    def make(
-        name,
-        params=(),
-        metrics=None,
-        texts=None,
-        vocabulary="v",
-        continuation="the dog ran home",
-        **moved,
-    ):
-        texts = [f"text {i}" for i in range(COUNT)] if texts is None else texts
-        stories = stories_table(texts, vocabulary, **moved)
+    def make(name, params=(), metrics=None, continuation="the dog ran home", **stories):
+        stories = stories_table(**stories)
         nats = stories["nats"].sum() / stories["tokens"].sum()
         bits = stories["bits"].sum() / stories["bytes"].sum()
         evaluate = {"perplexity": np.exp(nats), "nats_per_token": nats, "bits_per_byte": bits}
@@ -73,7 +59,7 @@ def make_run():
             {"evaluate": evaluate} | (metrics or {}),
             {"tinylm/model": "m1"},
             stories=stories,
-            samples=samples(continuation, len(texts)),
+            samples=samples(continuation, len(stories)),
         )
 
     return make

@@ -40,12 +40,12 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more
 
 def claims(comparison):
     """{setting: kind} of those for which a difference of any figure is claimed."""
-    return {
-        against.name: finding.kind
-        for against in comparison.against
-        for finding in against.findings
-        if finding.kind in (BETTER, WORSE)
-    }
+    claimed = {}
+    for against in comparison.against:
+        for finding in against.findings:
+            if finding.kind in (BETTER, WORSE):
+                claimed[against.name] = finding.kind
+    return claimed
 
 
 def test_at_most_5_of_100_null_sweeps_claim_anything():

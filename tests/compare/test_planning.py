@@ -56,9 +56,13 @@ def test_the_seeds_are_the_fewest_that_have_the_power():
     assert seeds_for(surer, BY_SEEDS, BY_STORIES, 2000) > few
 
 
-def test_an_effect_that_no_number_of_seeds_detects_is_refused():
+def test_a_plan_names_the_seeds_and_an_effect_that_none_detect_is_refused():
+    noise = Noise(Variance(BY_SEEDS, 4), True, BY_STORIES, 5000)
+    seeds = seeds_for(Goal(0.01), BY_SEEDS, BY_STORIES, 5000)
+    lines = describe_plan(noise, Goal(0.01))
+    assert any(line.startswith(f"  {seeds} seeds ") for line in lines)
     with pytest.raises(InputError, match="--effect"):
-        describe_plan(Noise(Variance(BY_SEEDS, 2), False, None, 40), Goal(1e-9))
+        describe_plan(noise, Goal(1e-9))
 
 
 @pytest.mark.parametrize(
@@ -66,13 +70,6 @@ def test_an_effect_that_no_number_of_seeds_detects_is_refused():
 )
 def test_the_interval_of_a_deviation_is_that_of_the_tables(freedom, low, high):
     assert Variance(1.0, freedom).deviation_interval() == pytest.approx((low, high), rel=2e-3)
-
-
-@pytest.mark.parametrize(("by_stories", "stories"), [(None, math.inf), (0.09**2, 5000)])
-def test_a_plan_names_the_seeds(by_stories, stories):
-    lines = describe_plan(Noise(Variance(BY_SEEDS, 4), True, by_stories, 5000), Goal(0.01))
-    seeds = seeds_for(Goal(0.01), BY_SEEDS, by_stories or 0.0, stories)
-    assert any(line.startswith(f"  {seeds} seeds ") for line in lines)
 
 
 def test_without_pairs_of_a_seed_noise_is_twice_that_of_single_runs(make_run):

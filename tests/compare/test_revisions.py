@@ -93,20 +93,15 @@ def test_all_experiments_of_the_current_commit(here):
 def test_a_file_that_the_cache_has_lost_is_named(here, tmp_path, kind):
     cache = here / ".dvc/cache"
     shutil.rmtree(here / "site", ignore_errors=True)  # where DVC remembers lists that it has read
-    lost = [
-        path
-        for path in cache.rglob("*")
-        if path.is_file() and (kind != "the file" or path.suffix != ".dir")
-    ]
+    lost = [path for path in cache.rglob("*") if path.is_file()]
+    if kind == "the file":
+        lost = [path for path in lost if path.suffix != ".dir"]
     for path in lost:
         shutil.move(path, tmp_path / path.name)
     try:
-        with (
-            opened(["branch"]) as (branch,),
-            pytest.raises(Absent, match=r"^data/evaluate/stories"),
-        ):
-            branch.read("data/evaluate/stories.csv")
         with opened(["branch"]) as (branch,):
+            with pytest.raises(Absent, match=r"^data/evaluate/stories"):
+                branch.read("data/evaluate/stories.csv")
             assert rate(branch, "params.yaml") == "2"
     finally:
         for path in lost:
@@ -117,8 +112,5 @@ def test_a_file_that_the_cache_has_lost_is_named(here, tmp_path, kind):
     "name", ["nobody", "", "refs/heads/none", "--all", "HEAD^{tree}", "HEAD:params.yaml"]
 )
 def test_names_that_lead_nowhere(here, name):
-    with (
-        pytest.raises(InputError, match="allowed: a commit, branch, tag or experiment"),
-        opened([name]),
-    ):
+    with pytest.raises(InputError), opened([name]):
         pass

@@ -46,14 +46,11 @@ def test_about_95_of_100_intervals_hold_the_true_exponent():
     assert 180 <= held <= 200
 
 
-def test_of_settings_alike_in_size_the_best_counts():
+def test_only_the_best_of_a_size_and_the_frontier_of_compute_are_fitted():
     sizes = [1e6, 1e6 * ALIKE * 0.999, 4e6, 4e6, 16e6]
     law = law_of(sizes, [3.0, 2.9, 2.7, 2.5, 2.2])
     assert law.points["name"].tolist() == ["r1", "r3", "r4"]
-
-
-def test_a_setting_that_a_cheaper_one_beats_is_not_on_the_frontier_of_compute():
-    losses = [3.0, 2.6, 2.7, 2.2]
+    losses = [3.0, 2.6, 2.7, 2.2]  # the cheaper second beats the third
     law = law_of([1e12, 2e12, 4e12, 8e12], losses, "compute")
     assert law.points["name"].tolist() == ["r0", "r1", "r3"]
     assert len(law_of([1e6, 2e6, 4e6, 8e6], losses).points) == 4

@@ -37,7 +37,7 @@ def make_store(folder, stories, tokenizer, split="train"):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """(tokenizer, store) of storybook stories, enough for most words to occur ten times."""
-    stories = [story.text for number in range(8) for story in generate(200, number, 5)[0]]
+    stories = [story.text for number in range(5) for story in generate(200, number, 5)[0]]
     vocab = VocabSettings(tokenizer="words")
     tokenizer = build_tokenizer(count_words(stories, vocab), vocab)
     return tokenizer, make_store(tmp_path_factory.mktemp("tokens"), stories, tokenizer)
@@ -95,7 +95,7 @@ def test_who_saw_only_right_texts_is_right_and_who_saw_only_wrong_ones_is_wrong(
     tokenizer, _ = corpus
     for side, expected in (("right", 1.0), ("wrong", 0.0)):
         seen = [np.array(ids) for ids in all_pairs[f"{side}_ids"]]
-        margin = margins(all_pairs, by(KneserNey(seen, 12, len(tokenizer))))
+        margin = margins(all_pairs, by(KneserNey(seen, 7, len(tokenizer))))
         assert share_right(margin)["value"] == pytest.approx(expected, abs=0.06)
 
 
