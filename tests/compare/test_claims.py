@@ -72,19 +72,13 @@ def test_at_most_5_of_100_null_sweeps_claim_anything():
 
 def test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100():
     effect, stories, others = 0.03, 60, 2
-    wanted = Goal(effect, comparisons=others)
-    seeds = seeds_for(wanted, BY_SEEDS, BY_STORIES, stories)
+    seeds = seeds_for(Goal(effect, comparisons=others), BY_SEEDS, BY_STORIES, stories)
     rng = np.random.default_rng(2)
-    found = {seeds: 0, seeds // 2: 0}
-    for count in found:
-        for _ in range(SWEEPS):
-            told = claims(compare(sweep(rng, others, count, stories, effect)))
-            found[count] += told.get("1-0") == WORSE
-    print(
-        f"\n{effect} nats per token, {stories} stories, {seeds} seeds: found in {found} of {SWEEPS}"
-    )
-    assert found[seeds] >= 0.8 * SWEEPS
-    assert found[seeds // 2] < 0.8 * SWEEPS
+    found = 0
+    for _ in range(SWEEPS):
+        found += claims(compare(sweep(rng, others, seeds, stories, effect))).get("1-0") == WORSE
+    print(f"\n{effect} nats per token, {seeds} seeds: found in {found} of {SWEEPS}")
+    assert found >= 0.8 * SWEEPS
 
 
 def test_recorded_noise_is_that_of_the_simulation():

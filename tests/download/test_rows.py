@@ -39,11 +39,11 @@ def test_cleaning_twice_changes_nothing_and_the_result_is_utf8():
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
-@pytest.mark.parametrize("mark", list("\u2018\u2019\u201c\u2013\u2014\u2026"))
-def test_misread_punctuation_is_repaired(mark, encoding):
-    misread = f"a{mark}b".encode().decode(encoding)
-    assert clean_text(misread, repair=True) == f"a{mark}b"
-    assert clean_text(misread, repair=False) != f"a{mark}b"
+def test_misread_punctuation_is_repaired(encoding):
+    for mark in "\u2018\u2019\u201c\u2013\u2014\u2026":
+        misread = f"a{mark}b".encode().decode(encoding)
+        assert clean_text(misread, repair=True) == f"a{mark}b"
+        assert clean_text(misread, repair=False) != f"a{mark}b"
 
 
 @pytest.mark.parametrize("lost", ["\u20ac\x9d", "\u20ac\ufffd", "\u20ac", "\x80\x9d"])
@@ -53,9 +53,9 @@ def test_a_closing_quote_that_lost_its_last_byte_is_repaired(lost, after):
     assert clean_text(f"go!\u00e2{lost}{after}", repair=True) == f"go!\u201d{repaired}"
 
 
-@pytest.mark.parametrize("text", ["CAFÉ\u201d", "pâté", "â la carte", "5 €", "AMANHÃ\u201d"])
-def test_sound_text_stays(text):
-    assert clean_text(text, repair=True) == text
+def test_sound_text_stays():
+    for text in ("CAFÉ\u201d", "pâté", "â la carte", "5 €", "AMANHÃ\u201d"):
+        assert clean_text(text, repair=True) == text
 
 
 @pytest.mark.parametrize(

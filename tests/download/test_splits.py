@@ -58,22 +58,14 @@ def test_an_official_evaluation_story_never_reaches_train(corpus):
     assert info["evaluation_split"] == "validation"
 
 
-def test_copies_are_on_one_side_and_a_further_story_moves_no_other(corpus):
+def test_copies_and_almost_equal_stories_are_on_one_side_and_a_further_one_moves_no_other(corpus):
     corpus.write(corpus.file(STORIES))
     before = corpus.splits()
-    corpus.write(corpus.file(["New.", *STORIES, *STORIES]))
-    after = corpus.splits()
-    for split in SPLITS:
-        assert Counter(after[split]) - Counter({"New.": 1}) == Counter(before[split] * 2)
-
-
-def test_stories_that_a_tokenizer_may_not_tell_apart_are_on_one_side(corpus):
-    corpus.write(corpus.file([*STORIES, *(story.upper().replace(".", " !") for story in STORIES)]))
-    bare = {
-        split: {text.lower().rstrip(" .!") for text in texts}
-        for split, texts in corpus.splits().items()
-    }
-    assert sum(map(len, bare.values())) == len(STORIES)
+    almost = [story.upper().replace(".", " !") for story in STORIES]  # equal to some tokenizers
+    corpus.write(corpus.file(["New.", *STORIES, *almost, *STORIES]))
+    for split, texts in corpus.splits().items():
+        same = [text.lower().rstrip(" .!") for text in texts if text != "New."]
+        assert Counter(same) == Counter([text.lower().rstrip(".") for text in before[split]] * 3)
 
 
 def test_limits_count_stories_and_leave_the_rest_out(corpus):
@@ -105,10 +97,9 @@ def test_a_corpus_without_a_story_for_each_split_is_refused_and_nothing_written(
 
 
 def test_evaluation_without_text_and_train_within_evaluation_are_refused(corpus):
-    with pytest.raises(InputError, match=r"data\.held_out_share"):
-        corpus.write(corpus.dataset(STORIES[:20], STORIES[:20]))
-    with pytest.raises(InputError, match="evaluation split"):
-        corpus.write(corpus.dataset(STORIES[:20], ["", " "]))
+    for evaluation in (STORIES[:20], ["", " "]):
+        with pytest.raises(InputError):
+            corpus.write(corpus.dataset(STORIES[:20], evaluation))
 
 
 def test_held_out_by_tokens_leaves_all_train_stories_in_order(corpus):
@@ -122,9 +113,7 @@ def test_held_out_by_tokens_leaves_all_train_stories_in_order(corpus):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_play_without_its_speakers_stays_in_order(corpus, end):
-    play = (
-        "First:\nWe walk.\nWe run.\n\nSecond:\nYou know\nhim.\n\n\nThird:\n\nFirst:\n  So do I.\n"
-    )
+    play = "First:\nWe walk.\nWe run.\n\nSecond:\nYou know\nhim.\n\n\nThird:\n\nFirst:\n  So do I."
     path = corpus.folder / "play.txt"
     path.write_bytes(play.replace("\n", end).encode())
     settings = replace(LOCAL, path=str(path), held_out="tokens", drop_first_line=True)
