@@ -35,17 +35,6 @@ def test_the_fit_is_a_straight_line_on_the_logarithms_with_students_interval():
     assert law.curve["x"].iloc[[0, -1]].tolist() == pytest.approx(PARAMETERS[[0, 3]].tolist())
 
 
-def test_about_95_of_100_intervals_hold_the_true_exponent():
-    sizes = np.geomspace(1e5, 1e7, 4)
-    rng = np.random.default_rng(7)
-    held = 0
-    for _ in range(200):
-        losses = 2.0 * (sizes / 1e5) ** -0.3 * np.exp(0.01 * rng.standard_normal(4))
-        low, high = law_of(sizes, losses).interval
-        held += low <= 0.3 <= high
-    assert 180 <= held <= 200
-
-
 def test_only_the_best_of_a_size_and_the_frontier_of_compute_are_fitted():
     sizes = [1e6, 1e6 * ALIKE * 0.999, 4e6, 4e6, 16e6]
     law = law_of(sizes, [3.0, 2.9, 2.7, 2.5, 2.2])

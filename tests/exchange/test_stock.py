@@ -7,10 +7,8 @@ import torch
 import transformers
 
 from tests.support.small import in_float64
-from tinylm.base.config import InputError, parse_yaml, read_section
-from tinylm.exchange.stock import stock_form, stock_problem
-from tinylm.model.settings import ModelSettings
-from tinylm.presets.write import names, preset_text
+from tinylm.base.config import InputError
+from tinylm.exchange.stock import stock_form
 
 SHAPES = [  # width, heads, head_width
     (12, 4, None),
@@ -108,17 +106,3 @@ def test_the_stock_model_is_as_narrow_as_its_heads_allow(
 def test_what_neither_architecture_computes_is_refused_by_its_key(random_model, key, value):
     with pytest.raises(InputError, match=rf"model\.{key} = .* --format tinylm"):
         stock_form(random_model(**{key: value}))
-
-
-@pytest.mark.parametrize("name", names())
-def test_a_model_of_each_presets_shape_has_its_logits_or_is_refused(random_model, name):
-    values = parse_yaml(preset_text(name), name)
-    settings = read_section(values, "model", ModelSettings)
-    stock = ("storybook", "word-50k", "tinystories-2m", "tinystories-bpe")
-    assert (stock_problem(settings) == "") == (name in stock)
-    if name not in stock:
-        return
-    ids = torch.randint(0, 31, (2, 13))
-    sizes = {"layers": 2, "feed_forward": 101}
-    model = random_model(width=values["embedding"]["width"], **values["model"] | sizes)
-    check_logits(model, ids, 1e-5 if settings.positions == "rotary" else 1e-10)

@@ -1,12 +1,11 @@
 """A recorded run: what its seeds share, and what is refused."""
 
-import re
-
 import pandas as pd
 import pytest
+import yaml
 
 from studies import record
-from tinylm.base.config import InputError
+from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
 from tinylm.presets.write import preset_text
 
@@ -26,18 +25,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def set_param(folder, old, new):
-    path = folder / "params.yaml"
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+def set_param(folder, section, key, value):
+    params = load_params(folder / "params.yaml")
+    params[section][key] = value
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
 def test_seeds_of_one_setting_are_kept_side_by_side(folder):
     assert record.record_run("storybook", "storybook") == ["1"]
-    path = folder / "params.yaml"
-    text = path.read_text("utf-8")
-    path.write_text(re.sub(r"(\ntrain:.*?\n  seed: )1", r"\g<1>2", text, count=1, flags=re.DOTALL))
+    set_param(folder, "train", "seed", 2)
     assert record.record_run("storybook", "storybook") == ["1", "2"]
     content = read_json(folder / "studies/runs/storybook.json")
     assert content["differs"] == []
@@ -51,7 +47,7 @@ def test_seeds_of_one_setting_are_kept_side_by_side(folder):
 def test_other_settings_under_the_same_name_are_refused(folder):
     record.record_run("storybook", "storybook")
     before = (folder / "studies/runs/storybook.json").read_bytes()
-    set_param(folder, "  layers: 4", "  layers: 2")
+    set_param(folder, "model", "layers", 2)
     with pytest.raises(InputError, match=r"model\.layers"):
         record.record_run("storybook", "storybook")
     assert (folder / "studies/runs/storybook.json").read_bytes() == before
@@ -60,17 +56,14 @@ def test_other_settings_under_the_same_name_are_refused(folder):
     assert differs.startswith("model.layers")
 
 
-@pytest.mark.parametrize(("name", "preset"), [("../x", "storybook"), ("mine", "no-preset")])
-def test_a_wrong_name_is_refused(folder, name, preset):
-    with pytest.raises(InputError):
-        record.record_run(name, preset)
-    assert not (folder / "studies").exists()
-
-
-def test_a_folder_without_a_trained_model_is_refused(folder):
+def test_a_wrong_name_and_a_folder_without_a_trained_model_are_refused(folder):
+    for name, preset in (("../x", "storybook"), ("mine", "no-preset")):
+        with pytest.raises(InputError):
+            record.record_run(name, preset)
     (folder / "metrics/train.json").unlink()
     with pytest.raises(InputError, match="dvc repro"):
         record.record_run("storybook", "storybook")
+    assert not (folder / "studies").exists()
 
 
 def test_a_folder_without_a_pipeline_is_refused(tmp_path, monkeypatch):

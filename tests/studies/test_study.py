@@ -49,18 +49,6 @@ def run(loss, diverged=0):
     return {"held_out_loss": loss, "diverged": diverged}
 
 
-@pytest.fixture
-def definitions(tmp_path, monkeypatch):
-    """A function that writes the file of studies."""
-
-    def write(text):
-        path = tmp_path / "studies.yaml"
-        path.write_text(text, encoding="utf-8")
-        monkeypatch.setattr(module, "FILE", path)
-
-    return write
-
-
 def test_all_studies_can_be_run():
     for name, study in read_studies().items():
         assert planned(study, params_of(study.preset)), name
@@ -82,8 +70,9 @@ def test_a_recorded_result_is_of_a_defined_study(path):
         ("train.lr: 0.01", "data.seed: 2"),
     ],
 )
-def test_a_wrong_definition_is_refused(definitions, old, new):
-    definitions(SMALL.replace(old, new))
+def test_a_wrong_definition_is_refused(tmp_path, monkeypatch, old, new):
+    monkeypatch.setattr(module, "FILE", tmp_path / "studies.yaml")
+    module.FILE.write_text(SMALL.replace(old, new), encoding="utf-8")
     with pytest.raises(InputError, match=r"studies\.yaml: rates"):
         read_studies()
 
@@ -138,14 +127,13 @@ def test_a_summary_has_mean_and_spread_of_the_runs_that_have_the_metric():
     assert rows["a"]["spread"]["held_out_loss"] == pytest.approx(math.sqrt(0.5))
 
 
-def ended(why):
-    return SimpleNamespace(state=lambda number: {"state": "failed", "why": why})
-
-
 def test_divergence_is_a_result_and_another_failure_is_not():
-    assert outcome(ended("the loss is not finite"), 1)["diverged"] == 1
+    state = {"state": "failed", "why": "the loss is not finite"}
+    sweep = SimpleNamespace(state=lambda number: state)
+    assert outcome(sweep, 1)["diverged"] == 1
+    state["why"] = "killed"
     with pytest.raises(CommandFailed):
-        outcome(ended("killed"), 1)
+        outcome(sweep, 1)
 
 
 def test_a_study_continues_after_a_result_was_written_but_not_after_an_edit_of_code(
