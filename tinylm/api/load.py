@@ -13,7 +13,7 @@ def load(
 
     vocab: its tokenizer.json. By default the export's own, or data/vocab/tokenizer.json next to
     the folder.
-    epoch: the weights that `train.keep_epochs` kept after so many epochs, instead of the last ones.
+    epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
 
     Section `decode` of params.yaml in the working folder gives the defaults of decoding, and
     `runtime.device` the device; without that file, the preset storybook does. Raises InputError,
