@@ -94,7 +94,6 @@ def test_beams_are_those_of_the_search_best_first(lm):
     log_probs = [one.log_prob for one in expected]
     assert [text.log_prob for text in texts] == pytest.approx(log_probs, abs=1e-4)
     assert len(lm.beams(PROMPT, 4, n_best=2, max_tokens=9)) == 2
-    assert [len(best) for best in lm.beams([PROMPT, "the"], 3, max_tokens=2)] == [3, 3]
 
 
 def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
@@ -146,13 +145,11 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
         assert len(lm.attention("the cat " * 40).words) == CONTEXT
 
 
-def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
+def test_words_are_shown_with_bars_and_attention_as_a_picture(lm):
     assert lm.attention(PROMPT)._repr_png_().startswith(b"\x89PNG")
     words = tinylm.NextWords([tinylm.NextWord("<script>", 0.5), tinylm.NextWord("\x1b", 0.25)])
-    page = words._repr_html_()
-    assert "&lt;script&gt;" in page
-    assert "width:100px" in page
-    assert "\x1b" not in page + repr(words)
+    assert "<script>   50.00%  ###############\n" in repr(words)
+    assert "\x1b" not in repr(words)
 
 
 @pytest.mark.parametrize(

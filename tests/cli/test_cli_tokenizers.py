@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 
-from tinylm.api.language_model import Pieces
+from tinylm.api.language_model import pieces
 from tinylm.base.config import load_params, read_section
 from tinylm.cli import main
 from tinylm.model.checkpoint import save_model
@@ -58,14 +58,11 @@ def test_an_empty_prompt_needs_a_token_that_opens_a_text(tokenizer, capsys):
 
 def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
     ids = tokenizer.encode_story("a😀c日")
-    pieces = Pieces(tokenizer)
-    parts = [pieces.after(ids[:end]) for end in range(1, len(ids) + 1)]
+    parts = list(pieces(tokenizer, (ids[:end] for end in range(1, len(ids) + 1))))
     assert "\ufffd" not in "".join(parts)
-    assert "".join(parts) + pieces.after(ids, is_last=True) == "a😀c日"
+    assert "".join(parts) == "a😀c日"
     cut = ids[:-2] if tokenizer.eos_id is not None else ids[:-1]
-    pieces = Pieces(tokenizer)
-    assert pieces.after(cut) == "a😀c"
-    assert pieces.after(cut, is_last=True) == "\ufffd"
+    assert list(pieces(tokenizer, [cut])) == ["a😀c", "\ufffd"]
 
 
 @pytest.mark.parametrize("options", [[], ["--beams", "3"]])

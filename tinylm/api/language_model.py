@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, overload
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from tinylm.api.results import Attention, NextWord, NextWords, Text
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible
-from tinylm.decoding.beam_search import Hypothesis, beam_search
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
@@ -24,19 +23,6 @@ from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
-
-MAX_TOKENS = 1_000_000
-NAMED = 5  # unknown words of a prompt
-
-
-def unknown_words(tokenizer: Tokenizer, text: str) -> str:
-    """A remark that names the text's first words that the vocabulary lacks; "" if it has all."""
-    unknown = dict.fromkeys(tokenizer.unknown_words(text))
-    if not unknown:
-        return ""
-    words = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
-    more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-    return f"not in the vocabulary, seen as <unk>: {words}{more}"
 
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
@@ -87,7 +73,7 @@ class LanguageModel:
 
         "" starts a story; temperature=0 is greedy. Raises InputError for a value out of range.
         """
-        prompts = self._ids(prompt)
+        prompts = self._ids([prompt] if isinstance(prompt, str) else prompt)
         settings = self._settings(max_tokens, changes)
         continuations = generate(
             self.model,
@@ -100,49 +86,44 @@ class LanguageModel:
         texts = []
         for ids, new in zip(prompts, continuations, strict=True):
             values = new.log_probs if log_probs else None
-            texts.append(self._text(ids, new.ids, finished=new.finished, log_probs=values))
+            texts.append(self._text(ids, new.ids, new.finished, values))
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(
         self, prompt: str = "", *, max_tokens: int = 200, use_cache: bool = True, **changes: Any
     ) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made."""
-        (ids,) = self._ids(prompt)
+        (ids,) = self._ids([prompt])
         settings = self._settings(max_tokens, changes)
-        eos_id = self.tokenizer.eos_id
-        pieces = Pieces(self.tokenizer)
-        run = None
+        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens, use_cache))
+
+    def _growing(
+        self, ids: list[int], settings: DecodeSettings, max_tokens: int, use_cache: bool
+    ) -> Iterator[list[int]]:
+        """The prompt's ids, then all ids after each new token."""
+        yield ids
+        with decoding_mode(self.model):
+            session = Session(
+                self.model,
+                [ids],
+                slide=settings.slide,
+                use_cache=use_cache,
+                new_tokens=max_tokens,
+                step=decoding_step(self.model, settings),
+            )
+            banned = banned_ids(self.tokenizer)
+            run = Sampling(session, settings, max_tokens, self.tokenizer.eos_id, banned)
         for column in range(max_tokens):
-            if piece := pieces.after(ids):
-                yield piece
             with decoding_mode(self.model):  # not around a yield, which runs the caller's code
-                if run is None:
-                    session = Session(
-                        self.model,
-                        [ids],
-                        slide=settings.slide,
-                        use_cache=use_cache,
-                        new_tokens=max_tokens,
-                        step=decoding_step(self.model, settings),
-                    )
-                    banned = banned_ids(self.tokenizer)
-                    run = Sampling(session, settings, max_tokens, eos_id, banned)
                 token = int(run.step(column, with_log_probs=False)[0])
             ids = [*ids, token]
-            if token == eos_id:
-                break
-        if piece := pieces.after(ids, is_last=True):
-            yield piece
-
-    @overload
-    def beams(self, prompt: str = "", width: int = 5, **options: Any) -> list[Text]: ...
-
-    @overload
-    def beams(self, prompt: list[str], width: int = 5, **options: Any) -> list[list[Text]]: ...
+            yield ids
+            if token == self.tokenizer.eos_id:
+                return
 
     def beams(
         self,
-        prompt: str | list[str] = "",
+        prompt: str = "",
         width: int = 5,
         *,
         n_best: int | None = None,
@@ -150,19 +131,19 @@ class LanguageModel:
         log_probs: bool = False,
         use_cache: bool = True,
         **changes: Any,
-    ) -> list[Text] | list[list[Text]]:
+    ) -> list[Text]:
         """The `n_best` likeliest continuations that beam search of this width finds, best first.
 
         n_best: all if not given. Raises InputError for a value out of range.
         """
-        prompts = self._ids(prompt)
+        (ids,) = self._ids([prompt])
         settings = self._settings(max_tokens, changes)
         n_best = width if n_best is None else n_best
         _check_range("width", width, 1, self.model.vocab_size)
         _check_range("n_best", n_best, 1, width)
-        hypotheses = beam_search(
+        (hypotheses,) = beam_search(
             self.model,
-            prompts,
+            [ids],
             width=width,
             max_new_tokens=max_tokens,
             length_penalty=settings.length_penalty,
@@ -171,19 +152,16 @@ class LanguageModel:
             **self._options(settings, use_cache),
         )
         texts = []
-        for ids, best in zip(prompts, hypotheses, strict=True):
-            texts.append([self._beam_text(ids, one, log_probs) for one in best])
-        return texts[0] if isinstance(prompt, str) else texts
-
-    def _beam_text(self, ids: list[int], best: Hypothesis, log_probs: bool) -> Text:
-        finished = bool(best.ids) and best.ids[-1] == self.tokenizer.eos_id
-        values = self._log_probs([*ids, *best.ids], len(ids)) if log_probs else None
-        return self._text(ids, best.ids, finished=finished, log_probs=values, score=best.score)
+        for best in hypotheses:
+            finished = bool(best.ids) and best.ids[-1] == self.tokenizer.eos_id
+            values = self._log_probs([*ids, *best.ids], len(ids)) if log_probs else None
+            texts.append(self._text(ids, best.ids, finished, values, best.score))
+        return texts
 
     def next_words(self, prompt: str = "", count: int = 10) -> NextWords:
         """The `count` likeliest next tokens with probabilities, before temperature and filters."""
         _check_range("count", count, 1)
-        ids = self._ids(prompt)
+        ids = self._ids([prompt])
         with decoding_mode(self.model):
             logits = Session(self.model, ids, slide=self.settings.slide).next_logits()[0]
             top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
@@ -256,24 +234,22 @@ class LanguageModel:
         }
 
     def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
-        _check_range("max_tokens", max_tokens, 0, MAX_TOKENS)
+        _check_range("max_tokens", max_tokens, 0)
         return self.with_changes(**changes)
 
-    def _ids(self, prompt: str | list[str]) -> list[list[int]]:
-        """Ids of one prompt or several; warns about words outside the vocabulary."""
-        texts = [prompt] if isinstance(prompt, str) else list(prompt)
-        for number, text in enumerate(texts, start=1):
-            unknown = unknown_words(self.tokenizer, text)
-            if not unknown or set(self.tokenizer.encode(text)) == {self.tokenizer.unk_id}:
-                continue  # no word at all is known: `encode_prompts` warns of that
-            warnings.warn(f"prompt {number}: {unknown}", stacklevel=3)
+    def _ids(self, prompts: list[str]) -> list[list[int]]:
+        """Ids of each prompt; warns about words outside the vocabulary."""
+        for number, text in enumerate(prompts, start=1):
+            self._warn_of_unknown(text, f"prompt {number}: ")
         return encode_prompts(
-            self.tokenizer, texts, self.model.settings.context, self.settings.slide
+            self.tokenizer, prompts, self.model.settings.context, self.settings.slide
         )
 
-    def _warn_of_unknown(self, text: str) -> None:
-        if unknown := unknown_words(self.tokenizer, text):
-            warnings.warn(unknown, stacklevel=3)
+    def _warn_of_unknown(self, text: str, name: str = "") -> None:
+        unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))
+        if unknown:
+            words = ", ".join(repr(visible(word)) for word in unknown)
+            warnings.warn(f"{name}not in the vocabulary, seen as <unk>: {words}", stacklevel=4)
 
     def _scored(self, text: str) -> list[int]:
         """Ids of a text after what opens one, if anything does."""
@@ -285,22 +261,35 @@ class LanguageModel:
         with decoding_mode(self.model):
             return token_log_probs(self.model, ids, max(first, 1), self.settings.slide)
 
-    def _text(self, ids: list[int], new: list[int], **values: Any) -> Text:
-        return Text(self.tokenizer.decode([*ids, *new]), prompt_ids=ids, new_ids=new, **values)
+    def _text(
+        self,
+        ids: list[int],
+        new: list[int],
+        finished: bool,
+        log_probs: Iterable[float] | None,
+        score: float | None = None,
+    ) -> Text:
+        text = Text(self.tokenizer.decode([*ids, *new]))
+        text.prompt_ids = ids
+        text.new_ids = new
+        text.finished = finished
+        text.log_probs = None if log_probs is None else [float(value) for value in log_probs]
+        text.score = score
+        return text
 
 
-class Pieces:
-    """What each further token adds to a text."""
+def pieces(tokenizer: Tokenizer, texts: Iterable[list[int]]) -> Iterator[str]:
+    """What each text, as ids, adds to the one before.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.length = 0  # characters of all pieces so far
-
-    def after(self, ids: Sequence[int], is_last: bool = False) -> str:
-        """The next piece. Bytes that do not make a character yet wait, unless it is the last."""
-        text = self.tokenizer.decode(ids)
-        if not is_last:
-            text = text.rstrip("\ufffd")
-        piece = text[self.length :]
-        self.length += len(piece)
-        return piece
+    Bytes that do not make a character yet wait for the next text, or for the end.
+    """
+    length = 0  # characters of all pieces so far
+    text = ""
+    for ids in texts:
+        text = tokenizer.decode(ids)
+        piece = text.rstrip("\ufffd")[length:]
+        length += len(piece)
+        if piece:
+            yield piece
+    if len(text) > length:
+        yield text[length:]

@@ -45,7 +45,10 @@ def with_own_texts(
             checkpoints = []
             for epochs, weights in load_checkpoints(models, device):
                 checkpoints.append((epochs, LanguageModel(weights, lm.tokenizer, decode)))
-            sentences = [_attended(lm, checkpoints, text) for text in settings.sentences]
+            sentences = []
+            for text in settings.sentences:
+                earlier = [_sentence(one, text, epochs) for epochs, one in checkpoints]
+                sentences.append((_sentence(lm, text), earlier))
             results["own_sentences"] = sentences
     except InputError as error:
         problems["own_texts"] = f"own prompts and sentences: {error}".splitlines()[0]
@@ -70,14 +73,6 @@ def _continued(lm: LanguageModel, prompts: list[str], most: int) -> list[dict[st
     return rows
 
 
-def _attended(
-    lm: LanguageModel, checkpoints: list[tuple[float, LanguageModel]], text: str
-) -> tuple[Sentence, list[Sentence]]:
-    """Attention over one text: of the trained model, and of each checkpoint."""
+def _sentence(lm: LanguageModel, text: str, epochs: float | None = None) -> Sentence:
     maps = lm.attention(text, MAX_TOKENS)
-    sentence = Sentence(maps.words, maps.weights, *maps.next)
-    earlier = []
-    for epochs, checkpoint in checkpoints:
-        maps = checkpoint.attention(text, MAX_TOKENS)
-        earlier.append(Sentence(maps.words, maps.weights, *maps.next, epochs=epochs))
-    return sentence, earlier
+    return Sentence(maps.words, maps.weights, *maps.next, epochs=epochs)

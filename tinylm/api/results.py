@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,24 +32,6 @@ class Text(str):
     log_probs: list[float] | None
     score: float | None
 
-    def __new__(
-        cls,
-        text: str,
-        *,
-        prompt_ids: Sequence[int],
-        new_ids: Sequence[int],
-        finished: bool,
-        log_probs: Sequence[float] | None = None,
-        score: float | None = None,
-    ) -> Text:
-        self = super().__new__(cls, text)
-        self.prompt_ids = list(prompt_ids)
-        self.new_ids = list(new_ids)
-        self.finished = finished
-        self.score = score
-        self.log_probs = None if log_probs is None else [float(value) for value in log_probs]
-        return self
-
     @property
     def log_prob(self) -> float | None:
         return None if self.log_probs is None else sum(self.log_probs)
@@ -65,7 +45,7 @@ class NextWord(NamedTuple):
 
 
 class NextWords(tuple[NextWord, ...]):
-    """The likeliest next tokens, likeliest first. Printed and in a notebook: a bar for each."""
+    """The likeliest next tokens, likeliest first; shown with a bar for each."""
 
     @property
     def rest(self) -> float:
@@ -74,20 +54,11 @@ class NextWords(tuple[NextWord, ...]):
 
     def __repr__(self) -> str:
         width = max((len(visible(word)) for word, _ in self), default=0)
-        rows = [
-            f"{visible(word):{width}}  {p:7.2%}  {'#' * round(_BAR * p)}".rstrip()
-            for word, p in self
-        ]
-        return "\n".join([*rows, f"{'(others)':{width}}  {self.rest:7.2%}"])
-
-    def _repr_html_(self) -> str:
         rows = []
-        for word, p in (*self, ("(others)", self.rest)):
-            style = f"display:inline-block;height:0.8em;width:{200 * p:.0f}px;background:#4c78a8"
-            bar = f'<span style="{style}"></span>'
-            cells = (html.escape(visible(word)), f"{p:.2%}", bar)
-            rows.append("".join(f"<td>{cell}</td>" for cell in cells))
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+        for word, p in self:
+            bar = "#" * round(_BAR * p)
+            rows.append(f"{visible(word):{width}}  {p:7.2%}  {bar}".rstrip())
+        return "\n".join([*rows, f"{'(others)':{width}}  {self.rest:7.2%}"])
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -148,8 +148,8 @@ def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) ->
 def _search(lm: "LanguageModel", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
     """Print the best continuations of each prompt, with scores if --n-best is given."""
     n_best = arguments.n_best or 1
-    results = lm.beams(arguments.prompts, arguments.beams, n_best=n_best, **options)
-    for index, best in enumerate(results):
+    for index, prompt in enumerate(arguments.prompts):
+        best = lm.beams(prompt, arguments.beams, n_best=n_best, **options)
         print("\n" if index else "", end="")
         for rank, text in enumerate(best, start=1):
             score = "" if arguments.n_best is None else f"{rank}. score {text.score:.4f}: "

@@ -66,7 +66,10 @@ def build_page(
     room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
     count = max(0, min(room, len(checkpoints)))
     chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)
-    earlier = [_packed(*checkpoints[index], matrices) for index in chosen]
+    earlier = []
+    for index in chosen.tolist():
+        name, weights = checkpoints[index]
+        earlier.append(_packed(name, weights, matrices))
     page_facts = {
         **facts,
         "settings": {
