@@ -25,9 +25,6 @@ _HALF_WIDTH = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)  # of an interval
 _DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
 
 
-# Statistics of resampled means
-
-
 def mean(means: np.ndarray) -> np.ndarray:
     """The mean of one value per sample.  (..., K) -> (...)"""
     return means[..., 0]
@@ -43,15 +40,8 @@ def pooled_perplexity(means: np.ndarray) -> np.ndarray:
     return np.exp(pooled_ratio(means))
 
 
-# The bootstrap
-
-
 def bootstrap_interval(
-    values: np.ndarray,
-    statistic: Statistic,
-    resamples: int,
-    seed: int,
-    level: float = 0.95,
+    values: np.ndarray, statistic: Statistic, resamples: int, seed: int
 ) -> tuple[float, float]:
     """The interval of one statistic: see `bootstrap_intervals`.
 
@@ -59,18 +49,14 @@ def bootstrap_interval(
     `tinylm.evaluate.bleu.corpus_bleu`, or any function of column means. The ends are rounded to
     ten digits, since the last ones depend on the order in which a CPU adds.
     """
-    low, high = bootstrap_intervals(values, statistic, resamples, seed, level)
+    low, high = bootstrap_intervals(values, statistic, resamples, seed)
     return float(f"{low:.10g}"), float(f"{high:.10g}")
 
 
 def bootstrap_intervals(
-    values: np.ndarray,
-    statistic: Statistic,
-    resamples: int,
-    seed: int,
-    level: float = 0.95,
+    values: np.ndarray, statistic: Statistic, resamples: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile intervals over samples drawn with replacement (Efron 1979): lows and highs.
+    """95 % percentile intervals over samples drawn with replacement (Efron 1979): lows and highs.
 
     values (samples,) or (samples, K): one row per sample; rows are drawn whole, so each row must
     be independent of the others. statistic maps the means of resamples (R, K) to (R, M), or to
@@ -93,18 +79,14 @@ def bootstrap_intervals(
         counts = rng.multinomial(samples, equal_chances, size=size)
         means = counts @ table / samples  # (block, samples) @ (samples, K)
         resampled.append(statistic(means))
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     values_of_resamples = np.concatenate(resampled)
     low, high = np.quantile(values_of_resamples, [tail, 1 - tail], axis=0)
     return low, high
 
 
 def paired_interval(
-    first: np.ndarray,
-    second: np.ndarray,
-    statistic: Statistic,
-    resamples: int,
-    seed: int,
+    first: np.ndarray, second: np.ndarray, statistic: Statistic, resamples: int, seed: int
 ) -> tuple[float, float]:
     """Interval of statistic(second) - statistic(first), measured on the same samples.
 
@@ -121,9 +103,6 @@ def paired_interval(
     return float(low), float(high)
 
 
-# Shares
-
-
 def wilson(count: float, of: int) -> dict[str, float] | None:
     """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
 
@@ -136,10 +115,9 @@ def wilson(count: float, of: int) -> dict[str, float] | None:
     centre = (share + square / 2) / (1 + square)
     variance = share * (1 - share) / of + square / (4 * of)
     half = Z95 * float(np.sqrt(variance)) / (1 + square)
-    return {"value": share, "low": max(centre - half, 0.0), "high": min(centre + half, 1.0)}
-
-
-# Student's t
+    low = max(centre - half, 0.0)
+    high = min(centre + half, 1.0)
+    return {"value": share, "low": low, "high": high}
 
 
 def student_tail(t: float, freedom: int) -> float:
@@ -175,9 +153,6 @@ def student_point(level: float, freedom: int) -> float:
         else:
             high = middle
     return high
-
-
-# Tests
 
 
 def normal_p(value: float, low: float, high: float) -> float:
@@ -332,10 +307,7 @@ def seed_error(
 
 
 def difference_of(
-    first: Tables,
-    second: Tables,
-    statistic: Statistic,
-    recorded: SeedError | None = None,
+    first: Tables, second: Tables, statistic: Statistic, recorded: SeedError | None = None
 ) -> Difference:
     """Two settings by the tables of their runs, whose rows are the same texts for all runs.
 
@@ -346,8 +318,8 @@ def difference_of(
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}
         second = {seed: second[seed] for seed in shared}
-    one = _mean_over_seeds(first)
-    other = _mean_over_seeds(second)
+    one = np.mean(list(first.values()), axis=0)
+    other = np.mean(list(second.values()), axis=0)
     low, high = paired_interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
     error = (high - low) / (2 * _HALF_WIDTH)
     count = len(one)
@@ -362,15 +334,8 @@ def difference_of(
     return Difference(first_value, second_value, low, high, count, error, seeds)
 
 
-def _mean_over_seeds(tables: Tables) -> np.ndarray:
-    return np.mean(list(tables.values()), axis=0)
-
-
 def _by_seed(tables: Tables, statistic: Statistic) -> dict[int, float]:
-    values = {}
-    for seed, rows in tables.items():
-        values[seed] = float(statistic(rows.mean(axis=0)))
-    return values
+    return {seed: float(statistic(rows.mean(axis=0))) for seed, rows in tables.items()}
 
 
 def verdict(better: bool, p: float, comparisons: int = 1) -> str:
