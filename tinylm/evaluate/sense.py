@@ -2,14 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.continuations import Continuer, Text
-from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.sense import MEANING, Verdict, judge
@@ -52,7 +51,7 @@ def grade(texts: Iterable[Text]) -> list[Graded]:
     return graded
 
 
-def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]:
+def sense(graded: Sequence[Graded], resamples: int, seed: int) -> Metrics:
     """Metrics of texts of one origin, with 95 % intervals.
 
     possible: share of texts without an impossible word (Wilson's interval).
@@ -60,9 +59,11 @@ def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]
     kinds: how many impossible words are of which kind.
     """
     kinds = [text.verdict.kind for text in graded]
-    failed = sum(kind != "" for kind in kinds)
-    rows = np.array([[text.read, text.verdict.kind != ""] for text in graded], dtype=float)
-    metrics: dict[str, Any] = {
+    failed = len(kinds) - kinds.count("")
+    rows = np.zeros((len(graded), 2))  # of each text: words read, impossible words
+    rows[:, 0] = [text.read for text in graded]
+    rows[:, 1] = [kind != "" for kind in kinds]
+    metrics: Metrics = {
         "texts": len(rows),
         "possible": wilson(len(rows) - failed, len(rows)),
         "words": None,
@@ -76,7 +77,8 @@ def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]
 
 
 def _words_per_error(means: np.ndarray) -> np.ndarray:
-    return means[:, 0] / np.maximum(means[:, 1], 1e-9)
+    errors = np.maximum(means[:, 1], 1e-9)
+    return means[:, 0] / errors
 
 
 def judge_methods(
@@ -84,7 +86,7 @@ def judge_methods(
     prompts: Sequence[Prompt],
     samples: pd.DataFrame,
     decode: DecodeSettings,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[Metrics, Rows]:
     """(metrics of each method with the protocol, `rows_of` all): how much each method makes sense.
 
     samples: those of section decode. They give method "decode", and "references", the stories' own
@@ -125,7 +127,7 @@ def _methods(decode: DecodeSettings) -> dict[str, DecodeSettings]:
     return methods
 
 
-def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> list[dict[str, Any]]:
+def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> Rows:
     """The metrics of the texts of each checkpoint, with its epochs (None: the end of training).
 
     samples: those of `samples_over_training`.
@@ -138,7 +140,7 @@ def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> li
     return rows
 
 
-def rows_of(method: str, graded: Iterable[Graded]) -> list[dict[str, Any]]:
+def rows_of(method: str, graded: Iterable[Graded]) -> Rows:
     """A row for each text with an impossible word.
 
     It has the words before it, the word, its kind, and words that are possible instead.

@@ -1,10 +1,10 @@
 """Perplexity and bits per byte of the whole evaluation split, and of each of its stories."""
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from tinylm.base.config import InputError
 from tinylm.download.stories import read_stories
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
-from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
 from tinylm.train.split_loss import target_losses
@@ -64,7 +64,8 @@ def _bytes_of(word: str) -> np.ndarray:
     return np.array([_WORD_BORDER, *word.encode(), _WORD_BORDER])
 
 
-class _Losses(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Losses:
     """The losses of a split under one layout, in nats.
 
     rows (R, 2): nats and scored tokens of each row.
@@ -75,7 +76,8 @@ class _Losses(NamedTuple):
     stories: np.ndarray
 
 
-class _Texts(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Texts:
     """The stories' texts, as stage download wrote them and normalised, and their unknown words.
 
     has_raw: False where the split has no stories of its own but is a part of the training stream.
@@ -95,7 +97,7 @@ def score_split(
     layout: str,
     stories: str | Path,
     settings: EvaluateSettings,
-) -> tuple[dict[str, Any], pd.DataFrame]:
+) -> tuple[Metrics, pd.DataFrame]:
     """(metrics as in data/figures/evaluate.json, a row for each story).
 
     Metrics: perplexity with its 95 % bootstrap interval, nats per token, bits per byte, share of
@@ -132,11 +134,13 @@ def score_split(
     table["bytes"] = [len(text.encode()) for text in texts.normalised]
     n_bytes = int(table["bytes"].sum())
     bits = None
-    if n_bytes and sum(map(len, texts.unknown)) == covered["unknown"]:
+    unknown_words = sum(map(len, texts.unknown))
+    if n_bytes and unknown_words == covered["unknown"]:
         spelt = _spelling_nats(tokenizer, texts.unknown)
         nats = float(once.rows[:, 0].sum()) + sum(spelt)
+        story_nats = once.stories[:, 0] + spelt
         bits = nats / (math.log(2) * n_bytes)
-        table["bits"] = (once.stories[:, 0] + spelt) / math.log(2)
+        table["bits"] = story_nats / math.log(2)
     table["raw_bits"] = table["bits"] if is_raw else math.nan
     table["raw_bytes"] = 0
     if texts.has_raw:
@@ -147,15 +151,15 @@ def score_split(
         "bytes": n_bytes,
         "unknown_share": covered["unknown_share"],
         "protocol": PROTOCOL[layout].format(context=context),
+        "raw_bits_per_byte": bits if is_raw else None,
+        "raw_bytes": int(table["raw_bytes"].sum()),
     }
     if layout == "windows":
         metrics["once"] = _metrics(once.rows, settings)
-    metrics["raw_bits_per_byte"] = bits if is_raw else None
-    metrics["raw_bytes"] = int(table["raw_bytes"].sum())
     return metrics, table
 
 
-def headline(metrics: dict[str, Any]) -> dict[str, Any]:
+def headline(metrics: Metrics) -> Metrics:
     """The metrics of a split that are compared between seeds."""
     return {name: metrics[name] for name in HEADLINE}
 
@@ -165,27 +169,27 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     context = model.settings.context
     starts = scoring_starts(store, layout, context)
     rows = []
-    tokens = np.zeros((len(store.ids), 2))
-    first = 0
+    nats = np.zeros(len(store.ids))  # of each token, summed over the rows that score it
+    times = np.zeros(len(store.ids))  # that each token is scored
     batches = scoring_batches(store, layout, BATCH_ROWS, context, pad_id)
     for batch, losses in target_losses(model, batches):
         values = losses.double().cpu().numpy()  # (B, T)
-        scored = batch.targets.numpy() >= 0
-        of_rows = starts[first : first + len(values)]
-        offsets = (of_rows[:, None] + 1 + np.arange(values.shape[1]))[scored]
-        np.add.at(tokens[:, 0], offsets, values[scored])
-        np.add.at(tokens[:, 1], offsets, 1)
+        is_scored = batch.targets.numpy() >= 0
+        first_targets = starts[: len(values), None] + 1
+        starts = starts[len(values) :]
+        offsets = first_targets + np.arange(values.shape[1])
+        np.add.at(nats, offsets[is_scored], values[is_scored])
+        np.add.at(times, offsets[is_scored], 1)
         row_nats = losses.sum(1, dtype=torch.float64).cpu().numpy()
-        rows.append(np.stack([row_nats, scored.sum(1)], axis=1))
-        first += len(values)
+        rows.append(np.column_stack([row_nats, is_scored.sum(1)]))
     lengths = np.diff(store.offsets)
-    story = np.repeat(np.arange(len(lengths)), lengths)
-    by_story = np.zeros((len(lengths), 2))
-    np.add.at(by_story, story, tokens)
-    return _Losses(np.concatenate(rows), by_story)
+    story = np.repeat(np.arange(len(lengths)), lengths)  # of each token
+    story_nats = np.bincount(story, nats, len(lengths))
+    story_times = np.bincount(story, times, len(lengths))
+    return _Losses(np.concatenate(rows), np.column_stack([story_nats, story_times]))
 
 
-def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
+def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> Metrics:
     """Perplexity, its interval, nats per token and tokens of rows (R, 2) of nats and tokens."""
     nats = float(rows[:, 0].sum())
     tokens = int(rows[:, 1].sum())
@@ -201,15 +205,17 @@ def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
 def _read_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Texts:
     """The texts of the evaluation split. Raises InputError if they are not the store's."""
     raw = [row["text"] for row in read_stories(stories, "evaluation")]
-    has_raw = bool(raw)
     unknown = [tokenizer.unknown_words(text) for text in raw]
+    has_raw = bool(raw)
     if not has_raw:
-        raw = [tokenizer.decode(store.story(index).tolist()) for index in range(len(store))]
+        in_tokens = [store.story(index).tolist() for index in range(len(store))]
+        raw = [tokenizer.decode(ids) for ids in in_tokens]
         unknown = [[]] * len(raw)
     if len(raw) != len(store):
         counts = f"{len(raw)} evaluation stories, {len(store)} of them in tokens"
         raise InputError(f"{stories}: {counts}; run dvc repro")
-    return _Texts(raw, [tokenizer.normalise(text) for text in raw], unknown, has_raw)
+    normalised = [tokenizer.normalise(text) for text in raw]
+    return _Texts(raw, normalised, unknown, has_raw)
 
 
 def _spelling_nats(tokenizer: Tokenizer, unknown: Sequence[Sequence[str]]) -> list[float]:
@@ -225,8 +231,8 @@ def _tokens_ids(tokenizer: Tokenizer, store: TokenStore) -> list[str]:
     vocabulary = _digest(sorted(tokenizer.tokens))
     names = []
     for index in range(len(store)):
-        shown = [tokenizer.tokens[token] for token in store.story(index).tolist()]
-        names.append(_digest([vocabulary, *shown]))
+        ids = store.story(index).tolist()
+        names.append(_digest([vocabulary, *(tokenizer.tokens[token] for token in ids)]))
     return names
 
 
