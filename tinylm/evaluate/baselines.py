@@ -1,12 +1,12 @@
 """What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
+from tinylm.evaluate.settings import Metrics
 from tinylm.vocab.token_store import TokenStore
 
 
@@ -28,7 +28,7 @@ def baselines(
     kneser_ney: KneserNey,
     unigram: KneserNey,
     log_prob: float | None,
-) -> dict[str, Any]:
+) -> Metrics:
     """Perplexity of the evaluation split by each baseline, each of its tokens scored once.
 
     The n-gram models are those of `count_ngrams`; a sequence's first token is context only, as for
@@ -55,10 +55,11 @@ def baselines(
 
 
 def _nats(model: KneserNey, scored: list[np.ndarray]) -> float:
-    return -sum(float(model.log_probs(sequence).sum()) for sequence in scored)
+    sums = [float(model.log_probs(sequence).sum()) for sequence in scored]
+    return -sum(sums)
 
 
-def _metrics(nats: float, tokens: int) -> dict[str, Any]:
+def _metrics(nats: float, tokens: int) -> Metrics:
     return {
         "perplexity": perplexity(nats, tokens),
         "nats_per_token": nats / tokens,

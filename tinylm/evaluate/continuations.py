@@ -116,8 +116,8 @@ class Continuer:
         texts = []
         generated = self.generate(prompts, decode, stop_at_eos=True, with_log_probs=False)
         for prompt, new in zip(prompts, generated, strict=True):
-            text = self.tokenizer.decode(new.ids)
-            texts.append((self.tokenizer.decode(prompt.ids), text, new.finished))
+            start = self.tokenizer.decode(prompt.ids)
+            texts.append((start, self.tokenizer.decode(new.ids), new.finished))
         return texts
 
     def samples(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.minimal_pairs import judge_pairs, untrained_like
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.sense import judge_methods, sense_over_training
-from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.split_score import score_split
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
@@ -34,7 +34,7 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 # (metrics, tables by the name of their CSV file); a table is a data frame or a list of rows
-Part = tuple[dict[str, Any], dict[str, Any]]
+Part = tuple[Metrics, dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TrainedRun:
     evaluation: TokenStore
     vectors: np.ndarray
     prompts: list[Prompt]
-    corpus: dict[str, Any]
+    corpus: Metrics
     ngrams: KneserNey
     unigrams: KneserNey
 
@@ -107,7 +107,7 @@ def measure_continuations(
     Sense is judged only if the corpus is the storybook and prompts are starts of stories.
     """
     continuer = Continuer(run.model, run.tokenizer, settings)
-    metrics: dict[str, Any] = {}
+    metrics: Metrics = {}
     tables: dict[str, Any] = {}
     samples = continuer.samples(run.prompts, decode)
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
@@ -152,7 +152,7 @@ def write_tables(tables: Mapping[str, Any]) -> None:
             pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
 
 
-def stage_metrics(results: Mapping[str, Any]) -> dict[str, Any]:
+def stage_metrics(results: Metrics) -> Metrics:
     """The metrics of metrics/evaluate.json."""
     metrics = {name: results[name] for name in ("perplexity", "bits_per_byte")}
     if results["raw_bits_per_byte"] is not None:

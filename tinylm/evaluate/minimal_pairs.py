@@ -1,7 +1,7 @@
 """Which of two sentences is likelier: grammar and meaning, phenomenon by phenomenon."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair, Phenomenon
 from tinylm.evaluate.scoring import sequence_nats
+from tinylm.evaluate.settings import Metrics, Rows
 from tinylm.evaluate.statistics import wilson
 from tinylm.model.checkpoint import new_model
 from tinylm.model.transformer import TinyLM
@@ -31,6 +32,7 @@ PROTOCOL = (
     f"half right if both have the same to {DECIMALS} decimals of a nat. Each interval is that of "
     "one phenomenon alone."
 )
+Share = dict[str, float]  # value, low, high
 LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats
 Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: the end) and the model
 
@@ -53,9 +55,12 @@ class _Encoder:
         """The ids of a text; none if it has a rare or unknown token or is too long."""
         ids = self._tokenizer.encode(text)
         whole = self._start + ids
-        if not ids or self._tokenizer.unk_id in ids or len(whole) > self._context + 1:
+        if not ids or len(whole) > self._context + 1:
             return []
-        return whole if (self._counts[ids] >= SEEN).all() else []
+        is_rare = self._counts[ids] < SEEN
+        if self._tokenizer.unk_id in ids or is_rare.any():
+            return []
+        return whole
 
 
 def make_pairs(tokenizer: Tokenizer, train: TokenStore, context: int, seed: int) -> pd.DataFrame:
@@ -109,7 +114,7 @@ def margins(pairs: pd.DataFrame, log_probs: LogProbs) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def share_right(margin: np.ndarray | pd.Series) -> dict[str, float] | None:
+def share_right(margin: pd.Series) -> Share | None:
     """The share of pairs whose right text is likelier, with Wilson's 95 % interval.
 
     Pairs that are equal to `DECIMALS` count half. None for fewer than `TOO_FEW` pairs.
@@ -117,8 +122,9 @@ def share_right(margin: np.ndarray | pd.Series) -> dict[str, float] | None:
     if len(margin) < TOO_FEW:
         return None
     rounded = np.round(margin, DECIMALS)
-    right = (rounded > 0).sum() + (rounded == 0).sum() / 2
-    return wilson(float(right), len(margin))
+    right = (rounded > 0).sum()
+    ties = (rounded == 0).sum()
+    return wilson(float(right + ties / 2), len(margin))
 
 
 def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
@@ -136,7 +142,7 @@ def judge_pairs(
     unigrams: KneserNey,
     checkpoints: Checkpoints,
     seed: int,
-) -> tuple[dict[str, Any], pd.DataFrame]:
+) -> tuple[Metrics, pd.DataFrame]:
     """(metrics, a row for each pair) of the model, its checkpoints and the n-gram baselines.
 
     checkpoints: from the untrained model to the trained one. The shares of a phenomenon are None
@@ -153,34 +159,38 @@ def judge_pairs(
     table = pairs[["phenomenon", "right", "wrong"]].copy()
     for name, log_probs in sources.items():
         table[name] = margins(pairs, log_probs)
-    phenomena: dict[str, dict[str, Any]] = {}
+    phenomena: dict[str, Metrics] = {}
     for phenomenon in PHENOMENA:
         rows = table[table["phenomenon"] == phenomenon.name]
-        shares = {name: share_right(rows[name]) for name in sources}
-        phenomena[phenomenon.name] = {"about": phenomenon.about, "pairs": len(rows), **shares}
+        entry: Metrics = {"about": phenomenon.about, "pairs": len(rows)}
+        for name in sources:
+            entry[name] = share_right(rows[name])
+        phenomena[phenomenon.name] = entry
+    means = {}
+    for name in sources:
+        means[name] = _mean_share([entry[name] for entry in phenomena.values()])
     metrics = {
         "protocol": PROTOCOL,
-        "all": {name: _mean_share(phenomena, name) for name in sources},
+        "all": means,
         "phenomena": phenomena,
         "training": _over_training(pairs, checkpoints),
     }
     return metrics, table
 
 
-def _over_training(pairs: pd.DataFrame, checkpoints: Checkpoints) -> list[dict[str, Any]]:
+def _over_training(pairs: pd.DataFrame, checkpoints: Checkpoints) -> Rows:
     """For each checkpoint its epochs, the shares of the first pairs, and their mean."""
     first = pairs.groupby("phenomenon", sort=False).head(PAIRS_IN_TRAINING)
-    names = first["phenomenon"].unique()
     rows = []
     for epochs, model in checkpoints:
-        margin = margins(first, _by_model(model))
-        shares = {}
-        for name in names:
-            share = share_right(margin[first["phenomenon"] == name])
+        table = first.assign(margin=margins(first, _by_model(model)))
+        phenomena = {}
+        for name, margin in table.groupby("phenomenon", sort=False)["margin"]:
+            share = share_right(margin)
             if share is not None:
-                shares[name] = share
-        mean = _mean([share["value"] for share in shares.values()])
-        rows.append({"epochs": epochs, "all": mean, "phenomena": shares})
+                phenomena[name] = share
+        mean = _mean_share(list(phenomena.values()))
+        rows.append({"epochs": epochs, "all": mean, "phenomena": phenomena})
     return rows
 
 
@@ -191,16 +201,13 @@ def _by_model(model: TinyLM) -> LogProbs:
 
 def _by_ngrams(counts: KneserNey) -> LogProbs:
     def log_probs(texts: Sequence[Sequence[int]]) -> np.ndarray:
-        return np.array([counts.log_probs(np.array(ids)).sum() for ids in texts])
+        sums = [counts.log_probs(np.array(ids)).sum() for ids in texts]
+        return np.array(sums)
 
     return log_probs
 
 
-def _mean_share(phenomena: Mapping[str, Mapping[str, Any]], source: str) -> float | None:
-    """The mean over phenomena with enough pairs."""
-    shares = [entry[source] for entry in phenomena.values()]
-    return _mean([share["value"] for share in shares if share is not None])
-
-
-def _mean(values: Sequence[float]) -> float | None:
+def _mean_share(shares: Sequence[Share | None]) -> float | None:
+    """The mean over phenomena with enough pairs; None without any."""
+    values = [share["value"] for share in shares if share is not None]
     return sum(values) / len(values) if values else None
