@@ -54,7 +54,7 @@ class Options:
     tiny: bool
 
     def of(self, shape: Shape, rows: int | None = None) -> Shape:
-        """The shape with so many rows; a small one if the parts only show that they run."""
+        """The shape with this many rows; a small one if the parts are only tested."""
         if self.tiny:
             return shapes.TINY
         return dataclasses.replace(shape, batch=rows or shape.batch)

@@ -80,7 +80,7 @@ class _Llama:
         return last
 
     def decode(self, prompts: Prompts, method: str, new_tokens: int) -> Prompts:
-        """Continue prompts of one length, each by so many tokens."""
+        """Continue prompts of one length, each by this many tokens."""
         self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
         sampler = self.samplers[method]
         texts: Prompts = [[] for _ in prompts]

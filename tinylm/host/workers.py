@@ -27,7 +27,7 @@ def ctrl_c_later() -> Iterator[None]:
 
 
 def begin_worker() -> None:
-    """In a new process: leave Ctrl-C to the parent, and end when the parent is gone.
+    """In a new process: leave Ctrl-C to the parent, and end when the parent has ended.
 
     A thread waits for the end of the pipe that the parent holds open. The kernel's own signal
     (PR_SET_PDEATHSIG) does not serve here: a fork server is the parent of what it starts.

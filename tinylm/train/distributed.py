@@ -246,7 +246,7 @@ def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
             signal.signal(number, signal.SIG_IGN)
         code = _leave_reason(error, group)
         sys.stdout.flush()
-        os._exit(code)  # an ordinary exit waits for ranks that may be gone
+        os._exit(code)  # an ordinary exit waits for ranks that may have ended
 
 
 @contextlib.contextmanager
