@@ -6,17 +6,16 @@ import pytest
 import torch
 
 from tests.support import small
-from tinylm.base.config import parse_yaml, read_section
 from tinylm.base.files import sha256
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.export import Trained, export_folder
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer, build_tokenizer, count_words
 
+DECODE = {"temperature": 0.8, "top_k": 50}
 WORDS = "the cat sat on a mat and saw two big dogs run far from home as rain came down fast"
 
 
@@ -32,13 +31,7 @@ def random_model() -> Callable[..., TinyLM]:
 
 @pytest.fixture
 def decode_settings() -> Callable[..., DecodeSettings]:
-    """Section decode of the complete preset, with changes."""
-
-    def make(**changes: Any) -> DecodeSettings:
-        values = parse_yaml(preset_text(BASE), BASE)["decode"]
-        return read_section({"decode": values | changes}, "decode", DecodeSettings)
-
-    return make
+    return lambda **changes: DecodeSettings(**(DECODE | changes))
 
 
 @pytest.fixture
@@ -52,17 +45,10 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
     """Next-word distributions that are peaky, and that end some texts soon: <eos> scores `end` more."""
 
     def make(end: float = 2.0, **settings: Any) -> TinyLM:
-        torch.manual_seed(7)
-        model = random_model(
-            vocab=len(words), context=29, tied_output=False, output_bias=True, **settings
-        )
-        gain = (
-            model.final_norm.gain
-            if settings.get("final_norm", True)
-            else model.blocks[-1].norm2.gain
-        )
+        own_output = {"tied_output": False, "output_bias": True}
+        model = random_model(vocab=len(words), context=29, **own_output, **settings)
         with torch.no_grad():
-            gain.mul_(2.0)
+            model.final_norm.gain.mul_(2.0)
             model.output.bias[words.eos_id] += end
         return model
 

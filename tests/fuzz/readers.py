@@ -1,9 +1,5 @@
 """Every reader of files, called as the stages call it, and what a valid result of it is."""
 
-import hashlib
-import json
-import re
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +7,6 @@ import numpy as np
 
 from tests.fuzz.inputs import PARTS, WIDTH, WORDS
 from tinylm.base.config import InputError, load_params
-from tinylm.base.files import SEAL, sha256, write_json
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.embedding.source import check_vectors, read_vectors
@@ -96,48 +91,3 @@ READERS: dict[str, Callable[[Path], None]] = {
     **dict.fromkeys(("vec", "bin"), vectors),
     **{each.__name__: each for each in (params, tokenizer, gpt2, model, matrix, snapshot)},
 }
-
-
-def renew_checksums(folder: Path) -> None:
-    """Make the checksums fit the damaged files, so that readers see what lies behind them."""
-    for path in folder.rglob("config.json"):
-        _set_sums(path, {"sha256": path.with_name("model.safetensors")})
-    for path in folder.rglob("sha256.json"):
-        files = [file for file in path.parent.iterdir() if file.is_file() and file != path]
-        _set_sums(path, {file.name: file for file in files})
-    for path in folder.rglob("[0-9]*.json"):
-        _set_sums(path, {"sha256": path.with_suffix(".safetensors")})
-    for path in folder.rglob("*.json"):
-        _renew_seal(path)
-    for path in folder.glob("embedding.safetensors"):
-        _sign_matrix(path)
-
-
-def _set_sums(path: Path, files: dict[str, Path]) -> None:
-    content = path.read_text("utf-8", "replace")
-    for key, file in files.items():
-        if file.exists():
-            pattern = rf'("{re.escape(key)}": ")[0-9a-f]{{64}}"'
-            content = re.sub(pattern, rf'\g<1>{sha256(file)}"', content)
-    path.write_text(content, "utf-8", "replace")
-
-
-def _renew_seal(path: Path) -> None:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-        if isinstance(content, dict) and content.pop(SEAL, None):
-            write_json(path, content, sealed=True)
-    except (ValueError, RecursionError, UnicodeError):
-        return
-
-
-def _sign_matrix(path: Path) -> None:
-    data = path.read_bytes()
-    try:
-        size = struct.unpack("<Q", data[:8])[0]
-        header = json.loads(data[8 : 8 + size])
-        header["__metadata__"]["sha256"] = hashlib.sha256(data[8 + size :]).hexdigest()
-    except (ValueError, KeyError, TypeError, struct.error):
-        return
-    signed = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(signed)) + signed + data[8 + size :])

@@ -146,12 +146,8 @@ def test_an_earlier_publication_is_replaced_whole_or_not_at_all(here, monkeypatc
     monkeypatch.setattr(publish, "write_card", fail)
     assert main(["publish", REPO, "--dry-run", "--format", "tinylm"]) == 2
     assert contents(here / "exports") == {f"{REPO}/{name}": before[name] for name in before}
-
-
-def test_a_folder_of_somebody_else_is_refused(here):
-    write(here, f"exports/{REPO}/thesis.tex", "x")
+    (folder / "pipeline/params.yaml").unlink()  # now it is somebody else's
     assert main(["publish", REPO, "--dry-run"]) == 2
-    assert contents(here / "exports").keys() == {f"{REPO}/thesis.tex"}
 
 
 def test_without_a_token_nothing_is_written(here, hub, monkeypatch, capsys):
@@ -167,7 +163,7 @@ def test_without_a_token_nothing_is_written(here, hub, monkeypatch, capsys):
 
 
 def test_weights_of_other_parameters_or_other_bytes_are_not_published(here, capsys):
-    (here / "models/another.json").write_text("[]")
+    write(here, "models/another.json", "[]")
     assert main(["publish", REPO, "--dry-run"]) == 2
     assert "models" in capsys.readouterr().err
     (here / "models/another.json").unlink()
@@ -236,17 +232,15 @@ def test_what_is_no_longer_published_goes_and_what_is_the_users_stays(hub, folde
     assert published(hub) == contents(folder) | THEIRS
 
 
-@pytest.mark.parametrize(("files", "private"), [(OLD, True), ({"config.json": b"theirs"}, False)])
-def test_a_public_repository_and_somebody_elses_are_refused(hub, folder, files, private):
-    hub.repos[REPO] = [files]
-    with pytest.raises(InputError):
-        upload(folder, REPO, private, "tinylm abc", TOKEN)
-    assert hub.repos[REPO] == [files]
+def test_a_public_repository_and_somebody_elses_are_refused(hub, folder):
+    for files, private in ((OLD, True), ({"config.json": b"theirs"}, False)):
+        hub.repos[REPO] = [files]
+        with pytest.raises(InputError):
+            upload(folder, REPO, private, "tinylm abc", TOKEN)
+        assert hub.repos[REPO] == [files]
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(401, InputError), (403, InputError), (412, CommandFailed)]
-)
+@pytest.mark.parametrize(("status", "kind"), [(403, InputError), (412, CommandFailed)])
 def test_a_refusal_is_one_line_without_the_token(hub, folder, status, kind):
     response = SimpleNamespace(status_code=status, headers={}, request=None)
     hub.error = HfHubHTTPError(f"no,\n{TOKEN}", response=response)
