@@ -37,8 +37,9 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
         if len(store) < count:
             for start in range(context, len(story), context):
                 cuts.append(story[start : start + context])
-    picked = np.linspace(0, len(cuts) - 1, min(count, len(cuts)))
-    return [np.array(cuts[index]) for index in picked.astype(int)]
+    spread = np.linspace(0, len(cuts) - 1, min(count, len(cuts)))
+    picked = spread.astype(int)
+    return [np.array(cuts[index]) for index in picked]
 
 
 @torch.no_grad()
@@ -48,14 +49,16 @@ def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
     row = id_tensor(model, ids)
     hidden = model.hidden_states(row[None], attention_weights_out=maps)[0, -1]
     logits = model.logits(hidden).double()
-    probability, token = torch.softmax(logits, dim=-1).max(dim=-1)
+    probabilities = torch.softmax(logits, dim=-1)
+    probability, token = probabilities.max(dim=-1)
     stacked = torch.cat(maps).float()  # one row of ids: (layers, H, T, T)
     return Attention(stacked.cpu().numpy(), int(token), float(probability))
 
 
 def id_tensor(model: TinyLM, ids: Sequence[int] | np.ndarray) -> torch.Tensor:
     """One row of ids (T,) on the model's device."""
-    return torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
+    row = torch.as_tensor(np.asarray(ids, dtype=np.int64))
+    return row.to(model.embedding.device)
 
 
 def head_table(layers: int, heads: int) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Eight roles of attention heads, each measured against a baseline of positions alone."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,7 @@ def role_pairs(row: Row, vectors: np.ndarray) -> RolePairs:
     pairs = _word_pairs(row)
     pairs["previous token"] = np.argwhere(earlier & is_previous)
     pairs["punctuation"] = np.argwhere(earlier & np.array(row.marks))
-    pairs["sentence start"] = np.stack([has_start, starts[has_start]], axis=1)
+    pairs["sentence start"] = np.column_stack([has_start, starts[has_start]])
     pairs["similar words"] = np.argwhere(earlier & _similar(row, vectors))
     return pairs
 
@@ -76,14 +77,17 @@ def _word_pairs(row: Row) -> RolePairs:
         keys.append(("preposition-object", query, preposition(words, phrase)))
         for adjective in phrase.adjectives:
             keys.append(("adjective-noun", query, adjective))
-    pairs: dict[str, list[tuple[int, int]]] = {role: [] for role in WORD_ROLES}
+    tokens: dict[str, list[tuple[int, int]]] = {role: [] for role in WORD_ROLES}
     for role, query, key in keys:
         if key is None:
             continue
-        tokens = (words[query].token, words[key].token)
-        if min(tokens) >= 0:
-            pairs[role].append(tokens)
-    return {role: np.reshape(pairs[role], (-1, 2)).astype(np.int64) for role in WORD_ROLES}
+        pair = (words[query].token, words[key].token)
+        if min(pair) >= 0:
+            tokens[role].append(pair)
+    pairs = {}
+    for role in WORD_ROLES:
+        pairs[role] = np.array(tokens[role], dtype=np.int64).reshape(-1, 2)
+    return pairs
 
 
 def _similar(row: Row, vectors: np.ndarray) -> np.ndarray:
@@ -124,8 +128,8 @@ class HeadRoles:
         self._cell_pairs = np.zeros(self._cell_count)
         self._shape = (0, 0)
         self._passages = 0
-        self._pairs: dict[str, list[np.ndarray]] = {role: [] for role in ROLES}
-        self._weights: dict[str, list[np.ndarray]] = {role: [] for role in ROLES}
+        self._pairs: dict[str, list[np.ndarray]] = defaultdict(list)  # by role
+        self._weights: dict[str, list[np.ndarray]] = defaultdict(list)
 
     def add(self, maps: np.ndarray, text: Sequence[bool], pairs: Mapping[str, np.ndarray]) -> None:
         """Add a passage: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
@@ -141,7 +145,7 @@ class HeadRoles:
             queries, keys = of_role.T
             passage = np.full(len(of_role), self._passages)
             cells = self._cells[queries, keys]
-            self._pairs[role].append(np.stack([passage, queries, cells], axis=1))
+            self._pairs[role].append(np.column_stack([passage, queries, cells]))
             self._weights[role].append(weights[:, queries, keys])
         self._passages += 1
 
@@ -166,8 +170,8 @@ class HeadRoles:
 
     def _score(self, role: str, resamples: int, seed: int) -> Rows:
         """The rows of one role, without `claimed`; none if it has too few positions."""
-        columns = ["passage", "query", "cell"]
-        pairs = pd.DataFrame(np.concatenate(self._pairs[role]), columns=columns)
+        rows = np.concatenate(self._pairs[role])
+        pairs = pd.DataFrame(rows, columns=["passage", "query", "cell"])
         weights = np.concatenate(self._weights[role], axis=1)  # (heads, P)
         expected = self._expected(role, pairs, weights)
         is_comparable = np.isfinite(expected).all(axis=0)

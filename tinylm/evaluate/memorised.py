@@ -4,13 +4,12 @@ What the true continuations share with train is the comparison.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tinylm.evaluate.scoring import with_interval
-from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import mean, pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -83,10 +82,11 @@ def compare_with_train(
         length = int(lengths.max(initial=0))
         start = lengths.tolist().index(length) if length else 0
         run = " ".join(text[start : start + length])
-        row: dict[str, Any] = {"words": len(text), "longest_run": length, "run": run}
+        row: Metrics = {"words": len(text), "longest_run": length, "run": run}
         for n in ORDERS:
             grams = max(len(text) - n + 1, 0)
-            row[f"new_{n}"] = int((lengths[:grams] < n).sum())
+            is_new = lengths[:grams] < n
+            row[f"new_{n}"] = int(is_new.sum())
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -107,7 +107,7 @@ def measure_memorised(
     tokenizer: Tokenizer,
     train: TokenStore,
     settings: EvaluateSettings,
-) -> tuple[dict[str, Any], pd.DataFrame]:
+) -> tuple[Metrics, pd.DataFrame]:
     """(metrics of continuations and references, one row per text) of `Continuer.samples`.
 
     Metrics have 95 % bootstrap intervals over texts; texts without a word are left out of them.
@@ -117,11 +117,12 @@ def measure_memorised(
     for continuation, reference in zip(samples["ids"], samples["reference_ids"], strict=True):
         texts.append(words_of(tokenizer, continuation))
         texts.append(words_of(tokenizer, reference))
-    stories = (words_of(tokenizer, train.story(index).tolist()) for index in range(len(train)))
+    in_train = (train.story(index).tolist() for index in range(len(train)))
+    stories = (words_of(tokenizer, ids) for ids in in_train)
     table = compare_with_train(texts, stories)
     table.insert(0, "prompt", samples["prompt"].repeat(2).to_numpy())
     table.insert(1, "text", ["continuation", "reference"] * len(samples))
-    metrics: dict[str, Any] = {"protocol": PROTOCOL, "train_stories": len(train)}
+    metrics: Metrics = {"protocol": PROTOCOL, "train_stories": len(train)}
     for name in ("continuation", "reference"):
         has_words = (table["text"] == name) & (table["words"] > 0)
         metrics[f"{name}s"] = _metrics(table[has_words], settings)
@@ -131,10 +132,10 @@ def measure_memorised(
     return metrics, table
 
 
-def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> dict[str, Any]:
+def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
     """The longest run of each text, and the share of new n-grams of all texts."""
     words = table["words"]
-    metrics: dict[str, Any] = {"count": len(table), "words": int(words.sum())}
+    metrics: Metrics = {"count": len(table), "words": int(words.sum())}
     if table.empty:
         return metrics
     runs = table["longest_run"]
@@ -143,8 +144,9 @@ def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> dict[str, Any]:
     metrics["longest_run_largest"] = int(runs.max())
     metrics["new"] = {}
     for n in ORDERS:
-        counts = pd.DataFrame({"new": table[f"new_{n}"], "all": words - n + 1})
-        counts = counts[words >= n]
-        if len(counts):
+        long_enough = table[words >= n]
+        grams = long_enough["words"] - n + 1
+        if len(grams):
+            counts = np.column_stack([long_enough[f"new_{n}"], grams])
             metrics["new"][str(n)] = with_interval(counts, pooled_ratio, settings)
     return metrics

@@ -291,7 +291,8 @@ def seed_error(
     (Welch 1947), with the smaller side's degrees of freedom; a side with one run is taken to vary
     as the other. recorded: the error for one run on each side, from stage seeds.
     """
-    if not np.isfinite([*first.values(), *second.values()]).all():
+    values = [*first.values(), *second.values()]
+    if not np.isfinite(values).all():
         return None
     if shared := shared_seeds(first, second):
         deviation = statistics.stdev(second[seed] - first[seed] for seed in shared)
