@@ -1,22 +1,27 @@
 """Own prompts and sentences of section `report`: the texts and maps that the trained model gives anywhere else."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 import yaml
 
 from tests.support.random_run import CONTEXT, make_run
-from tests.support.report import report_settings
 from tinylm.api.load import load
 from tinylm.api.own_texts import with_own_texts
+from tinylm.base.config import load_params, read_section
 from tinylm.base.files import write_sums
+from tinylm.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.pictures import attention_pictures
+from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run
 
 PROMPTS = ("the cat", "the zebra said", "the cat")
 SENTENCES = ("the dog sat down", "the cat said hello to the dog and the dog sat down " * 3)
 CPU = torch.device("cpu")
+SETTINGS = read_section(load_params(FOLDER / "storybook.yaml"), "report", ReportSettings)
 
 
 @pytest.fixture
@@ -29,7 +34,8 @@ def folder(tmp_path, monkeypatch):
 def _run(folder, **changes):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params["evaluate"]["new_tokens"] = 9
-    return with_own_texts(Run(params, {}, {}), report_settings(**changes), CPU, folder)
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return with_own_texts(Run(params, {}, {}), settings, CPU, folder)
 
 
 def test_prompts_are_continued_as_tinylm_generate_does(folder):
@@ -42,7 +48,7 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
     continuations = [tokenizer.decode(text.new_ids) for text in expected]
     assert [row["continuation"] for row in rows] == continuations
     assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
-    assert "| the zebra said |" in write_document(run, report_settings(), {})
+    assert "| the zebra said |" in write_document(run, SETTINGS, {})
 
 
 def test_sentences_have_the_maps_of_tinylm_attention(folder):

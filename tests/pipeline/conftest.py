@@ -13,12 +13,6 @@ from tests.support.clone import ROOT, Clone, Repro, new_clone, read_repro
 from tests.support.shared import made_once
 
 
-@pytest.fixture(scope="session")
-def fresh(tmp_path_factory) -> Clone:
-    """A copy in which nothing ever ran, of this process alone."""
-    return new_clone(tmp_path_factory.mktemp("fresh") / "clone")
-
-
 def first_repro(folder: Path) -> None:
     """A copy in `folder`, its first whole `dvc repro`, which is noted, and a commit."""
     clone = new_clone(folder / "clone")
@@ -26,9 +20,8 @@ def first_repro(folder: Path) -> None:
     clone.dvc("config", "--quiet", "--local", "plots.html_template", "plots_page.html")
     first = clone.repro()
     clone.commit("first run")
-    (folder / "first.json").write_text(
-        json.dumps({"text": first.text, "commands": first.commands}), encoding="utf-8"
-    )
+    first_run = {"text": first.text, "commands": first.commands}
+    (folder / "first.json").write_text(json.dumps(first_run), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

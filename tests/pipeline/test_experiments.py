@@ -1,38 +1,72 @@
-"""Experiments: in the workspace and in a folder apart; what changed is shown."""
+"""Experiments of DVC: listed side by side, and compared by what other seeds give."""
 
 import csv
 import io
+import json
+import sys
 
 import pytest
 
 
-def table(clone) -> dict[str, dict[str, str]]:
-    """`dvc exp show --csv`: the row of each learning rate."""
-    rows = csv.DictReader(io.StringIO(clone.run("dvc", "exp", "show", "--csv").stdout))
-    return {row["train.lr"]: row for row in rows}
-
-
 @pytest.fixture(scope="module")
 def lab(clone):
-    """The copy with an experiment in a folder apart and one in the workspace."""
-    clone.dvc("exp", "run", "--temp", "-S", "train.lr=0.03", "train")
+    """The copy with two experiments of its commit, of which the workspace knows nothing."""
+    for name, change in (("rate", "train.lr=0.05"), ("seed", "train.seed=5")):
+        clone.dvc("exp", "run", "--temp", "-n", name, "-S", change, "evaluate")
+    yield clone
     assert clone.run("git", "status", "--porcelain").stdout == ""
-    clone.started()
-    clone.dvc("exp", "run", "-S", "train.lr=0.02", "train")
-    assert clone.started() == ["train"]
-    return clone
+
+
+def compare(lab, *words):
+    """(what is printed, the JSON)"""
+    words = ("compare", *words, "--json", "runs/found.json")
+    done = lab.run(sys.executable, "-m", "tinylm.cli", *words)
+    return done.stdout, json.loads((lab.path / "runs/found.json").read_text(encoding="utf-8"))
 
 
 def test_experiments_are_listed_side_by_side_with_their_losses(lab):
-    rows = table(lab)
-    assert {"0.003", "0.02", "0.03"} <= set(rows)
-    losses = {rows[rate]["held_out"] for rate in ("0.003", "0.02", "0.03")}
-    assert len(losses) == 3
+    rows = csv.DictReader(io.StringIO(lab.run("dvc", "exp", "show", "--csv").stdout))
+    losses = {(row["train.lr"], row["train.seed"]): row["held_out"] for row in rows}
+    assert {("0.003", "1"), ("0.05", "1"), ("0.003", "5")} <= set(losses)
+    assert len(set(losses.values())) == 3
 
 
-def test_what_changed_is_printed(lab):
-    changed = lab.dvc("params", "diff")
-    assert "train.lr" in changed
-    assert "model.layers" not in changed
-    metrics = lab.dvc("metrics", "diff")
-    assert "held_out" in metrics
+def test_the_same_files_are_the_same_run(lab):
+    _, found = compare(lab, "main", "workspace")
+    findings = found["against_first"]["workspace"]["findings"]
+    assert {finding["verdict"] for finding in findings.values()} == {"equal"}
+    assert set(findings) == {"perplexity", "bits_per_byte", "bleu4", "minimal_pairs"}
+
+
+def test_runs_of_other_seeds_are_not_said_to_differ(lab):
+    _, found = compare(lab, "main", "seed")
+    assert found["parameters"] == {"train.seed": {"main": 1, "seed": 5}}
+    finding = found["against_first"]["seed"]["findings"]["perplexity"]
+    assert finding["difference"] != 0
+    assert (finding["count"], finding["verdict"]) == (30, "seeds only")
+
+
+def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
+    text, found = compare(lab, "--all", "--html", "runs/page.html")
+    assert [run["name"] for run in found["runs"]] == ["HEAD", "rate", "seed"]
+    against = found["against_first"]["rate"]
+    finding = against["findings"]["perplexity"]
+    # each with the losses of its stories, from stage seed_score
+    seeds = lab.json("data/figures/seeds.json")["seeds"]
+    assert against["seeds"] == {"first": sorted([*seeds, 5]), "second": [1]}
+    assert finding["seeds_give"]["seeds"] == len(seeds) + 1
+    assert finding["low"] < finding["difference"] < finding["high"]
+    assert 0 < finding["p"] <= 1
+    assert len(against["changed_most"]) == 3
+    assert "train.lr" in text
+    assert "rate" in (lab.path / "runs/page.html").read_text("utf-8")
+
+
+def test_a_seeds_stage_of_other_parameters_is_no_yardstick(lab):
+    _, found = compare(lab, "rate", "seed")
+    assert any("stage seeds" in note for note in found["runs"][0]["notes"])
+
+
+def test_a_plan_is_made_from_the_seeds_and_stories_of_these_runs(lab):
+    done = lab.run(sys.executable, "-m", "tinylm.cli", "compare", "--effect", "0.5")
+    assert "30 evaluation stories" in done.stdout

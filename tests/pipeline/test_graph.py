@@ -109,16 +109,13 @@ def test_dependencies_are_outputs_of_a_stage_or_files_of_the_repository(pipeline
 
 
 def test_metrics_and_curves_are_in_git_and_everything_else_in_dvcs_cache(pipeline):
-    for stage in pipeline["stages"].values():
+    """What differs between equal runs is no output: a repeated run leaves dvc.lock as it was."""
+    for name, stage in pipeline["stages"].items():
+        metrics = [] if name in WITHOUT_METRICS else [f"metrics/{name}.json"]
+        assert list(outputs(stage, "metrics")) == metrics
         assert not any(outputs(stage, "metrics", "plots").values())
         assert all(outputs(stage, "outs").values())
-
-
-def test_what_differs_between_equal_runs_is_no_output(pipeline):
-    """Then a repeated run leaves dvc.lock as it was."""
-    for name, stage in pipeline["stages"].items():
         assert [path for path in outputs(stage) if "_time" in path] == [], name
-        assert "always_changed" not in stage
 
 
 def test_git_ignores_exactly_what_dvc_caches(pipeline):
@@ -132,15 +129,9 @@ def test_git_ignores_exactly_what_dvc_caches(pipeline):
     assert dict(zip(cached, ignored, strict=True)) == cached
 
 
-def test_metrics_are_named_after_their_stage(pipeline):
-    for name, stage in pipeline["stages"].items():
-        expected = [] if name in WITHOUT_METRICS else [f"metrics/{name}.json"]
-        assert list(outputs(stage, "metrics")) == expected
-
-
 def test_the_graph_agrees_with_the_table_of_reruns(pipeline):
-    assert [edited.partition(".")[0] for edited, *_ in RERUNS] == list(PARAMS)
-    for edited, _, stages in RERUNS:
+    assert [edited.partition(".")[0] for edited, _ in RERUNS] == list(PARAMS)
+    for edited, stages in RERUNS:
         section = edited.partition(".")[0]
         first = set()
         for name, stage in pipeline["stages"].items():
@@ -150,11 +141,8 @@ def test_the_graph_agrees_with_the_table_of_reruns(pipeline):
         assert reached == set(stages.split()), edited
 
 
-def test_params_are_the_storybooks():
+def test_params_are_the_storybooks_and_files_made_by_python_are_no_dependency():
     preset = ROOT / "tinylm/presets/storybook.yaml"
     assert (ROOT / "params.yaml").read_bytes() == preset.read_bytes()
-
-
-def test_files_made_by_python_are_no_dependency():
     ignored = (ROOT / ".dvcignore").read_text(encoding="utf-8").split()
     assert {"__pycache__", "*.pyc"} <= set(ignored)

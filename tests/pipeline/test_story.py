@@ -1,13 +1,12 @@
 """The page docs/tutorial/one-story.md: its code runs on a small model, its shapes are right, its outputs are true."""
 
-import json
 import re
 
 import pytest
 import torch
 
 from tests.support.literate import BLOCK, ROOT, STORY, executed
-from tests.support.stages import plant, run, small_params
+from tests.support.stages import plant, read, run, small_params
 from tinylm.vocab.token_store import TokenStore
 
 PAGE = STORY.read_text(encoding="utf-8")
@@ -19,10 +18,8 @@ def small(tmp_path_factory):
     """(page, namespace, sizes by their letters) of a small model in another folder."""
     folder = tmp_path_factory.mktemp("story")
     params = small_params()
-    params["embedding"] |= {
-        "source": "random",
-        "std": 1.0,
-    }  # few epochs of fastText leave tiny vectors: steep losses
+    # few epochs of fastText leave tiny vectors: steep losses
+    params["embedding"] |= {"source": "random", "std": 1.0}
     plant(folder, params)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -30,19 +27,10 @@ def small(tmp_path_factory):
         page, namespace = executed(PAGE)
         tokens = len(TokenStore("data/tokens", "evaluation").story(0)) - 1
     model, width = params["model"], params["embedding"]["width"]
-    config = json.loads((folder / "models/config.json").read_text(encoding="utf-8"))
-    sizes = {
-        "B": 1,
-        "T": min(tokens, model["context"]),
-        "V": config["vocab_size"],
-        "D": width,
-        "H": model["heads"],
-    }
-    sizes |= {
-        "Dh": width // model["heads"],
-        "F": model["feed_forward"],
-        "context": model["context"],
-    }
+    vocab_size = read(folder / "models/config.json")["vocab_size"]
+    sizes = {"B": 1, "T": min(tokens, model["context"]), "V": vocab_size, "D": width}
+    sizes |= {"H": model["heads"], "Dh": width // model["heads"]}
+    sizes |= {"F": model["feed_forward"], "context": model["context"]}
     return page, namespace, sizes
 
 
@@ -80,19 +68,8 @@ def test_the_page_holds_the_outputs_of_one_model():
     assert all(outputs(PAGE))
     assert "False" not in "".join(outputs(PAGE))
     config = ROOT / "models/config.json"
-    if (
-        not config.exists()
-        or json.loads(config.read_text(encoding="utf-8"))["sha256"][:12] not in PAGE
-    ):
+    if not config.exists() or read(config)["sha256"][:12] not in PAGE:
         pytest.skip("models/ does not hold the page's model")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         assert executed(PAGE)[0] == PAGE
-
-
-def test_outputs_are_replaced_and_blocks_that_print_nothing_have_none():
-    page = "a\n\n```python\nx = 1\n```\n\n```python\nprint(x)\n```\n\n```text\nold\n```\n\n```text\nkept\n```\n"
-    once, names = executed(page)
-    assert once == page.replace("old", "1")
-    assert executed(once)[0] == once
-    assert names["x"] == 1

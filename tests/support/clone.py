@@ -48,7 +48,6 @@ class Repro:
     text: str
     ran: set[str]  # DVC's word for it
     commands: list[str]  # the commands that were started
-    restored: set[str]  # from the run cache
     unchanged: set[str]
 
 
@@ -153,7 +152,6 @@ def read_repro(text: str, commands: list[str]) -> Repro:
         text,
         stages(r"Running stage '([\w@]+)'"),
         commands,
-        stages(r"Stage '([\w@]+)' is cached"),
         stages(r"Stage '([\w@]+)' didn't change"),
     )
 
