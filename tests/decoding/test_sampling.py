@@ -296,15 +296,12 @@ def test_banned_ids_that_leave_nothing_or_are_no_words_are_refused(model, settin
         generate(model, [[SOS]], settings(), max_new_tokens=5, banned=banned)
 
 
-def test_every_prompt_needs_a_stream(model, settings):
+def test_without_a_step_there_is_no_token_and_every_prompt_needs_a_stream(model, settings):
+    for steps in (0, -1):
+        found = generate(model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps)
+        assert found == [Generation([], [], False)] * 2
     with pytest.raises(ValueError, match="streams"):
         generate(model, [[SOS]], settings(), max_new_tokens=5, streams=[1, 2])
-
-
-@pytest.mark.parametrize("steps", [0, -1])
-def test_no_step_gives_an_empty_continuation_each(model, settings, steps):
-    found = generate(model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps)
-    assert found == [Generation([], [], False)] * 2
 
 
 def test_a_cache_is_used_unless_told_otherwise(model, settings, monkeypatch):

@@ -19,10 +19,7 @@ def plain_logits(model, ids: list[int], slide: str) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("slide", "starts"),
-    [
-        ("half", [0] * 13 + [6] * 6 + [12] * 6 + [18] * 2),
-        ("one", [0] * 13 + list(range(1, 15))),
-    ],
+    [("half", [0] * 13 + [6] * 6 + [12] * 6 + [18] * 2), ("one", [0] * 13 + list(range(1, 15)))],
 )
 def test_the_window_starts_where_the_rule_says(slide, starts):
     """half: the oldest half leaves a full window; one: the last tokens stay."""

@@ -73,26 +73,31 @@ def words(page):
     return [span.text_content().strip() for span in page.query_selector_all("#story span")]
 
 
-def run(page, button, label):
-    """Press a button, which has another label until the work is done."""
-    page.click(f"#{button}")
+def wait(page, name, text):
     for _ in range(300):
-        if page.text_content(f"#{button}") == label:
+        if page.text_content(f"#{name}") == text:
             return
         time.sleep(0.05)
-    raise AssertionError(f"{button} is not {label!r}")
+    raise AssertionError(f"{name} is not {text!r}")
 
 
-def bars(page):
-    shown = page.query_selector_all("#next-bars .bar .before")
-    return [bar.get_attribute("style") for bar in shown]
+def write(page):
+    page.click("#write")
+    wait(page, "write", "Write")
+
+
+def bars(page, kind):
+    return [
+        bar.get_attribute("style") for bar in page.query_selector_all(f"#next-bars .bar .{kind}")
+    ]
 
 
 def test_a_story_is_written_undone_and_the_same_again(page):
     # nothing of the markup became an element
     assert words(page) == ["<sos>", "word4", *["<unk>"] * 4]
     assert "unheard" in page.text_content("#unknown")
-    run(page, "write", "Write")
+    assert page.text_content("#state").startswith("5 words")  # <unk> is one, <sos> is none
+    write(page)
     first = words(page)
     assert len(first) > 6
     page.click("#undo")
@@ -100,18 +105,18 @@ def test_a_story_is_written_undone_and_the_same_again(page):
     page.click("#one")
     assert words(page) == first
     page.click("#again")
-    run(page, "write", "Write")
+    write(page)
     assert words(page) == first
     page.click("#rules summary")
     page.fill("#seed", "6")
     page.click("#again")
-    run(page, "write", "Write")
+    write(page)
     assert words(page) != first
 
 
 def test_heads_show_where_they_look_and_can_be_switched_off(page):
-    run(page, "write", "Write")
-    page.click("#tab-heads")
+    write(page)
+    page.click("#tabs [data-view=heads]")
     page.click("#story span:nth-child(5)")
     cells = page.query_selector_all("#heads .head")
     assert len(cells) == 4
@@ -119,22 +124,25 @@ def test_heads_show_where_they_look_and_can_be_switched_off(page):
     assert "+0.500 nats" in cells[1].text_content()
     weights = page.evaluate("() => Array.from(lab.read().at(4).maps[0][1])")
     cells[1].query_selector("button").click()
-    weight = "(span) => span.style.getPropertyValue('--weight')"
-    shaded = page.eval_on_selector_all("#story span", f"(spans) => spans.map({weight})")
+    shaded = page.evaluate(
+        "() => [...document.querySelectorAll('#story span')].map((span) => span.style.getPropertyValue('--weight'))"
+    )
     assert [float(share) ** 2 for share in shaded[:5]] == pytest.approx(weights, abs=2e-3)
-    page.click("#tab-next")
-    old = bars(page)
-    page.click("#tab-heads")
+    page.click("#tabs [data-view=next]")
+    old = bars(page, "before")
+    page.click("#tabs [data-view=heads]")
     page.query_selector_all("#heads .head input")[1].click()
-    page.click("#tab-next")
-    assert bars(page) != old
+    page.click("#tabs [data-view=next]")
+    assert bars(page, "before") != old
+    assert "heads switched off: 1" in page.text_content("#state")
 
 
 def test_beams_are_drawn_and_can_be_chosen(page):
-    page.click("#tab-beams")
+    page.click("#tabs [data-view=beams]")
     page.fill("#width", "4")
     page.fill("#beam-length", "6")
-    run(page, "beams-run", "Search")
+    page.click("#beams-run")
+    wait(page, "beams-run", "Search")
     ids = page.evaluate("() => lab.ids")
     rows = page.query_selector_all("#beam-table tbody tr")
     names = [row.query_selector("th").text_content() for row in rows[2:]]
@@ -146,24 +154,50 @@ def test_beams_are_drawn_and_can_be_chosen(page):
 
 def test_the_keyboard_reaches_everything(page):
     page.focus("#prompt")
-    for key in ("Tab", "Tab", "Enter"):  # One word
-        page.keyboard.press(key)
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # One word
     assert page.evaluate("() => lab.ids.length - lab.given") == 1
     page.focus("#story")
-    for key in ("ArrowLeft", "ArrowLeft"):
-        page.keyboard.press(key)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
     assert page.evaluate("() => lab.chosen === lab.ids.length - 2")
     page.keyboard.press("Escape")
     assert page.evaluate("() => lab.chosen") is None
-    page.focus("#tab-tour")
-    page.keyboard.press("ArrowRight")
+    page.focus("#tabs [data-view=next]")
+    page.keyboard.press("Enter")
     assert page.is_visible("#view-next")
 
 
-def test_the_tour_ends_at_the_checkpoints(page):
-    page.click("#tab-tour")
-    for _ in range(7):
-        page.click("#tour button:has-text('Next step')")
-    page.click("#tour button:has-text('Show the checkpoints')")
+def test_the_tour_leads_to_the_checkpoints(page):
+    page.click("summary:has-text('How it learnt')")
+    page.click("#view-tour button:has-text('Show the checkpoints')")
+    page.click("#checkpoints-run")
+    wait(page, "checkpoints-run", "Continue it")
+    texts = [
+        button.text_content() for button in page.query_selector_all("#checkpoint-texts button")
+    ]
+    assert len(texts) == 2
+    assert all(len(text) > 10 for text in texts)
     page.fill("#checkpoint", "0")
     assert page.text_content("#checkpoint-value") == "after 1 epoch"
+    assert "after 1 epoch" in page.text_content("#state")
+
+
+def test_the_cache_is_measured(page):
+    page.click("#tabs [data-view=cache]")
+    page.click("#cache-run")
+    wait(page, "cache-run", "Measure")
+    assert "ms without a cache" in page.text_content("#cache-about")
+    assert len(page.query_selector_all("#cache-chart polyline")) == 2
+
+
+def test_a_word_chosen_in_the_story_leaves_a_branch(page):
+    write(page)
+    old = words(page)
+    page.click("#tabs [data-view=next]")
+    page.click("#story span:nth-child(9)")
+    page.click("#next-bars li:not(.taken) button")
+    assert len(words(page)) == 9
+    page.click("#branches button")
+    assert words(page) == old

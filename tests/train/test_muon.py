@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from tinylm.train.muon import MARGIN, QUINTICS, Muon, orthogonalise
 
@@ -15,13 +14,6 @@ def through(values: torch.Tensor) -> torch.Tensor:
 
 def random(*shape: int, seed: int = 1) -> torch.Tensor:
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def with_gradients(*matrices: torch.Tensor, seed: int = 2) -> list[torch.Tensor]:
-    held = [matrix.detach().clone().requires_grad_() for matrix in matrices]
-    for number, matrix in enumerate(held):
-        matrix.grad = random(*matrix.shape, seed=seed + number).to(matrix.dtype)
-    return held
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -82,22 +74,11 @@ def test_no_matrix_is_blown_up(dtype, size):
     assert values[1] < 0.1
 
 
-def test_products_are_as_counted_and_on_the_shorter_side():
-    """Three quintics, each X X^T and P X of 2 m^2 n operations and one product of 2 m^3."""
-    counts = []
-    for shape in ((4, 9), (9, 4)):
-        matrices = with_gradients(random(*shape), random(*shape))
-        muon = Muon([(matrix, 1) for matrix in matrices], 0.9, 0.1, torch.float64)
-        with FlopCounterMode(display=False) as counter:
-            muon.step(0.1)
-        counts.append(counter.get_total_flops())
-    assert counts == [2 * 3 * (2 * 2 * 4 * 4 * 9 + 2 * 4**3)] * 2
-
-
 def test_muon_matches_torch_with_converged_directions():
     """torch's with so many steps of the quintic that converges that its directions are orthogonal."""
     start = [random(6, 9).float(), random(9, 6, seed=3).float()]
-    ours, theirs = with_gradients(*start), with_gradients(*start)
+    ours = [matrix.clone().requires_grad_() for matrix in start]
+    theirs = [matrix.clone().requires_grad_() for matrix in start]
     muon = Muon([(p, 1) for p in ours], 0.9, 0.1, torch.float32)
     converging = {"ns_coefficients": (1.875, -1.25, 0.375), "ns_steps": 30}
     reference = torch.optim.Muon(theirs, lr=0.05, weight_decay=0.1, momentum=0.9, **converging)

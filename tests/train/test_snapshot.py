@@ -63,13 +63,8 @@ def test_weights_are_saved_at_the_first_update_that_reaches_the_epoch(
     """With three mini-batches an update the run ends at 1.95 epochs, which are not 2."""
     model = new_model()
     batches = new_batches()
-    settings = new_settings(
-        tokens=None,
-        epochs=2.0,
-        keep_epochs=(2.0, 0.5, 1.0),
-        accumulation=accumulation,
-        sample_every=1,
-    )
+    budget = {"tokens": None, "epochs": 2.0, "keep_epochs": (2.0, 0.5, 1.0)}
+    settings = new_settings(**budget, accumulation=accumulation, sample_every=1)
     seen = {}
 
     def remember(tokens):
