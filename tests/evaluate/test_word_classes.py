@@ -95,9 +95,8 @@ def test_a_storybook_row_is_told():
 )  # fmt: skip
 def test_subjects_of_verbs(text, relations):
     words = words_of(text)
-    assert {
-        i: subject(words, i) for i in range(len(words)) if subject(words, i) is not None
-    } == relations
+    subjects = {index: subject(words, index) for index in range(len(words))}
+    assert {verb: key for verb, key in subjects.items() if key is not None} == relations
 
 
 @pytest.mark.parametrize(
