@@ -2,10 +2,9 @@
 
 import gzip
 import json
-import struct
 from pathlib import Path
 
-import numpy as np
+import fasttext
 import pandas as pd
 import torch
 
@@ -31,18 +30,13 @@ PARTS = {"train.seed": 1}
 Files = dict[str, bytes]
 
 
-def fasttext_bin() -> bytes:
-    """A `.bin` of fastText's version 12 written by hand: 11 words, 4 buckets, random rows."""
-    rng = np.random.default_rng(1)
-    magic = struct.pack("<ii", 793712314, 12)
-    arguments = struct.pack("<12id", WIDTH, 3, 1, 1, 5, 1, 1, 2, 4, 2, 3, 100, 1e-4)
-    words = b"".join(word.encode() + b"\0" + struct.pack("<qb", 5, 0) for word in WORDS)
-    dictionary = struct.pack("<iiiqq", len(WORDS), len(WORDS), 0, 99, -1) + words
-    parts = [magic, arguments, dictionary]
-    for rows in (len(WORDS) + 4, len(WORDS)):
-        values = rng.normal(size=(rows, WIDTH)).astype("<f4")
-        parts += [struct.pack("<Bqq", 0, rows, WIDTH), values.tobytes()]
-    return b"".join(parts)
+def fasttext_bin(folder: Path) -> bytes:
+    """A `.bin` that fastText wrote: the words, 4 buckets, rows after one pass."""
+    (folder / "words.txt").write_text(" ".join(WORDS * 3), encoding="utf-8")
+    options = {"dim": WIDTH, "bucket": 4, "minCount": 1, "epoch": 1, "thread": 1, "verbose": 0}
+    trained = fasttext.train_unsupervised(str(folder / "words.txt"), **options)
+    trained.save_model(str(folder / "a.bin"))
+    return (folder / "a.bin").read_bytes()
 
 
 def vec() -> bytes:
@@ -107,7 +101,7 @@ def make_inputs(folder: Path) -> dict[str, list[Files]]:
         "params": [{"params.yaml": preset_text(BASE).encode()}],
         **_corpora(folder),
         "vec": [{"a.vec": vec()}, {"a.vec.gz": gzip.compress(vec(), mtime=0)}],
-        "bin": [{"a.bin": fasttext_bin()}],
+        "bin": [{"a.bin": fasttext_bin(folder)}],
         "tokenizer": _tokenizers(folder),
         "gpt2": [gpt2],
         "model": [_files(folder / "run")],
