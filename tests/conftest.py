@@ -19,7 +19,6 @@ FULL = (
     "bench/test_failures.py::test_under_a_real_limit_of_memory_only_the_deep_model_is_too_large",
     "benchmarks/test_lines.py",
     "cli/test_cli.py::test_exit_codes_of_the_process",
-    "compare/test_claims.py::test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100",
     "compare/test_claims.py::test_at_most_5_of_100_null_sweeps_claim_anything",
     "decoding/test_step.py::test_compiled_logits_equal_plain_ones_past_the_context",
     "faults/test_writers.py",

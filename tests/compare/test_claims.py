@@ -1,4 +1,4 @@
-"""Simulated sweeps, by tinylm's own comparison: how often it claims what is not so, and how often it finds what is.
+"""Simulated sweeps, by tinylm's own comparison: how often it claims what is not so.
 
 `python -m pytest tests/compare/test_claims.py -s` prints the rates that docs/explanation/evaluation.md names.
 """
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tinylm.compare.comparison import BETTER, WORSE, compare
-from tinylm.compare.planning import Goal, recorded_noise, seeds_for
+from tinylm.compare.planning import recorded_noise
 from tinylm.compare.runs import Run
 
 SWEEPS, SETTINGS, SEEDS, STORIES = 200, 6, 3, 40
@@ -17,8 +17,8 @@ SHARED, OWN, STORY, CELL = 0.02, 0.01, 0.01, 0.02
 BY_SEEDS, BY_STORIES = 2 * OWN**2, 2 * (STORY**2 + CELL**2)
 
 
-def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more=()):
-    """The first setting and others that differ from it in nothing but, for the second, `effect` nats per token."""
+def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES):
+    """The first setting and others that differ from it in nothing."""
     texts = [f"text {i}" for i in range(stories)]
     tokens = rng.integers(80, 160, stories).astype(float)
     hard, shared = rng.normal(2.0, 0.6, stories), rng.normal(0, SHARED, seeds)
@@ -27,7 +27,7 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more
         taste = rng.normal(0, STORY, stories)
         for seed in range(seeds):
             loss = hard + taste + shared[seed] + rng.normal(0, OWN) + rng.normal(0, CELL, stories)
-            nats = tokens * (loss + effect * (setting == 1))
+            nats = tokens * loss
             params = {"train.lr": float(setting), "train.seed": seed}
             bits = {"bits": nats / np.log(2), "bytes": tokens * 4}
             raw = {"raw_bits": nats / np.log(2), "raw_bytes": tokens * 4}
@@ -38,14 +38,10 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more
     return runs
 
 
-def claims(comparison):
-    """{setting: kind} of those for which a difference of any figure is claimed."""
-    claimed = {}
-    for against in comparison.against:
-        for finding in against.findings:
-            if finding.kind in (BETTER, WORSE):
-                claimed[against.name] = finding.kind
-    return claimed
+def is_claimed(comparison):
+    """Whether a difference of any metric is claimed."""
+    findings = [finding for against in comparison.against for finding in against.findings]
+    return any(finding.kind in (BETTER, WORSE) for finding in findings)
 
 
 def test_at_most_5_of_100_null_sweeps_claim_anything():
@@ -58,7 +54,7 @@ def test_at_most_5_of_100_null_sweeps_claim_anything():
         for against in comparison.against:
             if against.differs == "settings":
                 differences += [finding.difference for finding in against.findings]
-        false += bool(claims(comparison))
+        false += is_claimed(comparison)
         by_stories += any(abs(one.value) > 1.96 * one.error for one in differences)
         uncorrected += any(one.p <= 0.05 for one in differences)
     print(
@@ -68,17 +64,6 @@ def test_at_most_5_of_100_null_sweeps_claim_anything():
     # the same sweeps do tempt: the test would fail without either correction
     assert uncorrected > 0.05 * SWEEPS + 2 * (0.05 * 0.95 * SWEEPS) ** 0.5
     assert by_stories > uncorrected
-
-
-def test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100():
-    effect, stories, others = 0.03, 60, 2
-    seeds = seeds_for(Goal(effect, comparisons=others), BY_SEEDS, BY_STORIES, stories)
-    rng = np.random.default_rng(2)
-    found = 0
-    for _ in range(SWEEPS):
-        found += claims(compare(sweep(rng, others, seeds, stories, effect))).get("1-0") == WORSE
-    print(f"\n{effect} nats per token, {seeds} seeds: found in {found} of {SWEEPS}")
-    assert found >= 0.8 * SWEEPS
 
 
 def test_recorded_noise_is_that_of_the_simulation():
