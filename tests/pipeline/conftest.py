@@ -4,12 +4,10 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
-from tests.support.clone import ROOT, Clone, Repro, new_clone, read_repro
+from tests.support.clone import Clone, Repro, new_clone, read_repro
 from tests.support.shared import made_once
 
 
@@ -43,9 +41,3 @@ def clone(base, tmp_path_factory) -> Clone:
     shutil.copytree(base.path, copy.path, symlinks=True)
     copy.install_python()
     return copy
-
-
-@pytest.fixture(scope="session")
-def pipeline() -> dict[str, Any]:
-    """dvc.yaml."""
-    return YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from dvc.cli import DvcParserError, parse_args
 
-from tests.support import reruns
-from tinylm.base.config import InputError, load_params, parse_yaml
+from tests.support.reruns import PARAMS, ROOT, STAGES
+from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli.command import NAMES as TINYLM_COMMANDS
 from tinylm.cli.command import parser_of
 from tinylm.presets.write import names
 
-ROOT = Path(__file__).parents[2]
-PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 FILES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]
 NAMES = sorted({str(path.relative_to(ROOT)) for path in FILES})
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
@@ -67,7 +65,7 @@ def options_removed(words: list[str]) -> list[str]:
     return [word for word in words if not word.startswith("-") and "=" not in word]
 
 
-def dvc_problem(words: list[str], stages: list[str]) -> str | None:
+def dvc_problem(words: list[str]) -> str | None:
     try:
         parse_args(words)
     except DvcParserError as error:
@@ -76,7 +74,7 @@ def dvc_problem(words: list[str], stages: list[str]) -> str | None:
     changed = [word.partition("=")[0] for word in words if re.fullmatch(r"\w+\.\w+=.*", word)]
     named = options_removed(words[1:]) if words[0] == "repro" else []
     unknown = [key for key in changed if key not in keys]
-    unknown += [name for name in named if name not in stages]
+    unknown += [name for name in named if name not in STAGES]
     return f"unknown: {', '.join(unknown)}" if unknown else None
 
 
@@ -96,13 +94,13 @@ def tinylm_problem(words: list[str]) -> str | None:
     return f"no preset {preset}" if preset and preset not in names() else None
 
 
-def problem(words: list[str], stages: list[str]) -> str | None:
+def problem(words: list[str]) -> str | None:
     """Why a command could not work, or None; settings of the environment before it are skipped."""
     while re.match(r"[A-Z_0-9]+=", words[0]):
         words = words[1:]
     tool = words[0]
     if tool == "dvc":
-        return dvc_problem(words[1:], stages)
+        return dvc_problem(words[1:])
     if tool == "tinylm":
         return tinylm_problem(words[1:])
     if tool == "make":
@@ -116,8 +114,8 @@ def problem(words: list[str], stages: list[str]) -> str | None:
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if not is_run(c)])
-def test_a_command_is_possible(command, pipeline):
-    assert problem(shlex.split(command), list(pipeline["stages"])) is None
+def test_a_command_is_possible(command):
+    assert problem(shlex.split(command)) is None
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if is_run(c)])
@@ -179,10 +177,3 @@ def test_named_paths_exist(name, base):
     pattern = r"`((?:stages|tinylm|tests|metrics|plots|data|models|report|\.ci|\.dvc)/[\w./*-]*)`"
     paths = [path for path in re.findall(pattern, PAGES[name]) if "NAME" not in path]
     assert [path for path in paths if not any(base.path.glob(path))] == []
-
-
-def test_the_table_of_reruns_is_the_tested_one():
-    """`python -m tests.support.reruns` prints it."""
-    page = PAGES["docs/reference/pipeline.md"]
-    shown = page.partition(reruns.BEGIN)[2].partition(reruns.END)[0]
-    assert shown.strip() == reruns.markdown().strip()

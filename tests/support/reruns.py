@@ -1,39 +1,81 @@
-"""Which stages one edited value of params.yaml runs again, as docs/reference/pipeline.md shows.
+"""Which stages one edited value of params.yaml runs again, by what dvc.yaml lists.
 
 `python -m tests.support.reruns` prints what stands in docs/reference/pipeline.md between the two markers.
 """
 
-STAGES = (
-    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_run", "accum_sweep", "ckpt_bench",
-    "seed_train", "seed_score", "seeds", "report"
-)  # fmt: skip
-BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
 
-# (section.key, the stages that run: these and no others)
-RERUNS = (
-    ("data.train_stories", " ".join(STAGES)),
-    ("vocab.min_count", " ".join(STAGES[1:])),
-    ("embedding.window", " ".join(STAGES[1:])),
-    ("model.heads", " ".join(STAGES[2:])),
-    ("train.lr", "train evaluate beam_bench kv_bench accum_run accum_sweep seed_train seed_score seeds report"),
-    # seeds stays where decode and evaluate change: what evaluate hands it is the same
-    ("decode.temperature", "evaluate beam_bench kv_bench report"),
-    ("evaluate.bootstrap", "evaluate seed_score report"),
-    ("beam_bench.widths", "beam_bench report"),
-    ("kv_bench.lengths", "kv_bench report"),
-    ("accum_sweep.tokens", "accum_run accum_sweep report"),
-    ("ckpt_bench.depths", "ckpt_bench report"),
-    ("seeds.more", "seed_train seed_score seeds report"),
-    ("report.title", "report"),
-    ("runtime.threads", ""),
-)  # fmt: skip
+from tinylm.base.config import load_params
+
+ROOT = Path(__file__).parents[2]
+PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
+PIPELINE: dict[str, dict[str, Any]] = load_params(ROOT / "dvc.yaml")["stages"]
+STAGES = tuple(PIPELINE)
+BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
+EDITED = (
+    *("data.train_stories", "vocab.min_count", "embedding.window", "model.heads", "train.lr"),
+    *("decode.temperature", "evaluate.bootstrap", "beam_bench.widths", "kv_bench.lengths"),
+    *("accum_sweep.tokens", "ckpt_bench.depths", "seeds.more", "report.title", "runtime.threads"),
+)
+# Scores of single stories: the same bytes, whatever else of their stage a section changes.
+SCORES = ("data/seeds/train.json", "data/seeds/2.json")
+SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
+
+
+def filled(path: str) -> list[str]:
+    """A path of dvc.yaml with the values of params.yaml, one for each setting of a matrix."""
+    path = re.sub(r"\$\{(\w+)\.(path)\}", lambda match: PARAMS[match[1]][match[2]], path)
+    path = path.replace("${item.seed}", "2")
+    numbers = PARAMS["accum_sweep"]["settings"]
+    return [path.replace("${item.accumulation}", str(number)) for number in numbers]
+
+
+def dependencies(stage: dict[str, Any]) -> set[str]:
+    return {path for entry in stage["deps"] for path in filled(entry)}
+
+
+def outputs(stage: dict[str, Any], *kinds: str) -> dict[str, bool]:
+    """{path: whether DVC caches it}"""
+    cached: dict[str, bool] = {}
+    for kind in kinds or ("outs", "metrics", "plots"):
+        for entry in stage.get(kind, []):
+            if isinstance(entry, str):
+                cached |= dict.fromkeys(filled(entry), True)
+            else:
+                ((path, options),) = entry.items()
+                cached |= dict.fromkeys(filled(path), options.get("cache", True))
+    return cached
+
+
+def covers(named: Collection[str], path: str) -> bool:
+    """Whether the file, or a folder above it, is among those named."""
+    return any(f"{path}/".startswith(f"{name}/") for name in named)
+
+
+def reached_by(section: str) -> set[str]:
+    """The stages that read a section, and all that depend on what these change."""
+    reached: set[str] = set()
+    changed: set[str] = set()
+    for name, stage in PIPELINE.items():  # in the order of the graph
+        needed = dependencies(stage)
+        reads = section in stage["params"] or f"${{{section}." in str(stage.get("matrix"))
+        if reads or any(
+            covers(needed, path) or covers({path}, d) for d in needed for path in changed
+        ):
+            reached.add(name)
+            changed |= outputs(stage).keys() - set(SAME_BYTES.get(section, ()))
+    return reached
 
 
 def markdown() -> str:
     """The table: a row an edit, a mark under each stage that runs again."""
     lines = ["| edited | " + " | ".join(STAGES) + " |", "|---|" + ":-:|" * len(STAGES)]
-    for key, stages in RERUNS:
-        marks = ("●" if stage in stages.split() else " " for stage in STAGES)
+    for key in EDITED:
+        reached = reached_by(key.partition(".")[0])
+        marks = ("●" if stage in reached else " " for stage in STAGES)
         lines.append(f"| `{key}` | {' | '.join(marks)} |")
     return "\n".join(lines) + "\n"
 
