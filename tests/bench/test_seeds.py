@@ -35,10 +35,10 @@ def test_what_a_difference_has_to_exceed_follows_the_number_of_seeds(n, t):
 def test_95_of_100_differences_of_two_runs_stay_below_it():
     rng = np.random.default_rng(0)
     below = 0
-    for draw in rng.normal(20.0, 0.5, size=(2000, 5)):
+    for draw in rng.normal(20.0, 0.5, size=(500, 5)):
         three = {seed: metrics(value) for seed, value in enumerate(draw[:3])}
         below += abs(draw[3] - draw[4]) < merge(three)["perplexity"]["difference"]
-    assert 1870 < below < 1930
+    assert 462 < below < 488
 
 
 def test_one_seed_has_no_spread():

@@ -2,10 +2,11 @@
 
 import csv
 import io
-import json
 import sys
 
 import pytest
+
+from tinylm.base.files import read_json
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def compare(lab, *words):
     """(what is printed, the JSON)"""
     words = ("compare", *words, "--json", "runs/found.json")
     done = lab.run(sys.executable, "-m", "tinylm.cli", *words)
-    return done.stdout, json.loads((lab.path / "runs/found.json").read_text(encoding="utf-8"))
+    return done.stdout, read_json(lab.path / "runs/found.json")
 
 
 def test_experiments_are_listed_side_by_side_with_their_losses(lab):
@@ -52,7 +53,7 @@ def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
     against = found["against_first"]["rate"]
     finding = against["findings"]["perplexity"]
     # each with the losses of its stories, from stage seed_score
-    seeds = lab.json("data/figures/seeds.json")["seeds"]
+    seeds = read_json(lab.path / "data/figures/seeds.json")["seeds"]
     assert against["seeds"] == {"first": sorted([*seeds, 5]), "second": [1]}
     assert finding["seeds_give"]["seeds"] == len(seeds) + 1
     assert finding["low"] < finding["difference"] < finding["high"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support import reruns
 from tests.support.reruns import PARAMS, PIPELINE, ROOT, STAGES, covers, dependencies, outputs
-from tests.support.stage_deps import load_defaults, written
+from tests.support.stage_deps import written
 
 # Sections that a package reads for its script.
 READ_BY_PACKAGES = {"train": {"model"}, "seed_train": {"model"}}
@@ -28,7 +28,7 @@ def sections_read(stage: str) -> set[str]:
 
 def test_the_code_that_stages_depend_on_is_what_make_deps_writes():
     text = (ROOT / "dvc.yaml").read_text(encoding="utf-8")
-    assert written(text, load_defaults()) == text
+    assert written(text) == text
 
 
 def test_stages_are_scripts_that_run_as_modules():

@@ -1,6 +1,5 @@
 """A throw-away copy of the repository with small parameters, in which DVC really runs."""
 
-import json
 import os
 import re
 import shutil
@@ -137,9 +136,6 @@ class Clone:
         """Bytes of each metrics file that is kept in git."""
         files = sorted((self.path / "metrics").glob("[!.]*.json"))
         return {file.name: file.read_bytes() for file in files if not file.stem.endswith("_time")}
-
-    def json(self, path: str) -> Any:
-        return json.loads((self.path / path).read_text(encoding="utf-8"))
 
 
 def read_repro(text: str, commands: list[str]) -> Repro:
