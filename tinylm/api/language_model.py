@@ -24,12 +24,13 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
+NAMED = 5  # unknown words of a text
+
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
     """Raise InputError unless the value is a whole number from `low` to `high`."""
     if not isinstance(value, int) or not low <= value <= high:
-        limits = f"{low} or more" if high == math.inf else f"{low} to {high}"
-        raise InputError(f"{name} {value!r}; allowed: {limits}, a whole number")
+        raise InputError(f"{name} {value!r}; allowed: a whole number from {low} to {high}")
 
 
 class LanguageModel:
@@ -248,8 +249,9 @@ class LanguageModel:
     def _warn_of_unknown(self, text: str, name: str = "") -> None:
         unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))
         if unknown:
-            words = ", ".join(repr(visible(word)) for word in unknown)
-            warnings.warn(f"{name}not in the vocabulary, seen as <unk>: {words}", stacklevel=4)
+            words = ", ".join(repr(visible(word)) for word in unknown[:NAMED])
+            message = f"{name}{len(unknown)} not in the vocabulary, seen as <unk>: {words}"
+            warnings.warn(message, stacklevel=4)
 
     def _scored(self, text: str) -> list[int]:
         """Ids of a text after what opens one, if anything does."""
