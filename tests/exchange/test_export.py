@@ -7,6 +7,7 @@ import torch
 import yaml
 from safetensors import safe_open
 
+from tests.support.folders import contents
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli import main
 from tinylm.exchange import export as module
@@ -43,14 +44,6 @@ def new_trained(random_model, tmp_path, monkeypatch):
         return Trained("models", path, *load_parts("models", path))
 
     return make
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])

@@ -8,6 +8,7 @@ import fasttext
 import pandas as pd
 import torch
 
+from tests.support.folders import contents
 from tests.support.small import model_settings
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
@@ -48,11 +49,6 @@ def vec() -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def _files(folder: Path, pattern: str = "*") -> Files:
-    paths = [path for path in sorted(folder.rglob(pattern)) if path.is_file()]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
 def _corpora(folder: Path) -> dict[str, list[Files]]:
     frame = pd.DataFrame({"n": range(len(STORIES)), "text": STORIES})
     frame.to_parquet(folder / "a.parquet")
@@ -78,7 +74,7 @@ def _tokenizers(folder: Path) -> list[Files]:
     saved = []
     for tokenizer in tokenizers:
         tokenizer.save(folder / "tokenizer.json")
-        saved.append(_files(folder, "tokenizer.json"))
+        saved.append(contents(folder, "tokenizer.json"))
     return saved
 
 
@@ -104,7 +100,7 @@ def make_inputs(folder: Path) -> dict[str, list[Files]]:
         "bin": [{"a.bin": fasttext_bin(folder)}],
         "tokenizer": _tokenizers(folder),
         "gpt2": [gpt2],
-        "model": [_files(folder / "run")],
-        "matrix": [_files(folder / "matrix")],
-        "snapshot": [_files(folder / "snapshots")],
+        "model": [contents(folder / "run")],
+        "matrix": [contents(folder / "matrix")],
+        "snapshot": [contents(folder / "snapshots")],
     }

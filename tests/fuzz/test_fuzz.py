@@ -16,6 +16,7 @@ import pytest
 from tests.fuzz.inputs import Files, make_inputs
 from tests.fuzz.mutate import mutate
 from tests.fuzz.readers import READERS
+from tests.support.folders import contents
 from tinylm.base.config import InputError
 
 CASES = int(os.environ.get("FUZZ_CASES", "25"))  # of each reader
@@ -91,6 +92,4 @@ def test_damaged_inputs_are_refused_or_read(inputs, tmp_path, reader):
 
 @pytest.mark.parametrize("folder", CORPUS, ids=lambda folder: folder.name)
 def test_inputs_that_once_crashed_a_reader_are_refused_or_read(tmp_path, folder):
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-    read(folder.name.partition("-")[0], files, tmp_path)
+    read(folder.name.partition("-")[0], contents(folder), tmp_path)

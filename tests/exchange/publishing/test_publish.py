@@ -10,6 +10,7 @@ import yaml
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError
 
+from tests.support.folders import contents
 from tests.support.lock import write_lock
 from tests.support.small import model_settings
 from tinylm.base.config import InputError
@@ -75,11 +76,6 @@ def edit(folder, section, **values):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params[section] |= values
     write(folder, "params.yaml", yaml.safe_dump(params))
-
-
-def contents(folder):
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def test_published_is_what_the_dry_run_showed_without_the_hub(here, hub, monkeypatch, capsys):
