@@ -26,7 +26,7 @@ def folder(tmp_path, new_model, new_settings):
     rng = np.random.default_rng(3)
     write_store(tmp_path, "train", [counting_story(rng) for _ in range(41)], VOCAB)
     settings = new_settings(tokens=10**7, accumulation=2, optimizer="muon")
-    case = {"model": new_model(), "settings": settings, "updates": 20, "pad_id": PAD}
+    case = {"model": new_model(), "settings": settings, "updates": 8, "pad_id": PAD}
     (tmp_path / "case.pickle").write_bytes(pickle.dumps(case))
     return tmp_path
 
