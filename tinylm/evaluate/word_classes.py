@@ -58,15 +58,17 @@ def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
     The classes of storybook rows come from the generator, others are looked up.
     """
     pieces = _pieces(tokenizer, ids)
-    texts, tokens, marked = _words(pieces)
-    generated = None
-    if all(texts):
-        generated = word_classes([normalise(text) for text in texts])
+    words = _words(pieces)
+    texts = [word.text for word in words]
     names = look_up(texts)
-    if generated:
-        names, before_marks = generated
-        marked = [one or other for one, other in zip(marked, before_marks, strict=True)]
-    words = [Word(*word) for word in zip(texts, tokens, names, marked, strict=True)]
+    after_marks = [False] * len(words)
+    if all(texts):
+        told = word_classes([normalise(text) for text in texts])
+        if told:
+            names, after_marks = told
+    for index, word in enumerate(words):
+        is_marked = word.marked or after_marks[index]
+        words[index] = word._replace(name=names[index], marked=is_marked)
     marks, starts = _sentences(pieces)
     silent = {*tokenizer.specials, tokenizer.unk_id}
     is_text = [token not in silent for token in ids]
@@ -91,24 +93,23 @@ def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return pieces
 
 
-def _words(pieces: Sequence[str]) -> tuple[list[str], list[int], list[bool]]:
-    """Text, token and mark before each `Word` of a line of these pieces."""
+def _words(pieces: Sequence[str]) -> list[Word]:
+    """The words of a line of these pieces, without their classes."""
     line = "".join(pieces)
     lengths = [len(piece) for piece in pieces]
     tokens = np.repeat(np.arange(len(pieces)), lengths)  # of each character
-    texts = []
-    indices = []
-    marked = []
+    words = []
     end = 0
     for match in _WORD.finditer(line):
         first = int(tokens[match.start()])
         last = int(tokens[match.end() - 1])
-        texts.append(match.group().lower().strip(_UNKNOWN))
-        indices.append(first if first == last else -1)
+        token = first if first == last else -1
+        text = match.group().lower().strip(_UNKNOWN)
         between = line[end : match.start()].strip()
-        marked.append(not end or bool(between))
+        is_marked = not end or bool(between)
+        words.append(Word(text, token, "", is_marked))
         end = match.end()
-    return texts, indices, marked
+    return words
 
 
 def _sentences(pieces: Sequence[str]) -> tuple[list[bool], list[int]]:
@@ -191,7 +192,9 @@ def subject(words: Sequence[Word], verb: int) -> int | None:
     if word.text in _SPEECH and after and after[0].name in _NOMINAL:
         return None
     index = verb
-    while index and not words[index].marked and words[index - 1].name in ("adverb", "auxiliary"):
+    while index and not words[index].marked:
+        if words[index - 1].name not in ("adverb", "auxiliary"):
+            break
         index -= 1
     while index and not words[index].marked:
         index -= 1
