@@ -5,12 +5,7 @@ import pytest
 import torch
 
 from tinylm.embedding import counts
-from tinylm.embedding.counts import (
-    count_pairs,
-    count_vectors,
-    left_vectors,
-    positive_information,
-)
+from tinylm.embedding.counts import count_pairs, count_vectors, left_vectors, positive_information
 
 SIZE = 9
 

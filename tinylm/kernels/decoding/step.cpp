@@ -195,9 +195,11 @@ bool run(const Model& model, const Step& step, int64_t begin, int64_t end, int64
 
 }  // namespace
 
-// Threads share the sequences; a single one's large products are shared instead. Returns whether the memory sufficed.
+// Threads share the sequences; those of a few tokens wait for the weights, and so share the large products instead.
+// Returns whether the memory sufficed.
 extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
-    const int64_t shares = std::min(step->sequences, step->threads);
+    const bool few = step->starts[step->sequences] <= TALL;
+    const int64_t shares = few ? 1 : std::min(step->sequences, step->threads);
     if (shares == 1) return run(*model, *step, 0, step->sequences, step->threads);
     bool done = true;
 #pragma omp parallel for num_threads(shares) schedule(static, 1) reduction(&& : done)
