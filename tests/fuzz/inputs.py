@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import fasttext
+import numpy as np
 import pandas as pd
 import torch
 
@@ -32,10 +33,15 @@ Files = dict[str, bytes]
 
 
 def fasttext_bin(folder: Path) -> bytes:
-    """A `.bin` that fastText wrote: the words, 4 buckets, rows after one pass."""
+    """A `.bin` that fastText wrote: the words, 4 buckets, rows after one pass.
+
+    One pass over so few words leaves numbers that are not finite in a few runs of a hundred.
+    """
     (folder / "words.txt").write_text(" ".join(WORDS * 3), encoding="utf-8")
     options = {"dim": WIDTH, "bucket": 4, "minCount": 1, "epoch": 1, "thread": 1, "verbose": 0}
     trained = fasttext.train_unsupervised(str(folder / "words.txt"), **options)
+    while not np.isfinite(trained.get_input_matrix()).all():
+        trained = fasttext.train_unsupervised(str(folder / "words.txt"), **options)
     trained.save_model(str(folder / "a.bin"))
     return (folder / "a.bin").read_bytes()
 
