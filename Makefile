@@ -1,5 +1,5 @@
 # make repro     set up everything, then run the pipeline (STAGE=train: up to there)
-# make test      set up everything, then run the tests that a change usually breaks (aim: 4 minutes on two quiet cores)
+# make test      set up everything, then run the tests that a change usually breaks (aim: 2 minutes on two quiet cores)
 # make test-all  those, then the rest
 # make lint      format, style and types
 # make size      lines and density of each package, and the budgets of ARCHITECTURE.md

@@ -1,6 +1,5 @@
 """Contenders on a CUDA card: nanoGPT's training loop and transformers' generate, and our decoding."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,8 @@ from typing import Any
 import torch
 
 from benchmarks.contenders.decoding import MODEL_DISTRIBUTION, Prompts
+from benchmarks.contenders.nanogpt import config_of, load
+from benchmarks.contenders.training import gpt2_sizes
 from benchmarks.shape import Shape, stream, untrained
 from tinylm.base.config import read_section
 from tinylm.decoding.beam_search import beam_search
@@ -45,23 +46,10 @@ def nanogpt_updates(clone: Path, shape: Shape, device: torch.device) -> Work:
     As there, the next batch is gathered while the card computes. Its loop reads the loss of every
     step by default; here it does so every tenth, as in its own configurations.
     """
-    spec = importlib.util.spec_from_file_location("nanogpt_model", clone / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    theirs = load(str(clone))
     torch.set_deterministic_debug_mode("default")
     torch.manual_seed(1)
-    config = module.GPTConfig(
-        block_size=shape.context,
-        vocab_size=shape.vocab,
-        n_layer=shape.layers,
-        n_head=shape.heads,
-        n_embd=shape.width,
-        dropout=shape.dropout,
-        bias=False,
-    )
-    raw = module.GPT(config).to(device)
+    raw = theirs.GPT(config_of(theirs, shape)).to(device)
     optimizer = raw.configure_optimizers(0.1, 1e-3, (0.9, 0.99), device.type)
     model: Any = torch.compile(raw) if device.type == "cuda" else raw
     ids = torch.from_numpy(stream(shape, 64 * shape.step_tokens))
@@ -124,16 +112,7 @@ def transformers_decode(
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.set_deterministic_debug_mode("default")
-    config = GPT2Config(
-        vocab_size=shape.vocab,
-        n_positions=shape.context,
-        n_embd=shape.width,
-        n_layer=shape.layers,
-        n_head=shape.heads,
-        n_inner=shape.feed_forward,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
+    config = GPT2Config(**gpt2_sizes(shape), bos_token_id=0, eos_token_id=0)
     model: Any = GPT2LMHeadModel(config).to(options.device).eval()
     model.generation_config.eos_token_id = None
     fixed = {

@@ -33,18 +33,27 @@ def load(clone: str) -> Any:
     return module
 
 
+def config_of(theirs: Any, shape: Shape) -> Any:
+    """The shape as its GPTConfig, without biases; theirs: of `load`."""
+    return theirs.GPTConfig(
+        block_size=shape.context,
+        vocab_size=shape.vocab,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        n_embd=shape.width,
+        dropout=shape.dropout,
+        bias=False,
+    )
+
+
 class NanoGPT:
     """Its model and optimizer at a shape, on the CPU. mode: fp32 | bf16 | bf16+compile"""
 
     def __init__(self, clone: str, shape: Shape, mode: str, lr: float = 1e-3) -> None:
         theirs = load(clone)
         self.shape, self.mode = shape, mode
-        config = theirs.GPTConfig(
-            block_size=shape.context, vocab_size=shape.vocab, n_layer=shape.layers, n_head=shape.heads,
-            n_embd=shape.width, dropout=shape.dropout, bias=False,
-        )  # fmt: skip
         with contextlib.redirect_stdout(io.StringIO()):
-            self.raw = theirs.GPT(config)
+            self.raw = theirs.GPT(config_of(theirs, shape))
             self.optimizer = self.raw.configure_optimizers(WEIGHT_DECAY, lr, BETAS, "cpu")
         self.model: Callable[..., Any] = (
             torch.compile(self.raw) if mode.endswith("compile") else self.raw

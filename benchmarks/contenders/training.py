@@ -59,6 +59,18 @@ def nanogpt(setup: Mapping[str, Any]) -> Step:
     return _step(lambda: peer.update(windows(ids, shape)), shape)
 
 
+def gpt2_sizes(shape: Shape) -> dict[str, Any]:
+    """The shape in the names of transformers' GPT2Config."""
+    return {
+        "vocab_size": shape.vocab,
+        "n_positions": shape.context,
+        "n_embd": shape.width,
+        "n_layer": shape.layers,
+        "n_head": shape.heads,
+        "n_inner": shape.feed_forward,
+    }
+
+
 def transformers(setup: Mapping[str, Any]) -> Step:
     """GPT-2 of transformers: bf16, eager, torch's AdamW."""
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -66,17 +78,10 @@ def transformers(setup: Mapping[str, Any]) -> Step:
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])
-    config = GPT2Config(
-        vocab_size=shape.vocab,
-        n_positions=shape.context,
-        n_embd=shape.width,
-        n_layer=shape.layers,
-        n_head=shape.heads,
-        n_inner=shape.feed_forward,
-        resid_pdrop=shape.dropout,
-        embd_pdrop=shape.dropout,
-        attn_pdrop=shape.dropout,
+    dropout: dict[str, Any] = dict.fromkeys(
+        ("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout
     )
+    config = GPT2Config(**gpt2_sizes(shape), **dropout)
     model: Any = GPT2LMHeadModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     ids = torch.from_numpy(stream(shape, BATCHES * shape.step_tokens))

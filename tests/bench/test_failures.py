@@ -53,7 +53,7 @@ def test_a_setting_that_dies_is_recorded_and_the_others_go_on(trained, results, 
 
 
 def within(function, task, more_mib):
-    """function(task) in a process that may take so many MiB more than it has."""
+    """Call function(task) in a process that may allocate only so many MiB more."""
     with open("/proc/self/statm", encoding="ascii") as handle:
         used = int(handle.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (more_mib << 20), -1))

@@ -201,7 +201,7 @@ def test_equal_prompts_get_samples_of_their_own_and_seeds_differ(model, settings
 
 
 def test_a_streams_numbers_stay_what_they_were_and_depend_on_no_other_stream():
-    """Whoever has the seed of a published sample has the sample."""
+    """The seed of a published sample reproduces it."""
     wide = uniforms(1, [0, 7, 2], 50)
     assert wide[:2, :2].tolist() == [
         [0.8438851676600396, 0.07595732276477007],
