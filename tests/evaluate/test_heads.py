@@ -6,7 +6,7 @@ import torch
 
 from tests.support.small import EVALUATE
 from tinylm.evaluate.head_roles import ROLES
-from tinylm.evaluate.heads import PASSAGES, heads_over_training, measure_heads
+from tinylm.evaluate.heads import measure_heads
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings
@@ -40,8 +40,6 @@ def places(rows):
 def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path):
     metrics, tables = measure_heads(*prepared(storybook(40), model, tmp_path), SETTINGS)
     assert metrics["passages"] == 30
-    assert [row["layer"] for row in metrics["logit_lens"]] == [0, 1, 2]
-    assert len(metrics["induction"]["heads"]) == 6
     assert set(metrics["not_measured"]) == {"punctuation", "sentence start"}
     assert set(metrics["roles"]) == set(ROLES) - set(metrics["not_measured"])
     assert metrics["ablation"]["stories"] == 5
@@ -51,19 +49,3 @@ def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path)
         assert places(rows) == HEADS
         gains = [row["score"] - row["baseline"] for row in rows]
         assert best["score"] - best["baseline"] == max(gains)
-
-
-def test_each_checkpoint_is_measured_as_the_trained_model_is(model, tmp_path):
-    wide, tokenizer, store, vectors = prepared(storybook(60), model, tmp_path)
-    other = TinyLM(wide.settings, torch.randn(len(vectors), 11)).eval()
-    checkpoints = [(0.0, other), (None, wide)]
-    rows = heads_over_training(checkpoints, tokenizer, store, vectors, SETTINGS)
-    assert [row["epochs"] for row in rows] == [0.0] * 6 + [None] * 6
-    assert places(rows) == HEADS * 2
-    fewer = dataclasses.replace(SETTINGS, tendency_sentences=PASSAGES)
-    _, tables = measure_heads(wide, tokenizer, store, vectors, fewer)
-    for role in tables["roles"]:
-        row = rows[6 + HEADS.index((role["layer"], role["head"]))]
-        assert row[role["role"]] == role["score"] - role["baseline"]
-    role = tables["roles"][0]["role"]
-    assert rows[0][role] != rows[6][role]

@@ -4,11 +4,8 @@ import pandas as pd
 import pytest
 
 from tests.support.small import EVALUATE
-from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate.continuations import Continuer
-from tinylm.evaluate.sense import grade, judge_methods, rows_of, sense, sense_over_training
+from tinylm.evaluate.sense import grade, judge_samples, rows_of, sense, sense_over_training
 from tinylm.storybook.corpus import generate, normalise
-from tinylm.vocab.prompts import Prompt
 
 STORY = normalise(next(generate(1, 1, 5)[0]).text)
 START = " ".join(STORY.split()[:6])
@@ -41,8 +38,7 @@ def test_metrics_count_words_per_impossible_one():
 
 
 def test_rows_name_the_word_and_what_is_possible_instead():
-    (row,) = rows_of("greedy", grade([(START, REST, True), (START, BROKEN, False)]))
-    assert row["method"] == "greedy"
+    (row,) = rows_of(grade([(START, REST, True), (START, BROKEN, False)]))
     assert row["word"] == "zzz"
     assert row["story"] == " ".join(STORY.split()[:10])
     assert STORY.split()[10] in row["instead"]
@@ -58,23 +54,9 @@ def test_sense_over_training_is_graded_by_checkpoint():
     assert (last["epochs"], last["possible"]["value"]) == (None, 0.5)
 
 
-def test_every_method_is_judged_on_the_same_prompts(monkeypatch):
-    used = []
-
-    def continued(self, prompts, method):
-        used.append((method.temperature, method.top_k, method.top_p))
-        return [(START, BROKEN, False)]
-
-    monkeypatch.setattr(Continuer, "texts", continued)
-    row = {"prompt": START, "reference": REST, "continuation": "zzz", "finished": False}
-    samples = pd.DataFrame([row])
-    continuer = Continuer(None, None, EVALUATE)
-    decode = DecodeSettings(temperature=0.8, top_k=50)
-    metrics, table = judge_methods(continuer, [Prompt([0], [], 0)], samples, decode)
-    assert list(metrics["methods"]) == [
-        "references", "decode", "greedy", "temperature 0.5", "temperature 1", "temperature 1.5",
-    ]  # fmt: skip
-    assert used == [(0.0, 50, 1.0), (0.5, 0, 1.0), (1.0, 0, 1.0), (1.5, 0, 1.0)]
-    assert metrics["methods"]["references"]["possible"]["value"] == 1.0
-    assert metrics["methods"]["decode"]["words"]["value"] == 1.0
-    assert {row["method"] for row in table} == set(metrics["methods"]) - {"references"}
+def test_samples_are_judged_and_their_errors_listed():
+    row = {"prompt": START, "continuation": "zzz", "finished": False}
+    metrics, table = judge_samples(pd.DataFrame([row, row | {"continuation": REST}]), EVALUATE)
+    decode = metrics["methods"]["decode"]
+    assert (decode["texts"], decode["possible"]["value"]) == (2, 0.5)
+    assert [row["word"] for row in table] == ["zzz"]

@@ -197,31 +197,6 @@ def test_the_most_needed_head_and_the_idle_ones():
     check(heads.judge_ablation, run_of(ablation=ABLATION), *expected)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "is_shown", "words"),
-    [(0.5, 1.5, True, "better"), (-0.2, 0.3, False, "Whether"), (-2, -1, True, "worse")],
-)
-def test_copying_is_claimed_only_where_the_interval_excludes_0(low, high, is_shown, words):
-    saved = {"value": (low + high) / 2, "low": low, "high": high}
-    run = run_of(evaluate={"heads": {"induction": {"saved": saved}}})
-    check(heads.judge_copying, run, (is_shown, words))
-
-
-def test_without_a_measurement_of_copying_nothing_is_claimed():
-    run = run_of(evaluate={"heads": {"induction": None}})
-    assert list(heads.judge_copying(run)) == []
-
-
-def test_the_end_of_training_is_the_last_checkpoint_of_the_roles():
-    rows = [
-        {"epochs": epochs, "layer": 1, "head": head, "previous token": score}
-        for epochs, head, score in ((0.1, 1, 0.2), (0.1, 2, 0.4), (None, 1, 0.8))
-    ]
-    run = run_of(roles=ROLES, heads_training=rows, train={"epochs": 1.5})
-    frame = heads.roles_by_epoch(run)
-    assert frame[["x", "value"]].to_numpy().tolist() == [[0.1, 0.4], [1.5, 0.8]]
-
-
 # ---------------------------------------------------------------- costs
 
 

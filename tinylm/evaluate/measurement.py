@@ -19,11 +19,11 @@ from tinylm.evaluate.continuations import (
     measure_samples,
     samples_over_training,
 )
-from tinylm.evaluate.heads import heads_over_training, measure_heads
+from tinylm.evaluate.heads import measure_heads
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.minimal_pairs import judge_pairs, untrained_like
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.sense import judge_methods, sense_over_training
+from tinylm.evaluate.sense import judge_samples, sense_over_training
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.split_score import score_split
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
@@ -119,7 +119,7 @@ def measure_continuations(
         samples, run.tokenizer, run.train, settings
     )
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        sense, tables["sense"] = judge_methods(continuer, run.prompts, samples, decode)
+        sense, tables["sense"] = judge_samples(samples, settings)
         metrics["sense"] = sense | {"training": sense_over_training(training, settings)}
     return metrics, tables
 
@@ -139,9 +139,6 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
     sentences = settings.attention_sentences
     write_maps(run.model, checkpoints[1:-1], tokenizer.tokens, run.evaluation, sentences)
     heads, tables = measure_heads(run.model, tokenizer, run.evaluation, run.vectors, settings)
-    tables["heads_training"] = heads_over_training(
-        checkpoints, tokenizer, run.evaluation, run.vectors, settings
-    )
     return {"heads": heads}, tables
 
 

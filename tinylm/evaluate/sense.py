@@ -6,19 +6,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate.continuations import Continuer, Text
+from tinylm.evaluate.continuations import Text
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.sense import MEANING, Verdict, judge
-from tinylm.vocab.prompts import Prompt
 
 PROTOCOL = (
     "A continuation is read up to its first impossible word: one that no story of the generator "
     "has after the words before it. A text whose prompt is impossible already is left out."
 )
-TEMPERATURES = (0.5, 1.0, 1.5)  # at which the model's own distribution is sampled, without filters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,50 +78,12 @@ def _words_per_error(means: np.ndarray) -> np.ndarray:
     return means[:, 0] / errors
 
 
-def judge_methods(
-    continuer: Continuer,
-    prompts: Sequence[Prompt],
-    samples: pd.DataFrame,
-    decode: DecodeSettings,
-) -> tuple[Metrics, Rows]:
-    """(metrics of each method with the protocol, `rows_of` all): how much each method makes sense.
-
-    samples: those of section decode. They give method "decode", and "references", the stories' own
-    continuations, of which all are possible. Further methods: greedy decoding, and the model's own
-    distribution at several temperatures.
-    """
-    settings = continuer.settings
-    columns = samples[["prompt", "reference", "continuation", "finished"]]
-    texts: dict[str, list[Text]] = {"references": [], "decode": []}
-    for prompt, reference, continuation, finished in columns.itertuples(index=False):
-        texts["references"].append((prompt, reference, False))
-        texts["decode"].append((prompt, continuation, finished))
-    for name, method in _methods(decode).items():
-        texts[name] = continuer.texts(prompts, method)
-    metrics = {}
-    table = []
-    for name, of_method in texts.items():
-        graded = grade(of_method)
-        metrics[name] = sense(graded, settings.bootstrap, settings.seed)
-        table += rows_of(name, graded)
-    return {"protocol": PROTOCOL, "kinds": MEANING, "methods": metrics}, table
-
-
-def _methods(decode: DecodeSettings) -> dict[str, DecodeSettings]:
-    """The methods that are compared with section decode, by the fastest step."""
-    fastest = dataclasses.replace(decode, step="auto")
-    unfiltered = dataclasses.replace(
-        fastest,
-        temperature_end=None,
-        top_k=0,
-        top_p=1.0,
-        fallback_mass=0.0,
-        repetition_penalty=1.0,
-    )
-    methods = {"greedy": fastest.greedy()}
-    for value in TEMPERATURES:
-        methods[f"temperature {value:g}"] = dataclasses.replace(unfiltered, temperature=value)
-    return methods
+def judge_samples(samples: pd.DataFrame, settings: EvaluateSettings) -> tuple[Metrics, Rows]:
+    """(metrics of the samples of section decode, with the protocol; `rows_of` them)."""
+    columns = samples[["prompt", "continuation", "finished"]]
+    graded = grade(columns.itertuples(index=False))
+    methods = {"decode": sense(graded, settings.bootstrap, settings.seed)}
+    return {"protocol": PROTOCOL, "kinds": MEANING, "methods": methods}, rows_of(graded)
 
 
 def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> Rows:
@@ -140,7 +99,7 @@ def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> Ro
     return rows
 
 
-def rows_of(method: str, graded: Iterable[Graded]) -> Rows:
+def rows_of(graded: Iterable[Graded]) -> Rows:
     """A row for each text with an impossible word.
 
     It has the words before it, the word, its kind, and words that are possible instead.
@@ -149,7 +108,6 @@ def rows_of(method: str, graded: Iterable[Graded]) -> Rows:
     for text in graded:
         if text.verdict.kind:
             row = {
-                "method": method,
                 "story": " ".join(text.words[: text.verdict.words]),
                 "word": text.verdict.word or "<eos>",
                 "kind": text.verdict.kind,

@@ -91,7 +91,6 @@ def template_values(run: Run) -> dict[str, Any]:
         **times,
         "seed_metrics": _SEED_METRICS,
         "baselines": pictures.baselines(run),
-        "sense_methods": pictures.sense_methods(run),
         "beam_sense": {name: row.sense for name, row in run.tree("beam_bench").methods.items()},
         "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),

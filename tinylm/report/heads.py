@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tinylm.report.findings import Finding, compare, not_shown, shown
+from tinylm.report.findings import Finding, not_shown, shown
 from tinylm.report.sources import Run, records
-from tinylm.report.wording import count, loss, many, number, with_interval
+from tinylm.report.wording import count, loss, many, number
 
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "positions", "claimed"]
@@ -38,17 +38,6 @@ def heads(run: Run) -> pd.DataFrame:
     effects = run.frame("ablation").reindex(columns=_EFFECT).astype({"layer": int, "head": int})
     measured = best.merge(effects, "outer", _HEAD).sort_values(_HEAD)
     return measured.assign(idle=(measured["low"] <= 0) & (measured["high"] >= 0))
-
-
-def roles_by_epoch(run: Run) -> pd.DataFrame:
-    """The largest score above the baseline (value) for each role (series) and epoch (x)."""
-    frame = run.frame("heads_training")
-    names = [role for role in best_by_role(run)["role"] if role in frame]
-    if not names or frame["epochs"].nunique(dropna=False) < 2:
-        return pd.DataFrame()
-    frame["x"] = frame["epochs"].fillna(run.tree("train").epochs)
-    best = frame.groupby("x")[names].max().reset_index()
-    return best.melt("x", var_name="series").dropna()
 
 
 def judge_roles(run: Run) -> Iterator[Finding]:
@@ -90,18 +79,4 @@ def judge_ablation(run: Run) -> Iterator[Finding]:
     yield shown(claim, "The 95 % intervals are not corrected for the number of heads.")
 
 
-def judge_copying(run: Run) -> Iterator[Finding]:
-    """Does the model predict repeated random words better the second time?"""
-    induction = run.tree("evaluate").heads.induction
-    if induction is None:  # too few words, or too short a context
-        return
-    yield from compare(
-        induction.saved,
-        0,
-        "The model predicts random words {} when they are repeated.",
-        ("better", "worse"),
-        f"The repetition saves {with_interval(induction.saved)} nats per word.",
-    )
-
-
-HEAD_RULES = (judge_roles, judge_ablation, judge_copying)
+HEAD_RULES = (judge_roles, judge_ablation)

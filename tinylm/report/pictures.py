@@ -10,7 +10,6 @@ from matplotlib import rc_context
 from tinylm.report import heatmaps
 from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import STYLE, Picture
-from tinylm.report.heads import roles_by_epoch
 from tinylm.report.sources import Run, Sentence, Tree
 from tinylm.report.wording import prediction
 
@@ -49,13 +48,6 @@ def baselines(run: Run) -> dict[str, Tree]:
         "the generator's floor": measured.floor,
     }
     return {name: row for name, row in rows.items() if row}
-
-
-def sense_methods(run: Run) -> dict[str, Tree]:
-    """The metrics of each way to continue the prompts by its name, the stories' own first."""
-    names = {"references": "the stories' own", "decode": "as in section decode"}
-    methods = run.tree("evaluate").sense.methods.items()
-    return {names.get(name, name): row for name, row in methods if row}
 
 
 def _epochs(run: Run, value: float | None) -> float:
@@ -113,11 +105,6 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
         return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
     return draw
-
-
-def _roles_training(run: Run) -> Picture | None:
-    labels = ("Best head of each role", "epochs", "score above its baseline")
-    return _lines(roles_by_epoch(run), *labels, counted_x=False)
 
 
 def attention_pictures(run: Run) -> dict[str, Picture]:
@@ -190,7 +177,6 @@ PICTURES: dict[str, Draw] = {
         "ckpt_bench_time", "layers", "recompute", "step_s",
         "Time against depth", "layers", "seconds per step",
     ),
-    "roles_training": _roles_training,
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ _CURVES = ("loss", "perplexity", "learning_rate", "grad_norm")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
 _TABLES = (
     "samples", "roles", "ablation", "greedy",
-    "memorised", "sense", "pairs", "heads_training",
+    "memorised", "sense", "pairs",
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
