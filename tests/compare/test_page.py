@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from tests.compare.test_scaling import sized, sweep_runs
+from tests.compare.test_sweep import sweep_runs
 from tinylm.base.files import write_json
 from tinylm.cli.command import main
 from tinylm.compare.comparison import compare
 from tinylm.compare.page import as_json, to_html, to_markdown
-from tinylm.compare.scaling import scaling_of
+from tinylm.compare.sweep import sweep_of
 from tinylm.report.render import to_terminal
 
 HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
@@ -74,14 +74,13 @@ def test_the_json_has_unrounded_values(pair, tmp_path):
     assert perplexity == pair.runs[0].value("evaluate", "perplexity")
 
 
-def test_a_sweep_over_sizes_shows_its_scaling_and_one_over_rates_its_losses(make_run):
-    sizes = [sized(make_run, size) for size in (1e5, 2e5, 4e5, 8e5)]
-    page = to_html(compare(sizes), scaling_of(sizes))
-    assert "4 of 4" in plain(page)
-    assert page.count("<svg") >= 5  # parameters, compute, the sweep, two losses
-    assert as_json(compare(sizes), scaling_of(sizes))["scaling"]["laws"]["compute"]
-    rates = sweep_runs(make_run, (1, 2, 3))
-    assert "4 comparisons" in plain(to_html(compare(rates), scaling_of(rates)))
+def test_a_sweep_is_drawn_and_in_the_json(make_run):
+    runs = sweep_runs(make_run, (1, 2, 3))
+    sweep = sweep_of(runs)
+    page = to_html(compare(runs), sweep)
+    assert "4 comparisons" in plain(page)
+    assert page.count("<svg") == 4  # the sweep, three losses
+    assert as_json(compare(runs), sweep)["sweep"]["key"] == "train.lr"
 
 
 # the command

@@ -10,7 +10,6 @@ from tinylm.base.config import InputError
 from tinylm.compare.planning import (
     Goal,
     Noise,
-    Variance,
     describe_plan,
     power,
     recorded_noise,
@@ -57,7 +56,7 @@ def test_the_seeds_are_the_fewest_that_have_the_power():
 
 
 def test_a_plan_names_the_seeds_and_an_effect_that_none_detect_is_refused():
-    noise = Noise(Variance(BY_SEEDS, 4), True, BY_STORIES, 5000)
+    noise = Noise(BY_SEEDS, 4, True, BY_STORIES, 5000)
     seeds = seeds_for(Goal(0.01), BY_SEEDS, BY_STORIES, 5000)
     lines = describe_plan(noise, Goal(0.01))
     assert any(line.startswith(f"  {seeds} seeds ") for line in lines)
@@ -65,18 +64,11 @@ def test_a_plan_names_the_seeds_and_an_effect_that_none_detect_is_refused():
         describe_plan(noise, Goal(1e-9))
 
 
-@pytest.mark.parametrize(
-    ("freedom", "low", "high"), [(2, 0.5207, 6.2847), (9, 0.6878, 1.8256), (30, 0.7991, 1.3367)]
-)
-def test_the_interval_of_a_deviation_is_that_of_the_tables(freedom, low, high):
-    assert Variance(1.0, freedom).deviation_interval() == pytest.approx((low, high), rel=2e-3)
-
-
 def test_without_pairs_of_a_seed_noise_is_twice_that_of_single_runs(make_run):
     runs = []
     for seed in (1, 2, 3):
         runs.append(make_run(f"{seed}", {"train.seed": seed}, shift=0.1 * seed))
     noise = recorded_noise(runs)
-    assert (noise.paired, noise.seeds.freedom, noise.count) == (False, 2, 40)
-    assert noise.seeds.value == pytest.approx(2 * 0.1**2, rel=0.02)
+    assert (noise.paired, noise.freedom, noise.count) == (False, 2, 40)
+    assert noise.seeds == pytest.approx(2 * 0.1**2, rel=0.02)
     assert recorded_noise(runs[:1]) is None

@@ -76,7 +76,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
-    from tinylm.compare.scaling import scaling_of
+    from tinylm.compare.sweep import sweep_of
     from tinylm.report.render import to_terminal
 
     with opened(names, experiments=arguments.all) as revisions:
@@ -84,12 +84,12 @@ def _compare(arguments: argparse.Namespace) -> None:
     if len(runs) < 2:
         raise InputError(f"{names[0]} has no finished experiment; dvc exp run, then again")
     comparison = compare(runs)
-    scaling = scaling_of(runs) if arguments.all else None
-    print(to_terminal(page.to_markdown(comparison, scaling, stories=len(runs) <= QUOTED)))
+    sweep = sweep_of(runs) if arguments.all else None
+    print(to_terminal(page.to_markdown(comparison, sweep, stories=len(runs) <= QUOTED)))
     if json_file is not None:
-        write_json(json_file, page.as_json(comparison, scaling))
+        write_json(json_file, page.as_json(comparison, sweep))
     if html_file is not None:
-        write_bytes(html_file, page.to_html(comparison, scaling).encode())
+        write_bytes(html_file, page.to_html(comparison, sweep).encode())
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:

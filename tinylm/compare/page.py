@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from tinylm.compare import pictures, scaling
+from tinylm.compare import pictures
 from tinylm.compare.comparison import (
     BITS,
     BLEU,
@@ -20,14 +20,13 @@ from tinylm.compare.comparison import (
     Finding,
 )
 from tinylm.compare.runs import Run
-from tinylm.compare.scaling import Scaling
+from tinylm.compare.sweep import Sweep
 from tinylm.evaluate.statistics import LEVEL, RESAMPLES
 from tinylm.report import render
 from tinylm.report.sources import as_number
 from tinylm.report.wording import (
     ABSENT,
     MINUS,
-    big,
     count,
     interval,
     loss,
@@ -49,7 +48,6 @@ LABELS = {
     MINIMAL_PAIRS: "minimal pairs, right (mean over phenomena)",
 }
 OVER = {BLEU: "prompts", MINIMAL_PAIRS: "pairs"}  # the other metrics are over stories
-_MANY_DIGITS = 1e15  # from here on a size is written as a power of ten
 
 
 def _four_digits(value: Any) -> str:
@@ -86,17 +84,15 @@ def metric_of(run: Run, key: str) -> dict[str, float]:
     return {"value": value, "low": ends[0], "high": ends[1]}
 
 
-def to_html(comparison: Comparison, fits: Scaling | None = None) -> str:
-    """The page, which opens offline. fits: of a sweep."""
+def to_html(comparison: Comparison, sweep: Sweep | None = None) -> str:
+    """The page, which opens offline."""
     svgs = pictures.difference_pictures(comparison, LABELS)
-    if fits is not None:
-        svgs |= pictures.scaling_pictures(fits)
-    return render.to_html(to_markdown(comparison, fits), svgs)
+    if sweep is not None:
+        svgs["sweep"] = pictures.sweep_picture(sweep)
+    return render.to_html(to_markdown(comparison, sweep), svgs)
 
 
-def to_markdown(
-    comparison: Comparison, fits: Scaling | None = None, *, stories: bool = True
-) -> str:
+def to_markdown(comparison: Comparison, sweep: Sweep | None = None, *, stories: bool = True) -> str:
     """The comparison as Markdown. stories: whether to quote those that changed most."""
     runs = comparison.runs
     first = runs[0].name
@@ -117,8 +113,7 @@ def to_markdown(
         ),
         findings=lambda against: _findings_table(first, against),
         labels=LABELS,
-        scaling=fits,
-        laws=_law_table(fits) if fits is not None else "",
+        sweep=sweep,
         stories=stories,
         nothing=NOTHING,
     )
@@ -200,27 +195,7 @@ def _findings_caption(first: str, against: Against) -> str:
     return caption
 
 
-def _law_table(fits: Scaling) -> Markup:
-    rows = []
-    for axis, law in fits.laws.items():
-        sizes = law.points[axis]
-        low, high = law.interval
-        row = [
-            pictures.AXIS_NAMES[axis],
-            f"{len(sizes)} of {fits.points[axis].notna().sum()}",
-            f"{_size(sizes.min())} to {_size(sizes.max())}",
-            f"{number(law.exponent)} ({number(low)} to {number(high)})",
-        ]
-        rows.append(row)
-    heads = ["loss against", "settings", "sizes", "exponent (95 % interval)"]
-    return render.table(heads, rows, f"Power laws, in {fits.unit}")
-
-
-def _size(value: float) -> str:
-    return big(value) if value < _MANY_DIGITS else f"{value:.2e}".replace("e+", "e")
-
-
-def as_json(comparison: Comparison, fits: Scaling | None = None) -> dict[str, Any]:
+def as_json(comparison: Comparison, sweep: Sweep | None = None) -> dict[str, Any]:
     """Everything that the page shows, unrounded."""
     value = {
         "first": comparison.runs[0].name,
@@ -238,8 +213,9 @@ def as_json(comparison: Comparison, fits: Scaling | None = None) -> dict[str, An
             against.name: _against_as_json(against) for against in comparison.against
         },
     }
-    if fits is not None:
-        value["scaling"] = scaling.as_json(fits)
+    if sweep is not None:
+        points = sweep.points.to_dict("records")
+        value["sweep"] = {"key": sweep.key, "unit": sweep.unit, "points": points}
     return value
 
 

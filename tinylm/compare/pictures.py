@@ -1,15 +1,13 @@
-"""Pictures of a comparison: differences with their intervals, a sweep, its scaling."""
+"""Pictures of a comparison: differences with their intervals, and a sweep."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 
 from tinylm.compare.comparison import EQUAL, LOSSES, Comparison, Finding
-from tinylm.compare.scaling import Scaling
+from tinylm.compare.sweep import Sweep
 from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import (
     HEAT,
@@ -24,7 +22,6 @@ from tinylm.report.drawing import (
 )
 from tinylm.report.wording import number, short
 
-AXIS_NAMES = {"parameters": "parameters", "tokens": "training tokens", "compute": "training FLOP"}
 _WIDE = 20  # if largest / smallest value is at least this, the axis of a sweep is logarithmic
 _NAMES = {"line": "series", "loss": "value", "lowest": "low", "highest": "high"}  # for draw_lines
 
@@ -67,36 +64,18 @@ def draw_differences(rows: Sequence[tuple[str, Finding]], first: str, label: str
         return settle(drawing)
 
 
-def scaling_pictures(scaling: Scaling) -> dict[str, str]:
-    """{name: SVG} of the sweep and of each axis that has a fit."""
-    pictures = {f"scaling-{axis}": draw_law(scaling, axis) for axis in scaling.laws}
-    if scaling.sweep is not None:
-        pictures["sweep"] = draw_sweep(scaling)
-    return {name: to_svg(one.drawing, name, one.alt) for name, one in pictures.items()}
+def sweep_picture(sweep: Sweep) -> str:
+    """The SVG of `draw_sweep`."""
+    picture = draw_sweep(sweep)
+    return to_svg(picture.drawing, "sweep", picture.alt)
 
 
-def draw_sweep(scaling: Scaling) -> Picture:
+def draw_sweep(sweep: Sweep) -> Picture:
     """Means over seeds against the varied number; bands from the lowest to the highest."""
-    sweep = scaling.sweep
-    assert sweep is not None
-    rows = sweep.points.rename(columns=_NAMES).replace({"series": {"": scaling.unit}})
+    rows = sweep.points.rename(columns=_NAMES).replace({"series": {"": sweep.unit}})
     alone = rows.groupby("series")["seeds"].transform("min") < 2
     rows.loc[alone, ["low", "high"]] = np.nan
     is_wide = 0 < rows["x"].min() * _WIDE < rows["x"].max()
     title = f"Loss against {sweep.key}"
     with rc_context(STYLE):
-        return draw_lines(rows, title, sweep.key, scaling.unit, log_x=is_wide, counted_x=False)
-
-
-def draw_law(scaling: Scaling, axis: str) -> Picture:
-    """The fitted curve with its band, and the settings that it is fitted to."""
-    law = scaling.laws[axis]
-    curve = law.curve.rename(columns=_NAMES).assign(series="fit")
-    settings = law.points.rename(columns={axis: "x", **_NAMES}).assign(series="best settings")
-    rows = pd.concat([settings, curve])
-    name = AXIS_NAMES[axis]
-    title = f"Loss against {name}"
-    with rc_context(STYLE):
-        picture = draw_lines(rows, title, name, scaling.unit, log_x=True, counted_x=False)
-        picture.drawing.axes[0].xaxis.set_major_formatter(EngFormatter(sep=" "))
-    return picture
+        return draw_lines(rows, title, sweep.key, sweep.unit, log_x=is_wide, counted_x=False)

@@ -5,10 +5,9 @@ Between two settings with n seeds each and m stories, the mean loss per token di
     V = V_seeds / n + V_stories / m
 
 V_seeds is that of the difference between two runs of one seed each, V_stories that of what one story adds to the
-difference of a pair of runs. The power is that of the test of `statistics.critical_value`, over the chi-square
-distribution of its estimate of V_seeds with n - 1 degrees of freedom; V_stories is taken as known, since there are many
-stories. Planning from both sources of chance follows Bouthillier et al. 2021 (arXiv:2103.03098), and the plan for the
-upper end of the interval of a spread that few runs gave Browne (1995).
+difference of a pair of runs. The power is the share of simulated comparisons in which `statistics.critical_value` is
+exceeded; V_stories is taken as known, since there are many stories. Planning from both sources of chance follows
+Bouthillier et al. 2021 (arXiv:2103.03098).
 """
 
 import bisect
@@ -25,37 +24,23 @@ from tinylm.base.config import InputError
 from tinylm.compare.runs import Run, Setting, match, settings_of
 from tinylm.evaluate.statistics import shared_seeds, student_point, text_freedom
 
-MOST_SEEDS = 10_000
+MOST_SEEDS = 1000
+SIMULATED = 20_000  # comparisons; the power is then known to about 0.01
 _STORY_FACTORS = (1, 2, 5, 10, 100)  # times the stories of now
-_CDF = np.vectorize(statistics.NormalDist().cdf)
 _point = cache(student_point)
 
 
 @dataclasses.dataclass(frozen=True)
-class Variance:
-    """An estimate in squared nats per token, and its degrees of freedom."""
-
-    value: float
-    freedom: int
-
-    def deviation_interval(self) -> tuple[float, float]:
-        """95 % interval of the true standard deviation, by the chi-square distribution."""
-        points, weights = _chi_square(self.freedom)
-        below = np.cumsum(weights) - weights / 2
-        upper, lower = np.interp([0.975, 0.025], below, points)
-        return math.sqrt(self.value / upper), math.sqrt(self.value / lower)
-
-
-@dataclasses.dataclass(frozen=True)
 class Noise:
-    """The noise of earlier runs.
+    """The noise of earlier runs, in squared nats per token.
 
-    seeds: V_seeds. paired: whether it comes from differences of two settings, seed by seed; if not,
-    from two independent runs. stories: V_stories, None where it was not recorded. count: the
-    stories.
+    seeds: V_seeds, with `freedom` degrees of freedom. paired: whether it comes from differences of
+    two settings, seed by seed; if not, from two independent runs. stories: V_stories, None where
+    it was not recorded. count: the stories.
     """
 
-    seeds: Variance
+    seeds: float
+    freedom: int
     paired: bool
     stories: float | None
     count: int
@@ -75,15 +60,15 @@ def recorded_noise(runs: Sequence[Run]) -> Noise | None:
     count = max(counts, default=0)
     stories = _story_variance(settings)
     if paired is not None:
-        return Noise(paired, True, stories, count)
+        return Noise(*paired, True, stories, count)
     if single is not None:
-        of_two = dataclasses.replace(single, value=2 * single.value)
-        return Noise(of_two, False, stories, count)
+        variance, freedom = single
+        return Noise(2 * variance, freedom, False, stories, count)
     return None
 
 
-def _pooled(samples: Sequence[Sequence[float]]) -> Variance | None:
-    """The variance within samples, of those with two values or more."""
+def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
+    """The variance within samples and its degrees of freedom; None if none has two values."""
     several = [sample for sample in samples if len(sample) > 1]
     if not several:
         return None
@@ -91,7 +76,7 @@ def _pooled(samples: Sequence[Sequence[float]]) -> Variance | None:
     squares = 0.0
     for sample in several:
         squares += statistics.variance(sample) * (len(sample) - 1)
-    return Variance(squares / freedom, freedom)
+    return squares / freedom, freedom
 
 
 def _story_variance(settings: Sequence[Setting]) -> float | None:
@@ -134,36 +119,21 @@ class Goal:
     comparisons: int = 1
 
 
-@cache
-def _chi_square(freedom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points x of chi-square / freedom, and the probability that each stands for.  (P,), (P,)"""
-    width = 8 / math.sqrt(freedom)
-    start = -width - 4 / freedom
-    end = min(width, 2.5)
-    roots = np.exp(np.linspace(start, end, 1200))
-    log_density = freedom * (np.log(roots) - roots**2 / 2)
-    weights = np.exp(log_density - log_density.max())
-    return roots**2, weights / weights.sum()
-
-
 def power(goal: Goal, by_seeds: float, by_stories: float, seeds: int, stories: float) -> float:
-    """Probability that the test claims a true difference of this size, in either direction.
+    """Share of simulated comparisons that claim a true difference of this size.
 
     by_seeds, by_stories: V_seeds and V_stories.
     """
     from_seeds = by_seeds / seeds
     from_stories = by_stories / stories
-    deviation = math.sqrt(from_seeds + from_stories)
-    if deviation == 0:
-        return 1.0
-    points, weights = _chi_square(seeds - 1)
+    rng = np.random.default_rng(0)  # the same chances for every number of seeds
+    errors = rng.standard_normal(SIMULATED) * math.sqrt(from_seeds + from_stories)
+    estimates = rng.chisquare(seeds - 1, SIMULATED) / (seeds - 1) * from_seeds
     level = goal.level / goal.comparisons
     seed_point = _point(level, seeds - 1)
     story_point = _point(level, text_freedom(stories))
-    bound = np.sqrt(seed_point**2 * from_seeds * points + story_point**2 * from_stories)
-    above = _CDF((goal.effect - bound) / deviation)
-    below = _CDF((-goal.effect - bound) / deviation)
-    return float(weights @ (above + below))
+    bound = np.sqrt(seed_point**2 * estimates + story_point**2 * from_stories)
+    return float((np.abs(goal.effect + errors) > bound).mean())
 
 
 def seeds_for(
@@ -178,19 +148,19 @@ def seeds_for(
 
 
 def describe_plan(noise: Noise, goal: Goal) -> list[str]:
-    """Lines for the terminal: the noise with its own uncertainty, then the seeds that are needed.
+    """Lines for the terminal: the noise, then the seeds that are needed.
 
     Raises InputError if no number of seeds has the power.
     """
-    if seeds_for(goal, noise.seeds.value, 0.0) is None:
+    fewest = seeds_for(goal, noise.seeds, 0.0)
+    if fewest is None:
         reason = f"needs more than {MOST_SEEDS:,} seeds; allowed: a larger difference"
         raise InputError(f"--effect {goal.effect:g} {reason}")
-    low, high = noise.seeds.deviation_interval()
     source = "seed by seed" if noise.paired else "of two runs with other seeds"
     lines = [
         "Noise of the runs so far, as standard deviations in nats per token:",
-        f"  of a difference, {source}: {math.sqrt(noise.seeds.value):.3g} "
-        f"(95 %: {low:.3g} to {high:.3g}; degrees of freedom: {noise.seeds.freedom})",
+        f"  of a difference, {source}: {math.sqrt(noise.seeds):.3g} "
+        f"(degrees of freedom: {noise.freedom})",
     ]
     if noise.stories is not None:
         deviation = math.sqrt(noise.stories)
@@ -202,24 +172,14 @@ def describe_plan(noise: Noise, goal: Goal) -> list[str]:
         how_sure += f" corrected for {goal.comparisons} comparisons"
     lines += ["", f"A difference of {goal.effect:g} nats per token ({how_sure}) needs per setting"]
     if noise.stories is None:
-        lines.append(f"  {_needed(noise, goal, math.inf)}")
+        lines.append(f"  {fewest:,} seeds")
         lines.append("Stories are not counted: no two runs recorded losses of the same stories.")
         return lines
-    fewest = _needed(noise, goal, math.inf)
     for factor in _STORY_FACTORS:
         stories = noise.count * factor
-        needed = _needed(noise, goal, stories)
-        lines.append(f"  {needed} with {stories:,} evaluation stories")
-        if needed == fewest:  # more stories save no seeds
+        seeds = seeds_for(goal, noise.seeds, noise.stories, stories)
+        needed = f"{seeds:,}" if seeds else f"more than {MOST_SEEDS:,}"
+        lines.append(f"  {needed} seeds with {stories:,} evaluation stories")
+        if seeds == fewest:  # more stories save no seeds
             break
     return lines
-
-
-def _needed(noise: Noise, goal: Goal, stories: float) -> str:
-    """The number of seeds, and that for a spread at the upper end of its interval."""
-    upper = noise.seeds.deviation_interval()[1]
-    words = []
-    for by_seeds in (noise.seeds.value, upper**2):
-        seeds = seeds_for(goal, by_seeds, noise.stories or 0.0, stories)
-        words.append(f"{seeds:,}" if seeds else f"more than {MOST_SEEDS:,}")
-    return f"{words[0]} seeds (if their spread is at its upper end, {words[1]})"
