@@ -3,17 +3,19 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.files import write_sums
-from tinylm.download.stories import SPLITS, DataSettings, read_stories
+from tinylm.download.same_story import count_near_copies
+from tinylm.download.stories import SPLITS, DataSettings, read_texts
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.host.workers import cores
-from tinylm.vocab.encoding import cut_stream, write_stores
+from tinylm.vocab.encoding import cut_stream, decoded, write_stores
 from tinylm.vocab.matrix_file import save_matrix
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, coverage
@@ -22,7 +24,7 @@ STORIES, TOKENS, VOCAB = Path(paths.STORIES), Path(paths.TOKENS), Path(paths.VOC
 
 
 def train_texts() -> Iterator[str]:
-    return (story["text"] for story in read_stories(STORIES, "train"))
+    return read_texts(STORIES, "train")
 
 
 def main() -> None:
@@ -37,11 +39,15 @@ def main() -> None:
         stage.runtime.log_every_s,
     )
     tokenizer.save(VOCAB / "tokenizer.json")
-    split = {"by": data.held_out}
+    split: dict[str, Any] = {"by": data.held_out}
     if data.held_out == "tokens":
         with_vectors = embedding.source == "skipgram"
         split = cut_stream(TOKENS, data.held_out_share, data.overlap, vectors=with_vectors)
     stores = {name: TokenStore(TOKENS, name) for name in SPLITS}
+    if data.held_out == "tokens":
+        texts = {name: decoded(tokenizer, stores[name]) for name in ("train", "held_out")}
+        split["near_copies"] = count_near_copies(texts["train"], {"held_out": texts["held_out"]})
+        print(*split["near_copies"]["warnings"], sep="\n")
     print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
     matrix, sources = embedding_matrix(
         embedding, tokenizer, train_texts, lambda: stores["train"].ids

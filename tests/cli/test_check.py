@@ -1,5 +1,6 @@
 """tinylm check: each planted problem is named by its key, before any work."""
 
+import json
 import os
 from pathlib import Path
 
@@ -115,3 +116,16 @@ def test_quiet_prints_notes_and_one_line(capsys, monkeypatch):
     hub, threads, _ = capsys.readouterr().out.splitlines()
     assert "data.hub_id" in hub
     assert "runtime.threads" in threads
+
+
+def test_near_copies_and_files_that_are_not_read_are_noted_before_training():
+    Path("stories").mkdir()
+    numbers = [" ".join(str(i + j) for j in range(30)) for i in range(0, 6000, 100)]
+    texts = [*numbers, *(f"{text} and more" for text in numbers)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    Path("stories/a.jsonl").write_text(lines)
+    Path("stories/b.csv").touch()
+    plant({"data.source": "local", "data.path": "stories", "data.held_out_share": 0.2})
+    (note,) = [finding.note for finding in check.find_all() if finding.note]
+    for named in ("b.csv", "held-out", "evaluation"):
+        assert named in note

@@ -1,7 +1,8 @@
-"""Files, dataset folders and the hub are read by `datasets`; bad data is one line with its position."""
+"""Files, dataset folders and the hub; bad data is one line with its position."""
 
 import gzip
 import os
+import socket
 from pathlib import Path
 
 import datasets
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import hub_folder, local_splits, read_file
+from tinylm.download.readers import hub_folder, local_files, read_file
 
 
 def write_parquet(path, rows, **columns):
@@ -88,6 +89,7 @@ def test_text_by_blank_lines_or_by_marks(tmp_path, name, content, stories):
         ("\ufeffid;text\r\n1;One day, a dog\r\n", ["One day, a dog"]),
         ("text\tid\nOne; two, three\t1", ["One; two, three"]),
         ("text\nOne day\nTwo days\n", ["One day", "Two days"]),
+        ("text\rOne day\rTwo days\r", ["One day", "Two days"]),
     ],
 )
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV.gz"])
@@ -96,7 +98,13 @@ def test_csv(tmp_path, name, content, stories):
 
 
 def test_bad_csv_and_other_formats_are_refused(tmp_path):
-    for content in ("id,story\n1,a\n", "text\nA, b\n", "text,id\na,b,c\n", 'id,text\n1,"a\n'):
+    for content in (
+        "id,story\n1,a\n",
+        "text,text\na,b\n",
+        "text\nA, b\n",
+        "text,id\na,b,c\n",
+        'id,text\n1,"a\n',
+    ):
         refusal(write(tmp_path / "a.csv", content))
     refusal(write(tmp_path / "a.xlsx", "text\n"))
 
@@ -110,13 +118,24 @@ def test_bad_csv_and_other_formats_are_refused(tmp_path):
     ],
 )
 def test_bytes_that_are_not_utf8_are_named_and_never_replaced(tmp_path, name, content, line):
-    assert f"line {line}" in refusal(write(tmp_path / name, content.encode("latin-1")))
-    refusal(write(tmp_path / name, content.encode("utf-16")))
+    message = refusal(write(tmp_path / name, content.encode("cp1252")))
+    assert f"line {line}" in message
+    assert "-f CP1252" in message
+    assert "-f UTF-16" in refusal(write(tmp_path / name, content.encode("utf-16")))
     assert "café" in read(write(tmp_path / name, content))[-1]
 
 
 @pytest.mark.parametrize(
-    "row", ["{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}']
+    "row",
+    [
+        "{",
+        '{"text": "a", "text": "b"}',
+        '"text"',
+        "[" * 100_000,
+        '{"text": 3.5}',
+        '{"text": null}',
+        '{"story": "a"}',
+    ],
 )
 def test_a_bad_json_line_is_named(tmp_path, row):
     message = refusal(write(tmp_path / "a.jsonl", '{"text": "one"}\n' + row + "\n"))
@@ -146,7 +165,7 @@ def test_a_folder_by_its_file_names(tmp_path, home):
     names = ("train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001")
     for name in names:
         write_parquet(tmp_path / "data" / f"{name}.parquet", ["a"])
-    splits = local_splits(tmp_path)
+    splits = local_files(tmp_path).splits
     assert [path.stem for path in splits["train"]] == list(names[:2])
     assert [path.stem for path in splits["validation"]] == [names[2]]
     assert not list(home.rglob("*"))
@@ -163,22 +182,55 @@ def test_a_folder_by_its_readme_and_from_local_files_only(tmp_path):
     for name in ("first.jsonl", "second.jsonl"):
         write(tmp_path / name, '{"text": "a"}\n')
     write(tmp_path / "README.md", README % "second.jsonl")
-    splits = local_splits(tmp_path)
+    splits = local_files(tmp_path).splits
     assert [path.name for path in splits["train"]] == ["second.jsonl"]
     assert [path.name for path in splits["validation"]] == ["first.jsonl"]
-    write(tmp_path / "README.md", README % "https://localhost:1/a.jsonl")
-    with pytest.raises(InputError):
-        local_splits(tmp_path)
+
+
+def test_nothing_outside_a_folder_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("a request"))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    outside = write(tmp_path / "outside.jsonl", '{"text": "a"}\n')
+    for name in ("first.jsonl", "train.jsonl"):
+        write(folder / name, '{"text": "a"}\n')
+    for name in ("../outside.jsonl", str(outside), "https://localhost:1/a.jsonl", "hf://a/b.jsonl"):
+        for file in ("README.md", ".huggingface.yaml"):
+            header = README % name
+            write(folder / file, header if file == "README.md" else header.replace("---", ""))
+            with pytest.raises(InputError):
+                local_files(folder)
+            (folder / file).unlink()
+    (folder / "train-2.jsonl").symlink_to(outside)
+    with pytest.raises(InputError, match="train-2"):
+        local_files(folder)
+    assert len(local_files(folder, is_downloaded=True).splits["train"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (["part1.csv", "part2.jsonl", "part3.jsonl"], ["part2.jsonl", "part3.jsonl"]),
+        (["farm.jsonl", "sub/zoo.jsonl", "train-ride.jsonl"], ["train-ride.jsonl"]),
+    ],
+)
+def test_files_of_a_folder_that_are_not_read_are_named(tmp_path, names, read):
+    (tmp_path / "sub").mkdir()
+    for name in [*names, "README.md", ".hidden"]:
+        write(tmp_path / name, '{"text": "a"}\n')
+    files = local_files(tmp_path)
+    assert [path.name for path in files.splits["train"]] == read
+    assert files.left_out == [name for name in names if name not in read]
 
 
 def test_folders_that_are_no_datasets(tmp_path):
     with pytest.raises(InputError, match=str(tmp_path)):
-        local_splits(tmp_path)
+        local_files(tmp_path)
     write(tmp_path / "test.jsonl", '{"text": "a"}\n')
     with pytest.raises(InputError, match="train"):
-        local_splits(tmp_path)
+        local_files(tmp_path)
     with pytest.raises(InputError, match=r"data\.path"):
-        local_splits(Path("a/b"))  # never from the hub
+        local_files(Path("a/b"))  # never from the hub
 
 
 @pytest.mark.parametrize(

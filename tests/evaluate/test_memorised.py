@@ -59,6 +59,7 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     assert copied["longest_run"] == {"value": 11.0, "low": 11.0, "high": 11.0}
     assert {share["value"] for share in copied["new"].values()} == {0.0}
     assert true["longest_run"]["value"] == true["longest_run_largest"] == 2  # the dog | a bird
+    assert (copied["whole"], true["whole"], metrics["warnings"]) == (3, 0, [])
     assert true["new"]["1"]["value"] == pytest.approx(1 / 6)  # "to", as <unk>
     assert list(true["new"]) == ["1", "2", "3", "4", "5", "6"]  # six words have no 7-gram
     assert table["text"].tolist() == ["continuation", "reference"] * 3
@@ -66,12 +67,14 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     assert first["run"] == copy
     assert second["run"] == "the dog"
     assert math.isnan(second["new_7"])
+    frame = pd.DataFrame([row | {"reference_ids": row["ids"]}])
+    assert len(measure_memorised(frame, tokenizer, train, EVALUATE)[0]["warnings"]) == 1
 
 
-def test_words_of_a_word_vocabulary_are_its_entries():
+def test_words_are_bare():
     vocab = VocabSettings(tokenizer="words", punctuation="keep")
     text = 'the dog said "run home" and "go"'
     tokenizer = build_tokenizer(count_words([text], vocab), vocab)
     ids = tokenizer.encode_story(f"zebra {text}")
-    expected = ["<unk>", "the", "dog", "said", '"', "run", "home", '"', "and", '"', "go", '"']
+    expected = ["unk", "the", "dog", "said", "run", "home", "and", "go"]
     assert words_of(tokenizer, ids) == expected

@@ -7,8 +7,10 @@ import argparse
 import dataclasses
 import importlib.util
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
@@ -29,6 +31,7 @@ the stage that reads them."""
 EXAMPLES = """\
   tinylm check && dvc repro
 """
+QUICK_BYTES = 20_000_000  # of a corpus that is read in seconds
 FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
 GIT = "git init && git add . && git commit -m start"
@@ -81,8 +84,7 @@ def _readable(key: str, name: str) -> Finding:
 
 
 def _corpus(sections: Sections) -> Finding:
-    """Whether the corpus is there, in a format that stage download reads."""
-    from tinylm.download.splits import open_source
+    """Whether the corpus is there, in a format that stage download reads; what it would warn of."""
     from tinylm.presets.write import hub_names, preset_values
 
     data = sections["data"]
@@ -95,10 +97,32 @@ def _corpus(sections: Sections) -> Finding:
         return Finding("data.hub_id", data.hub_id, note="checked by stage download")
     if data.source == "local":
         try:
-            next(open_source(data).train(), None)
+            return dataclasses.replace(finding, note="; ".join(_corpus_notes(data)))
         except InputError as error:
             return Finding("data.path", data.path, str(error))
     return finding
+
+
+def _corpus_notes(data: Any) -> list[str]:
+    """Files that are not read, and near-copies between the splits. Raises InputError.
+
+    A small corpus is split in a temporary folder, as stage download does it.
+    """
+    from tinylm.download.splits import open_source, write_stories
+
+    source = open_source(data)
+    notes = []
+    if source.description["left_out"]:
+        notes.append(f"not read: {', '.join(source.description['left_out'])}")
+    if data.path.startswith(".."):
+        notes.append("dvc exp run --temp or --queue needs its absolute path")
+    if source.size <= QUICK_BYTES and data.held_out == "hash":
+        with tempfile.TemporaryDirectory() as folder:
+            corpus = write_stories(data, folder, every_s=3600)
+        return notes + corpus["near_copies"]["warnings"]
+    next(source.train(), None)
+    stage = "download" if data.held_out == "hash" else "vocab"
+    return [*notes, f"near-copies between splits are counted by stage {stage}"]
 
 
 def check_files(sections: Sections) -> Iterator[Finding]:

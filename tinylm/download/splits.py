@@ -1,10 +1,10 @@
 """The corpus: three splits of cleaned stories, one JSON line per story.
 
 **train**; **held_out**, a share of it; **evaluation**, the official validation split. A hash of the
-story's letters and digits and the seed decides which train stories are held out. So stories that
-differ only in case, punctuation and white space are on one side, and an additional story moves no
-other. If the data has no evaluation split, the same hash reserves one, as large as held-out. A
-train story that has the hash of an evaluation story is dropped.
+bare story and the seed decides which train stories are held out. So stories that are the same by
+`same_story` are on one side, and an additional story moves no other. If the data has no evaluation
+split, the same hash reserves one, as large as held-out. A train story that is the same as an
+evaluation story is dropped. Near-copies stay, and are counted.
 
 With `held_out: tokens` all train stories are in train, in order, and stage vocab cuts their tokens:
 held_out is empty here, and so is evaluation if the data has no such split.
@@ -23,9 +23,10 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write, write_sums
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.readers import hub_folder, local_splits, read_file
+from tinylm.download.readers import hub_folder, local_files, read_file
 from tinylm.download.rows import CleanRow, Row, clean_chunk
-from tinylm.download.stories import SPLITS, DataSettings
+from tinylm.download.same_story import count_near_copies
+from tinylm.download.stories import SPLITS, DataSettings, read_texts
 from tinylm.host.progress import Progress
 
 HASH_RANGE = 1 << 64
@@ -40,18 +41,23 @@ NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out t
 
 @dataclass(frozen=True)
 class Source:
-    """Where the stories come from; `evaluation` is None if the data has no such split."""
+    """Where the stories come from; `evaluation` is None if the data has no such split.
+
+    size: bytes of the files that are read.
+    """
 
     name: str
     description: dict[str, Any]
     train: Callable[[], Iterator[Row]]
     evaluation: Callable[[], Iterator[Row]] | None
+    size: int = 0
 
 
 def open_source(settings: DataSettings) -> Source:
     """The source that the settings name. Raises InputError if it does not exist."""
     if settings.source == "storybook":
         return _open_storybook(settings)
+    description: dict[str, Any]
     if settings.source == "local":
         name = settings.path
         folder = Path(settings.path)
@@ -60,20 +66,33 @@ def open_source(settings: DataSettings) -> Source:
         name = settings.hub_id
         folder = hub_folder(settings.hub_id, settings.hub_revision)
         description = {"source": "hub", "hub_id": name, "revision": settings.hub_revision}
-    files = local_splits(folder)
+    files = local_files(folder, settings.source == "hub")
+    official = [split for split in OFFICIAL_EVALUATION if split in files.splits][:1]
+    inputs = {"train": files.splits["train"]}
+    for split in official:
+        inputs["evaluation"] = files.splits[split]
 
-    def read(split: str) -> Iterator[Row]:
-        for path in files[split]:
+    def read(role: str) -> Iterator[Row]:
+        for path in inputs[role]:
             for text in read_file(path, settings.column):
                 yield text, None
 
-    evaluation = None
-    description["evaluation_split"] = NO_OFFICIAL_EVALUATION[settings.held_out]
-    for split in OFFICIAL_EVALUATION:
-        if split in files and evaluation is None:
-            evaluation = functools.partial(read, split)
-            description["evaluation_split"] = split
-    return Source(name, description, functools.partial(read, "train"), evaluation)
+    description["evaluation_split"] = "".join(official) or NO_OFFICIAL_EVALUATION[settings.held_out]
+    description["files"] = {}
+    size = 0
+    for role, of_role in inputs.items():
+        description["files"][role] = [str(path.relative_to(folder)) for path in of_role]
+        size += sum(path.stat().st_size for path in of_role)
+    description["left_out"] = list(files.left_out)
+    for split in sorted(files.splits.keys() - {"train", *official}):
+        description["left_out"] += [str(path.relative_to(folder)) for path in files.splits[split]]
+    return Source(
+        name,
+        description,
+        functools.partial(read, "train"),
+        functools.partial(read, "evaluation") if official else None,
+        size,
+    )
 
 
 def _open_storybook(settings: DataSettings) -> Source:
@@ -132,8 +151,9 @@ def write_stories(
 ) -> dict[str, Any]:
     """Write {split}.jsonl, one {"text": ..., "log_prob": if there is one} per line.
 
-    Returns the source, the stories, words and bytes of each split, the sum of log_prob in nats, and
-    how many stories were dropped. Raises InputError naming file and line; then nothing is written.
+    Returns the source, the files read and left out, the stories, words and bytes of each split, the
+    sum of log_prob in nats, how many stories were dropped, and the near-copies. Raises InputError
+    naming file and line; then nothing is written.
     """
     source = open_source(settings)
     totals = {split: {"stories": 0, "words": 0, "bytes": 0} for split in SPLITS}
@@ -171,10 +191,13 @@ def write_stories(
     for split in SPLITS:
         if settings.source == "storybook" and totals[split]["stories"]:
             reports[split]["log_prob_nats"] = round(log_probs[split], 6)
+    others = {split: read_texts(folder, split) for split in SPLITS[1:] if totals[split]["stories"]}
+    near_copies = count_near_copies(read_texts(folder, "train"), others, workers)
     return source.description | {
         "split": SPLIT_BY[settings.held_out],
         "splits": reports,
         "dropped": dict(dropped),
+        "near_copies": near_copies,
     }
 
 

@@ -63,6 +63,11 @@ def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
     return _rows(path)
 
 
+def read_texts(folder: str | Path, split: str) -> Iterator[str]:
+    """The texts of one split. Raises InputError at once if the file is damaged."""
+    return (row["text"] for row in read_stories(folder, split))
+
+
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with open(path, "rb") as handle:
         for number, line in enumerate(handle, start=1):

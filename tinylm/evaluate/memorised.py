@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from tinylm.download.same_story import ORDER, bare_words
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import mean, pooled_ratio
@@ -16,7 +17,7 @@ from tinylm.vocab.tokenizer import Tokenizer
 
 ORDERS = tuple(range(1, 9))
 PROTOCOL = (
-    "Words as the model has them, prompts left out. A run is a sequence of words that also occurs "
+    "Words in lower case without punctuation, prompts left out. A run is a sequence of words that also occurs "
     "within one story of train; an n-gram is new if train does not have it. The stories' own "
     "continuations, which the model never saw, show what chance and the kind of text give."
 )
@@ -92,14 +93,8 @@ def compare_with_train(
 
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
-    """The words that ids spell, without special tokens except `<unk>`.
-
-    These are the entries of a word vocabulary; for other tokenizers the text is split at spaces.
-    """
-    if tokenizer.kind != "words":
-        return tokenizer.decode(ids).split()
-    marks = tokenizer.specials - {tokenizer.unk_id}
-    return [tokenizer.tokens[index] for index in ids if index not in marks]
+    """The bare words that ids spell: those by which stories are split and compared."""
+    return [word.decode() for word in bare_words(tokenizer.decode(ids))]
 
 
 def measure_memorised(
@@ -126,6 +121,13 @@ def measure_memorised(
     for name in ("continuation", "reference"):
         has_words = (table["text"] == name) & (table["words"] > 0)
         metrics[f"{name}s"] = _metrics(table[has_words], settings)
+    whole = metrics["references"].get("whole", 0)
+    metrics["warnings"] = []
+    if whole:
+        metrics["warnings"].append(
+            f"{whole} of {len(samples)} true continuations of the evaluation split occur in train, "
+            f"word for word ({ORDER} words or more)"
+        )
     for n in ORDERS:
         grams = table["words"] - n + 1
         table[f"new_{n}"] = (table[f"new_{n}"] / grams).where(grams > 0)
@@ -133,7 +135,7 @@ def measure_memorised(
 
 
 def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
-    """The longest run of each text, and the share of new n-grams of all texts."""
+    """The longest run of each text, how many are one whole, and the share of new n-grams."""
     words = table["words"]
     metrics: Metrics = {"count": len(table), "words": int(words.sum())}
     if table.empty:
@@ -142,6 +144,7 @@ def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
     metrics["longest_run"] = with_interval(runs, mean, settings)
     metrics["longest_run_median"] = float(runs.median())
     metrics["longest_run_largest"] = int(runs.max())
+    metrics["whole"] = int(((runs == words) & (words >= ORDER)).sum())
     metrics["new"] = {}
     for n in ORDERS:
         long_enough = table[words >= n]

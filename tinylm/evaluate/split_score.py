@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.download.stories import read_stories
+from tinylm.download.stories import read_texts
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
@@ -204,7 +204,7 @@ def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> Metrics:
 
 def _read_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Texts:
     """The texts of the evaluation split. Raises InputError if they are not the store's."""
-    raw = [row["text"] for row in read_stories(stories, "evaluation")]
+    raw = list(read_texts(stories, "evaluation"))
     unknown = [tokenizer.unknown_words(text) for text in raw]
     has_raw = bool(raw)
     if not has_raw:

@@ -82,6 +82,8 @@ def template_values(run: Run) -> dict[str, Any]:
     """The values that the templates name: params, results and times of each stage, tables."""
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
     phenomena = run.tree("evaluate").pairs.phenomena.items()
+    memorised = run.tree("evaluate").memorised
+    copies = [run.tree("download").near_copies, run.tree("vocab").split.near_copies]
     return {
         "run": run,
         "params": as_tree(run.params),
@@ -90,6 +92,8 @@ def template_values(run: Run) -> dict[str, Any]:
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
         "seed_metrics": _SEED_METRICS,
+        "near_copies": copies[0].splits | copies[1].splits,
+        "warnings": [*copies[0].warnings, *copies[1].warnings, *memorised.warnings],
         "baselines": pictures.baselines(run),
         "beam_sense": {name: row.sense for name, row in run.tree("beam_bench").methods.items()},
         "phenomena": {name: row for name, row in phenomena if row.model},

@@ -9,17 +9,13 @@ import numpy as np
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.stories import SPLITS, read_stories
+from tinylm.download.stories import SPLITS, read_texts
 from tinylm.host.progress import Progress
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, id_type, write_store
 from tinylm.vocab.tokenizer import Tokenizer, make_tokenizer
 
 STORIES_AT_ONCE = 2000
-
-
-def _texts(stories: Path, split: str) -> Iterator[str]:
-    return (row["text"] for row in read_stories(stories, split))
 
 
 def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
@@ -42,10 +38,10 @@ def write_stores(
                 yield text
 
         tokenizer, counts = make_tokenizer(
-            settings, lambda: counted(_texts(stories, "train")), workers
+            settings, lambda: counted(read_texts(stories, "train")), workers
         )
         for split in SPLITS:
-            groups = in_groups(counted(_texts(stories, split)), STORIES_AT_ONCE)
+            groups = in_groups(counted(read_texts(stories, split)), STORIES_AT_ONCE)
             encoded = map_in_order(_encode, groups, workers, tokenizer)
             write_store(folder, split, itertools.chain.from_iterable(encoded), len(tokenizer))
     return tokenizer, counts
@@ -56,6 +52,12 @@ def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:
     borders = np.unique(store.offsets.clip(first, last))
     for start, end in itertools.pairwise(borders):
         yield store.ids[start:end]
+
+
+def decoded(tokenizer: Tokenizer, store: TokenStore) -> Iterator[str]:
+    """The stories of a store as text."""
+    for index in range(len(store)):
+        yield tokenizer.decode(store.story(index).tolist())
 
 
 def cut_stream(
