@@ -10,12 +10,14 @@ import pytest
 from tests.conftest import FULL
 from tests.rules import calls, imports, names
 from tests.support.clone import working_tree
+from tests.support.size import is_data
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
     for folder in ("tinylm", "stages", "benchmarks", "studies")
     for path in sorted((ROOT / folder).rglob("*.py"))
+    if not is_data(path)
 }
 TABLE = imports.import_table((ROOT / "ARCHITECTURE.md").read_text("utf-8"))
 ENTRY_POINTS = ("tinylm/__init__.py", "tinylm/cli/__init__.py", "stages/__init__.py")

@@ -70,12 +70,17 @@ def packages(page: str) -> list[Package]:
     return result
 
 
+def is_data(path: Path) -> bool:
+    """Whether a file of code is data: what an exercise consists of."""
+    return path.is_relative_to(ROOT / "tinylm/learn/exercises")
+
+
 def code_files() -> list[Path]:
     """Files of code that git tracks or would track, from the repository's root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = [ROOT / name for name in listed.splitlines()]
-    return [path for path in paths if path.suffix in CODE and path.is_file()]
+    return [path for path in paths if path.suffix in CODE and path.is_file() and not is_data(path)]
 
 
 def lines_of(folder: str, files: list[Path]) -> int:

@@ -39,6 +39,7 @@ NAMES = (
     "sweep",
     "compare",
     "export",
+    "exercise",
 )
 NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command needs around it
 

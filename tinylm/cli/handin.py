@@ -5,17 +5,19 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
-from tinylm.cli.command import PARAMS
+from tinylm.cli.command import NOTHING, PARAMS, check_folder
 from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
-NEEDS = PARAMS
+NEEDS = NOTHING  # a run needs params.yaml
 NOTES = """\
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
 model card; the same run gives the same bytes. Refused while a stage did not run, its results are of
-other parameters or other code, or the report does not show this run."""
+other parameters or other code, or the report does not show this run. With --exercises it packs only the
+files of `tinylm exercise` and a page of their results, graded anew."""
 EXAMPLES = """\
   tinylm handin 2026-12345
   tinylm handin 2026-12345 --author "Ada Lovelace" --weights
+  tinylm handin 2026-12345 --exercises
 """
 
 
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", action="store_true", help="with the weights, as tinylm export writes them"
     )
+    parser.add_argument("--exercises", action="store_true", help="the exercises instead of the run")
 
 
 def _missing(state: RunState) -> list[str]:
@@ -70,12 +73,31 @@ def _code() -> list[str]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
+    if arguments.exercises:
+        _hand_in_exercises(arguments.entry)
+    else:
+        _hand_in_run(arguments)
+
+
+def _hand_in_exercises(entry: str) -> None:
+    from tinylm.exchange.handin import check_entry, write_zip
+    from tinylm.learn.course import load_course
+    from tinylm.learn.results import files_to_hand_in
+
+    name = check_entry(entry)
+    files = files_to_hand_in(load_course())
+    path = write_zip(name, {inside: file.read_bytes() for inside, file in files.items()})
+    print(f"{path}: {len(files)} files")
+
+
+def _hand_in_run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.export import export
     from tinylm.exchange.handin import check_entry, write_hand_in
     from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
+    check_folder("handin", PARAMS)
     entry = check_entry(arguments.entry)
     state = read_run_state()
     settings = read_section(state.params, "report", ReportSettings)

@@ -88,6 +88,11 @@ def write_hand_in(
     if publication.weights:
         text += WEIGHTS
     contents["README.md"] = text.encode()
+    return write_zip(entry, contents), sorted(contents)
+
+
+def write_zip(entry: str, contents: dict[str, bytes]) -> Path:
+    """Write exports/ENTRY.zip with these files in a folder ENTRY; returns its path."""
     target = EXPORTS / f"{entry}.zip"
     with atomic_write(target, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
         for name in sorted(contents):
@@ -95,7 +100,7 @@ def write_hand_in(
             info.create_system = 3  # always Unix, for equal bytes
             info.external_attr = FILE_MODE
             archive.writestr(info, contents[name])
-    return target, sorted(contents)
+    return target
 
 
 def _run_files(run: Run, code: list[str]) -> dict[str, Path]:

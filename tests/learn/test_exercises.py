@@ -1,0 +1,84 @@
+"""Each exercise: the reference and an independent solution pass, planted bugs are caught with a counterexample."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tinylm.base.config import parse_yaml
+from tinylm.learn.course import Exercise, load_course
+from tinylm.learn.grade import order_of, outcomes_of, passed
+from tinylm.learn.worker import run_check
+
+COURSE = load_course()
+PLANTED = parse_yaml(
+    Path(__file__).with_name("solutions.yaml").read_text("utf-8"), "solutions.yaml"
+)
+WRONG = [(name, number) for name, given in PLANTED.items() for number in range(len(given["wrong"]))]
+
+
+def graded(exercise: Exercise, code: str, folder: Path, by_student: bool = True):
+    """The outcomes for a file with this code, in this process."""
+    path = folder / "mine.py"
+    path.write_text(code, "utf-8")
+    events = []
+    run_check(order_of(exercise, path, by_student), events.append)
+    return outcomes_of(events, ["it never ended"])
+
+
+def right(exercise: Exercise) -> str:
+    return PLANTED[exercise.name].get("right") or exercise.solution()
+
+
+def test_every_exercise_has_planted_bugs():
+    assert set(PLANTED) == set(COURSE)
+    for name, given in PLANTED.items():
+        assert len(given["wrong"]) >= (1 if COURSE[name].part == "diagnose" else 2)
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_the_reference_passes(name, tmp_path):
+    exercise = COURSE[name]
+    by_student = exercise.part == "diagnose"
+    assert [
+        o for o in graded(exercise, exercise.solution(), tmp_path, by_student) if not o.holds
+    ] == []
+
+
+@pytest.mark.parametrize("name", [name for name in COURSE if "right" in PLANTED[name]])
+def test_a_solution_written_without_the_reference_passes(name, tmp_path):
+    assert [o for o in graded(COURSE[name], right(COURSE[name]), tmp_path) if not o.holds] == []
+
+
+@pytest.mark.parametrize(("name", "number"), WRONG)
+def test_a_planted_bug_is_caught_with_a_counterexample(name, number, tmp_path):
+    old, new = PLANTED[name]["wrong"][number]
+    code = right(COURSE[name])
+    assert code.count(old) == 1
+    wrong = [o for o in graded(COURSE[name], code.replace(old, new), tmp_path) if not o.holds]
+    assert wrong
+    assert len(wrong[0].lines) >= 2
+    assert wrong[0].suggestion
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_what_a_student_begins_with_is_not_right(name, tmp_path):
+    exercise = COURSE[name]
+    outcomes = graded(exercise, exercise.start(), tmp_path)
+    assert outcomes[0].holds
+    assert not passed(outcomes)
+    is_clinic = exercise.part == "diagnose"
+    assert [len(exercise.hints()), bool(exercise.minutes)] == [3, True]
+    assert {path.name for path in exercise.folder.iterdir()} >= (
+        {"fix.txt", "run.csv"} if is_clinic else {"reference.py"}
+    )
+
+
+def test_a_project_part_that_show_names_exists():
+    from tinylm.learn.desk import source_of
+
+    root = Path(importlib.util.find_spec("tinylm").origin).parents[1]
+    for exercise in COURSE.values():
+        for path, names in exercise.project.items():
+            for name in names.split():
+                assert source_of(root / path, name)[1]

@@ -1,0 +1,71 @@
+"""tinylm exercise: write parts of a language model yourself, or find the bug; each is graded."""
+
+import argparse
+
+from tinylm.cli.command import NOTHING
+
+NEEDS = NOTHING
+NOTES = """\
+Your files are in the folder `exercises` here. `start` writes one, `check` grades it, `use` trains
+the default model with it, and `show` prints the project's own part. `check --all` writes
+exercises/results.md; `tinylm handin ENTRY --exercises` packs it with your files."""
+EXAMPLES = """\
+  tinylm exercise list
+  tinylm exercise start attention
+  tinylm exercise check attention --hint
+  tinylm exercise check --all
+  tinylm exercise use attention
+  tinylm exercise show attention
+"""
+ACTIONS = ("list", "start", "check", "use", "show")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """ACTION, NAME and the options."""
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=ACTIONS,
+        nargs="?",
+        default="list",
+        help=f"{', '.join(ACTIONS)} (default list)",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the exercise, as list shows it")
+    parser.add_argument("--hint", action="store_true", help="check: show the next of three hints")
+    parser.add_argument(
+        "--all", action="store_true", help="check: all, and write a page of results"
+    )
+    parser.add_argument("--force", action="store_true", help="start: write over your file")
+    parser.add_argument(
+        "--course", metavar="FOLDER", help="exercises of your own (default: those of tinylm)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Carry out the action. Raises InputError for an unknown exercise or a missing name."""
+    from tinylm.base.config import InputError
+    from tinylm.learn import desk
+    from tinylm.learn.course import COURSE, find, load_course
+
+    course = load_course(arguments.course or COURSE)
+    action = arguments.action
+    if action == "list":
+        desk.show_list(course)
+    elif action == "check" and arguments.all:
+        desk.check_all(course)
+    elif arguments.name is None:
+        raise InputError(
+            f"tinylm exercise {action}: name an exercise; allowed: {', '.join(course)}"
+        )
+    else:
+        exercise = find(course, arguments.name)
+        if action == "start":
+            desk.start(exercise, arguments.force)
+        elif action == "check" and arguments.hint:
+            desk.show_hint(exercise)
+        elif action == "check":
+            desk.check(exercise)
+        elif action == "use":
+            desk.use(exercise)
+        else:
+            desk.show(exercise)

@@ -1,0 +1,138 @@
+"""What each action of `tinylm exercise` does; it prints for the student."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tinylm.base.config import InputError
+from tinylm.base.files import read_json, write_bytes, write_json
+from tinylm.base.printable import visible
+from tinylm.host.command import CommandFailed
+from tinylm.learn.course import WORK, Exercise
+from tinylm.learn.grade import ROOT, Outcome, grade, passed
+
+STATE = WORK / ".state.json"  # {exercise: {"hints": shown, "checked": ..., "passed": ...}}
+HEADINGS = {
+    "implement": "To implement",
+    "bonus": "Bonus",
+    "diagnose": "Bug clinic: find the bug in the copy of the code",
+}
+
+
+def _state() -> dict[str, dict[str, int]]:
+    return read_json(STATE) if STATE.exists() else {}
+
+
+def _remember(exercise: Exercise, key: str, value: int) -> None:
+    state = _state()
+    state.setdefault(exercise.name, {})[key] = value
+    write_json(STATE, state)
+
+
+def hints_used(exercise: Exercise) -> int:
+    """How many hints the student has asked for."""
+    return _state().get(exercise.name, {}).get("hints", 0)
+
+
+def show_list(course: dict[str, Exercise]) -> None:
+    """One line for each exercise, with the result of its last check."""
+    state = _state()
+    part = ""
+    for exercise in course.values():
+        if exercise.part != part:
+            part = exercise.part
+            print(f"{HEADINGS[part]}")
+        status = "" if not exercise.file.exists() else "started"
+        last = state.get(exercise.name, {}).get("passed")
+        if status and last is not None:
+            status = "passed" if last else "not yet right"
+        print(
+            f"  {exercise.name:<12} {exercise.minutes:>3} min  {exercise.title:<48} {status}".rstrip()
+        )
+    print("\n`tinylm exercise start NAME` writes exercises/NAME.py; docs/teach.md has the course")
+
+
+def start(exercise: Exercise, force: bool = False) -> None:
+    """Write the student's file. Raises InputError if there is one already."""
+    if exercise.file.exists() and not force:
+        raise InputError(f"{exercise.file} exists; --force writes over it")
+    write_bytes(exercise.file, exercise.start().encode())
+    print(exercise.task())
+    print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
+
+
+def show_hint(exercise: Exercise) -> None:
+    """The next hint, or all of them when there is no other."""
+    hints = exercise.hints()
+    count = min(hints_used(exercise) + 1, len(hints))
+    _remember(exercise, "hints", count)
+    print(f"hint {count} of {len(hints)}: {hints[count - 1].partition(chr(10))[2]}")
+
+
+def lines_of(outcome: Outcome) -> Iterator[str]:
+    """An outcome for the terminal and for the page of results."""
+    yield f"  {'ok   ' if outcome.holds else 'WRONG'} {outcome.name}"
+    for line in outcome.lines:
+        yield f"          {visible(line)}"
+    if outcome.suggestion:
+        yield f"        > {visible(outcome.suggestion)}"
+
+
+def check(exercise: Exercise) -> None:
+    """Grade the student's file. Raises CommandFailed unless all properties hold."""
+    outcomes = grade(exercise, exercise.file)
+    print(f"{exercise.name}: {exercise.title}")
+    is_first = True
+    for outcome in outcomes:
+        if is_first or outcome.holds:
+            print("\n".join(lines_of(outcome)))
+        else:
+            print(f"  WRONG {outcome.name}")
+        is_first = is_first and outcome.holds
+    _remember(exercise, "passed", int(passed(outcomes)))
+    if not passed(outcomes):
+        count = sum(outcome.holds for outcome in outcomes)
+        raise CommandFailed(
+            f"{exercise.name}: {count} of {len(outcomes)} properties hold; "
+            f"tinylm exercise check {exercise.name} --hint gives a hint"
+        )
+    print(f"all {len(outcomes)} properties hold; `tinylm exercise show {exercise.name}` shows ours")
+
+
+def check_all(course: dict[str, Exercise]) -> None:
+    """Grade every file that was started, and write the page of results."""
+    from tinylm.learn.results import write_page
+
+    print(f"{write_page(course)} is written")
+
+
+def show(exercise: Exercise) -> None:
+    """The project's part behind the exercise's signature, then its source and place."""
+    print(exercise.solution())
+    for path, names in exercise.project.items():
+        for name in names.split():
+            first, text = source_of(ROOT / path, name)
+            print(f"\n# {path}, line {first}\n{text}")
+
+
+def source_of(path: Path, name: str) -> tuple[int, str]:
+    """(first line, source) of a function or class, or of a method written Class.method."""
+    text = path.read_text(encoding="utf-8")
+    body = ast.parse(text).body
+    node: ast.stmt | None = None
+    for part in name.split("."):
+        matching = [item for item in body if getattr(item, "name", None) == part]
+        if not matching:
+            raise InputError(f"{path}: has no {name}")
+        node = matching[0]
+        body = getattr(node, "body", [])
+    assert node is not None
+    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+    return node.lineno, "\n".join(lines)
+
+
+def use(exercise: Exercise) -> None:
+    """Train the default model with the student's part in a process of its own."""
+    from tinylm.learn.use import compare
+
+    compare(exercise)
