@@ -11,6 +11,7 @@ from tinylm.evaluate.split_score import headline
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
+from tinylm.kernels.decoding.step import decoding_step
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
     decode = stage.settings("decode", DecodeSettings)
     device = stage.begin(settings.seed)
     run = measurement.load_trained_run(settings, device)
+    stage.conditions["step"] = decoding_step(run.model, decode).name
 
     print("evaluate 1/4: loss of each evaluation story, and of n-grams", flush=True)
     results, tables = measurement.measure_loss(run, settings)

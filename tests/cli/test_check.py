@@ -9,6 +9,7 @@ import torch
 import yaml
 
 from tinylm.base.config import load_params
+from tinylm.base.files import write_json
 from tinylm.cli import check, main
 from tinylm.host.params import SECTIONS
 from tinylm.presets.write import FOLDER
@@ -129,3 +130,18 @@ def test_near_copies_and_files_that_are_not_read_are_noted_before_training():
     (note,) = [finding.note for finding in check.find_all() if finding.note]
     for named in ("b.csv", "held-out", "evaluation"):
         assert named in note
+
+
+def test_cached_results_of_another_environment_are_noted():
+    for stage, threads, device in (
+        ("train", 1, "a card"),
+        ("evaluate", 2, "cpu"),
+        ("vocab", 1, "cpu"),
+    ):
+        environment = {"threads": threads, "device": device}
+        write_json(f"data/figures/{stage}.json", {"environment": environment}, sealed=True)
+    plant({"runtime.device": "cpu"})
+    notes = {finding.what: finding.note for finding in check.find_all() if finding.note}
+    assert notes.keys() == {"train", "evaluate"}
+    assert "a card" in notes["train"]
+    assert "threads 2" in notes["evaluate"]

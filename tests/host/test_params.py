@@ -83,6 +83,8 @@ def test_errors_of_all_sections_are_raised_at_once():
         ({"data.evaluation_stories": 199}, "evaluate.tendency_sentences"),
         ({"kv_bench.batch": 501}, "kv_bench.batch"),
         ({"seeds.more": [2, 1]}, "seeds.more"),
+        ({"runtime.device": "cpu", "train.compile": True}, "train.compile"),
+        ({"runtime.device": "cuda", "decode.step": "compiled"}, "decode.step"),
     ],
 )
 def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
@@ -100,6 +102,8 @@ def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
         STREAM | {"train.tokens": 4096 * 50, "train.patience": 3},
         STREAM | {"accum_sweep.tokens": 8192},
         {"data.evaluation_stories": 200},
+        {"runtime.device": "cpu", "decode.step": "compiled"},
+        {"runtime.device": "cuda", "train.compile": True, "train.cuda_graphs": True},
     ],
 )
 def test_the_last_allowed_value_breaks_no_rule(changes):

@@ -32,6 +32,7 @@ def test_results_metrics_times_and_plots_are_written_with_the_conditions(stage):
     results = json.loads(Path(paths.results("kv_bench")).read_text())
     times = json.loads(Path(paths.times("kv_bench")).read_text())
     assert results["same_ids"] is True
+    assert {"device": "cpu", "threads": 1}.items() <= results["environment"].items()
     assert json.loads(Path(paths.metrics("kv_bench")).read_text()) == {"same": True}
     assert times["settings"] == []
     assert times["seconds"] > 0

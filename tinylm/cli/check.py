@@ -8,12 +8,13 @@ import dataclasses
 import importlib.util
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.files import read_json
 from tinylm.cli.command import CLONE
 from tinylm.host.params import (
     Sections,
@@ -143,6 +144,7 @@ def check_files(sections: Sections) -> Iterator[Finding]:
 def check_machine(sections: Sections) -> Iterator[Finding]:
     """Cores, device and logger that section `runtime` names."""
     from tinylm.base.machine import pick_device
+    from tinylm.host.runtime import conditions
     from tinylm.host.workers import cores
 
     runtime = sections.get("runtime")
@@ -153,12 +155,31 @@ def check_machine(sections: Sections) -> Iterator[Finding]:
         note = f"runtime.threads = {runtime.threads}: more than the cores; slower"
     yield Finding("threads", f"{runtime.threads} on {cores()} cores", note=note)
     try:
-        yield Finding("device", f"{runtime.device}: {pick_device(runtime.device)}")
+        device = pick_device(runtime.device)
+        yield Finding("device", f"{runtime.device}: {device}")
+        yield from _environments(conditions(device, runtime.threads))
     except InputError as error:
         yield Finding("device", runtime.device, str(error))
     if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
         problem = f"not installed; pip install {runtime.logger}, or none"
         yield Finding("runtime.logger", runtime.logger, problem)
+
+
+def _environments(here: Mapping[str, Any]) -> Iterator[Finding]:
+    """A note on each stage whose cached results are from another environment than this one."""
+    for path in sorted(Path(paths.FIGURES).glob("*.json")):
+        try:
+            environment = read_json(path).get("environment", {})
+        except InputError:
+            continue  # the stage that reads it says so
+        others = []
+        for key, value in environment.items():
+            is_share = key == "threads" and "processes" in environment  # of one process
+            if key in here and here[key] != value and not is_share:
+                others.append(f"{key} {value}")
+        if others:
+            note = f"cached results are from {', '.join(others)}; dvc repro -f -s {path.stem}"
+            yield Finding(path.stem, str(path), note=note)
 
 
 def _folder_with(name: str) -> str:

@@ -54,6 +54,8 @@ class Step:
     A subclass may compute `advance` faster. Logits are float32, or float64 for a float64 model.
     """
 
+    name = "plain"  # as decode.step
+
     def __init__(self, model: TinyLM) -> None:
         self.model = model
 

@@ -185,6 +185,14 @@ def _evaluation_stories_suffice(s: SimpleNamespace) -> Iterator[str]:
             yield f"{name} = {count}; allowed: at most data.evaluation_stories = {most}"
 
 
+def _device_allows(s: SimpleNamespace) -> Iterator[str]:
+    for key in ("compile", "cuda_graphs"):
+        if s.runtime.device == "cpu" and getattr(s.train, key) == "true":
+            yield f"train.{key} = true; allowed with runtime.device = cpu: auto | false"
+    if s.runtime.device == "cuda" and s.decode.step == "compiled":
+        yield "decode.step = compiled; allowed with runtime.device = cuda: plain | auto"
+
+
 def _seeds_differ(s: SimpleNamespace) -> Iterator[str]:
     if s.train.seed in s.seeds.more:
         yield f"seeds.more names {s.train.seed}; allowed: seeds other than train.seed"
@@ -199,5 +207,6 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("model", "train"), _budget_allows_an_update),
     (("model", "train", "accum_sweep"), _accumulation_allows_an_update),
     (("data", "evaluate", "beam_bench", "kv_bench"), _evaluation_stories_suffice),
+    (("train", "decode", "runtime"), _device_allows),
     (("train", "seeds"), _seeds_differ),
 )

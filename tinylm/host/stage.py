@@ -28,6 +28,10 @@ from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import Tables, write_times
 
 S = TypeVar("S")
+# Those of the conditions that can change the last bits of a result.
+ENVIRONMENT = (
+    "device", "threads", "processes", "precision", "kernels", "step", "torch", "torch_level",
+)  # fmt: skip
 
 
 def number_argument(stage: str, allowed: str, numbers: Collection[int] | None = None) -> int:
@@ -85,12 +89,18 @@ class Stage:
     ) -> None:
         """Write the results, metrics and times of the stage.
 
-        results: to data/figures/NAME.json; equal in every run.
+        results: to data/figures/NAME.json; equal in every run in the same environment, which is
+            added if the stage computed with torch.
         metrics: to metrics/NAME.json, for `dvc metrics show`.
         times: to metrics/NAME_time.json, with seconds, peak memory of this process, and conditions.
         tables: the timed plots, {file: header and rows}.
         """
         path = paths.results(self.name)
+        if "torch_level" in self.conditions:
+            environment = {
+                key: self.conditions[key] for key in ENVIRONMENT if key in self.conditions
+            }
+            results = {**results, "environment": environment}
         write_json(path, results, sealed=True)
         write_json(paths.metrics(self.name), metrics)
         seconds = round(time.perf_counter() - self.start, 3)

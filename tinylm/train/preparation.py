@@ -166,7 +166,10 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
             f"cuda_graphs: {settings.cuda_graphs}",
         ]
     stage.conditions = conditions(device, threads, group.size)
-    stage.conditions["kernels"] = "torch" if no_kernels else "native"
+    stage.conditions |= {
+        "kernels": "torch" if no_kernels else "native",
+        "precision": settings.precision,
+    }
 
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
     parts |= numeric_environment(stage.conditions, train, device)

@@ -59,6 +59,8 @@ class CompiledStep(Step):
     torch is as fast. The weights are those that the model has when the step is made. Raises CannotCompile.
     """
 
+    name = "compiled"
+
     def __init__(self, model: TinyLM) -> None:
         super().__init__(model)
         self._library = library()
