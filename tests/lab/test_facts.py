@@ -21,10 +21,12 @@ def facts_of(run):
     )
 
 
-def run_of(perplexity):
+def run_of(perplexity, prompts=()):
     evaluated = {"perplexity": perplexity}
-    params = {"train": {"sample_prompt": "two dogs"}}
-    return Run(params, {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION}, {})
+    params = {"train": {"sample_prompt": "two dogs"}, "report": {"prompts": prompts}}
+    samples = [{"prompt": text} for text in ("once there was", "once upon a", "long ago a")]
+    files = {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION, "samples": samples}
+    return Run(params, files, {})
 
 
 def test_roles_and_costs_are_those_of_the_run():
@@ -39,7 +41,13 @@ def test_roles_and_costs_are_those_of_the_run():
     assert (page["rules"]["temperature"], page["rules"]["topK"]) == (0.7, 9)
 
 
+def test_openings_are_the_readers_own_or_those_of_evaluation_stories():
+    assert facts_of(run_of(2.5))["openings"] == ["once there was", "long ago a"]
+    assert facts_of(run_of(2.5, ["my dog", "my cat"]))["openings"] == ["my dog", "my cat"]
+
+
 def test_without_a_run_nothing_is_said_of_one():
     page = facts_of(None)
     assert page["heads"] == {}
+    assert page["openings"] == []
     assert "perplexity" not in page["about"]

@@ -48,6 +48,7 @@ def build_page(
     facts: Mapping[str, Any],
     checkpoints: Sequence[tuple[str, TinyLM]] = (),
     matrices: str = "int8",
+    name: str = "the trained model",
 ) -> bytes:
     """The page's bytes; the same for the same arguments.
 
@@ -56,13 +57,14 @@ def build_page(
     checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
     evenly spaced, the first always among them.
     matrices: the format of weights with two axes, int8 or float32; the others are float32.
+    name: what the page calls the trained model.
     Raises InputError for a model of more than MAX_PARAMETERS.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if size > MAX_PARAMETERS:
         limit = f"at most {MAX_PARAMETERS:,}, which a browser opens in seconds"
         raise InputError(f"the model has {size:,} parameters; allowed in a page: {limit}")
-    trained = _packed("the trained model", model, matrices)
+    trained = _packed(name, model, matrices)
     room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
     count = max(0, min(room, len(checkpoints)))
     chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)

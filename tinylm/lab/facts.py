@@ -10,6 +10,7 @@ from tinylm.report.wording import count, many, number
 from tinylm.vocab.tokenizer import Tokenizer
 
 NEW_TOKENS = 120  # default length of a continuation
+OPENINGS = 6  # offered at most
 
 
 def facts(
@@ -26,6 +27,7 @@ def facts(
         "about": _about(model, token, run),
         "token": token,
         "prompt": prompt if isinstance(prompt, str) else "once upon a time",
+        "openings": _openings(run) if run else [],
         "most": NEW_TOKENS,
         "slide": decode.slide,
         "length_penalty": decode.length_penalty,
@@ -53,6 +55,17 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
     if perplexity is None:
         return text
     return f"{text} On the evaluation stories its perplexity is {number(perplexity)}."
+
+
+def _openings(run: Run) -> list[str]:
+    """The reader's own prompts, otherwise first words of evaluation stories, all different."""
+    prompts = run.param("report", "prompts")
+    if prompts:
+        return list(prompts)[:OPENINGS]
+    openings: dict[str, str] = {}
+    for sample in run.rows("samples"):
+        openings.setdefault(sample["prompt"].split()[0], sample["prompt"])
+    return list(openings.values())[:OPENINGS]
 
 
 def _heads(run: Run) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """From the folder of a trained model to its page."""
 
+import math
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
@@ -48,20 +51,30 @@ def make_page(
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     title = Path(models).resolve().name
+    trained = "the trained model"
     epochs = None
     if run:
         title = read_section(params, "report", ReportSettings).title
         epochs = as_number(run.tree("train").epochs)
+        trained += _average(run, 1.0)
     decode = read_section(params, "decode", DecodeSettings)
     shown = facts(model, tokenizer, decode, run, title)
     checkpoints = []
     for epoch, earlier in load_checkpoints(models):
-        checkpoints.append((_name(epoch, epochs), earlier))
-    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, matrices)
+        name = f"after {epoch:g} epochs"
+        if run and epochs:
+            done = epoch / epochs
+            name = f"after {share(done, 0)} of the training{_average(run, done)}"
+        checkpoints.append((name, earlier))
+    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, matrices, trained)
 
 
-def _name(epoch: float, epochs: float | None) -> str:
-    """The name of weights saved after `epoch` of `epochs`, None if unknown."""
-    if not epochs:
-        return f"after {epoch:g} epochs"
-    return f"after {share(epoch / epochs, 0)} of the training ({epoch:g} epochs)"
+def _average(run: Run, done: float) -> str:
+    """What a held-out token got on average after the share `done` of the training."""
+    losses = run.frame("loss")
+    if losses.empty:
+        return ""
+    held_out = losses[losses["series"] == "held-out"]
+    tokens = held_out["tokens"]
+    loss = np.interp(done * tokens.max(), tokens, held_out["value"])
+    return f": {share(math.exp(-loss))} for the right {run.token()} on average"

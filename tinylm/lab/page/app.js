@@ -2,6 +2,7 @@
 import { $ } from "./dom.js";
 import { Lab } from "./lab.js";
 import { openTokenizer } from "./tokenizer.js";
+import { bindTyped } from "./typed.js";
 import { bindBeams } from "./view_beams.js";
 import { bindCache } from "./view_cache.js";
 import { bindCheckpoints } from "./view_checkpoints.js";
@@ -10,9 +11,12 @@ import { bindLayers } from "./view_layers.js";
 import { bindNext } from "./view_next.js";
 import { bindWriting } from "./write.js";
 
-// A button with data-view shows that view.
+const root = document.documentElement;
+
+// A button with data-view shows that view. The projector shows a single panel in large type.
 function bindViews(lab) {
   const show = (name) => {
+    root.dataset.view = name;
     for (const view of document.querySelectorAll(".view")) view.hidden = view.id !== `view-${name}`;
     for (const tab of $("tabs").children) {
       tab.setAttribute("aria-current", String(tab.dataset.view === name));
@@ -20,8 +24,24 @@ function bindViews(lab) {
     lab.changed();
   };
   for (const button of document.querySelectorAll("[data-view]")) {
-    button.addEventListener("click", () => show(button.dataset.view));
+    button.addEventListener("click", () => {
+      show(button.dataset.view);
+      if (root.classList.contains("stacked")) $("tabs").scrollIntoView();
+    });
   }
+  const narrow = matchMedia("(max-width: 62rem)");
+  const stack = () => {
+    const isProjected = root.classList.contains("projected");
+    root.classList.toggle("stacked", narrow.matches || isProjected);
+  };
+  narrow.addEventListener("change", stack);
+  $("projector").addEventListener("click", () => {
+    const isProjected = root.classList.toggle("projected");
+    $("projector").setAttribute("aria-pressed", String(isProjected));
+    stack();
+    show(isProjected ? "write" : "tour");
+  });
+  stack();
   show("tour");
 }
 
@@ -29,6 +49,7 @@ function openLab() {
   const facts = JSON.parse($("facts").textContent);
   const lab = new Lab(facts, openTokenizer(facts.tokenizer));
   const { token } = facts;
+  bindTyped(lab);
   bindWriting(lab, token);
   bindNext(lab, token);
   bindHeads(lab);

@@ -53,5 +53,18 @@ export function percent(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
 
+// A chance as a percentage, a small one as 1 in how many
+export function odds(chance) {
+  if (chance >= 0.01) return percent(chance);
+  return `1 in ${Number((1 / chance).toPrecision(2)).toLocaleString("en")}`;
+}
+
+// A bar whose length is `value` (of the list's --full), with its number
+export function bar(kind, value, number) {
+  const strip = make("i", { className: kind });
+  strip.style.setProperty("--share", value);
+  return make("span", { className: "bar" }, make("span", {}, strip), make("b", {}, number));
+}
+
 export const pause = (ms = 0) => new Promise((done) => setTimeout(done, ms));
 export const frame = () => new Promise((done) => requestAnimationFrame(done));

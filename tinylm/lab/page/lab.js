@@ -1,6 +1,6 @@
 // The state of the page: the model of a checkpoint, the text, the chosen token, and the branches.
 import { draw, nextChances, uniform } from "./decoding.js";
-import { Model } from "./model.js";
+import { Model, softmax } from "./model.js";
 import { Session, windowStart } from "./session.js";
 import { readTensors } from "./weights.js";
 
@@ -118,7 +118,13 @@ export class Lab {
 
   drawRules() {
     const { banned, eos_id: eos } = this.tokenizer.rule;
-    return { ...this.rules, banned, eos };
+    return { ...this.rules, banned, eos, slide: this.facts.slide };
+  }
+
+  // What the model gave to the token at a position; null without an earlier token in its window
+  chanceOf(position) {
+    const hidden = position > 0 ? this.read()?.at(position - 1)?.hidden : null;
+    return hidden ? softmax(this.model.logits(hidden))[this.ids[position]] : null;
   }
 
   // Append the next token. The same seed, settings and choices give the same text.

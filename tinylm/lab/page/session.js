@@ -1,5 +1,6 @@
 // A text in progress: its window, its cache, and what the model saw at each token
 // (tinylm/decoding/session.py).
+import { draw, nextChances, uniform } from "./decoding.js";
 
 export function windowStart(count, context, slide) {
   const step = slide === "half" ? Math.floor(context / 2) : 1;
@@ -62,4 +63,18 @@ export class Session {
     other.seen = [...this.seen];
     return other;
   }
+}
+
+// A text by the rules' sampling (temperature 0: greedy decoding): new ids and log-probability.
+export function continuation(model, from, length, rules) {
+  const session = new Session(model, from, rules);
+  let logProb = 0;
+  for (let n = 0; n < length; n++) {
+    const chances = nextChances(session.next(), session.ids, rules);
+    const id = draw(chances, uniform(rules.seed, n));
+    logProb += Math.log(chances.before[id]);
+    session.push(id);
+    if (rules.stop && id === rules.eos) break;
+  }
+  return { ids: session.ids.slice(from.length), logProb };
 }

@@ -1,34 +1,18 @@
 // Beam search drawn as a tree while it grows, compared with greedy decoding and a sample.
 import { BeamSearch } from "./beams.js";
-import { draw, nextChances, uniform } from "./decoding.js";
-import { $, make, numberIn, pause, startStop, svg } from "./dom.js";
-import { Session } from "./session.js";
+import { $, make, numberIn, pause, percent, startStop, svg } from "./dom.js";
+import { continuation } from "./session.js";
 
 const COLUMN = 92; // pixels
 const ROW = 20;
 const MOST_LETTERS = 9;
 
 export function bindBeams(lab, token) {
-  // One text by greedy decoding or sampling
-  function single(model, from, length, changes) {
-    const rules = { ...lab.drawRules(), ...changes };
-    const session = new Session(model, from, { slide: lab.facts.slide });
-    let logProb = 0;
-    for (let n = 0; n < length; n++) {
-      const chances = nextChances(session.next(), session.ids, rules);
-      const id = draw(chances, uniform(rules.seed, n));
-      logProb += Math.log(chances.before[id]);
-      session.push(id);
-      if (lab.isEnd(id)) break;
-    }
-    return { ids: session.ids.slice(from.length), logProb };
-  }
-
   function drawWord(node, x, kind) {
     const word = node.token === null ? "\u2026" : lab.word(node.token);
     const isLong = word.length > MOST_LETTERS;
     const shown = isLong ? `${word.slice(0, MOST_LETTERS - 1)}\u2026` : word;
-    const title = svg("title", {}, `${word}: ${node.total.toFixed(2)} nats`);
+    const title = svg("title", {}, `${word}: up to here ${percent(Math.exp(node.total))}`);
     return svg("text", { x, y: node.y, class: kind }, shown, title);
   }
 
@@ -69,8 +53,8 @@ export function bindBeams(lab, token) {
       {},
       make("th", { scope: "row" }, name),
       make("td", { className: "text" }, use),
+      make("td", {}, percent(Math.exp(logProb / ids.length))),
       make("td", {}, logProb.toFixed(2)),
-      make("td", {}, (logProb / ids.length).toFixed(3)),
     );
   }
 
@@ -91,12 +75,15 @@ export function bindBeams(lab, token) {
       await pause(90);
     }
     $("tree").parentElement.scrollLeft = 0;
-    const names = ["Method", "Text", "log-prob. (nats)", `per ${token}`];
+    const names = ["Method", "Text", `average per ${token}`, "log-probability"];
     const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
-    const greedy = single(model, from, length, { temperature: 0, penalty: 1 });
+    const rulesOfSample = lab.drawRules();
+    const rulesOfGreedy = { ...rulesOfSample, temperature: 0, penalty: 1 };
+    const greedy = continuation(model, from, length, rulesOfGreedy);
+    const sample = continuation(model, from, length, rulesOfSample);
     const rows = [
       resultRow("greedy", from, greedy),
-      resultRow(`sample, temperature ${temperature}`, from, single(model, from, length, {})),
+      resultRow(`sample, temperature ${temperature}`, from, sample),
       ...search.hypotheses.map((text, rank) => resultRow(`beam ${rank + 1}`, from, text)),
     ];
     $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...rows));

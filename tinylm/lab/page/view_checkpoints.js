@@ -1,30 +1,14 @@
-// A slider through the checkpoints of the run, and the same beginning continued by each of them.
-import { draw, nextChances } from "./decoding.js";
+// The same beginning continued by each checkpoint; the chosen one is used on the whole page.
 import { $, make, pause, refill, startStop } from "./dom.js";
-import { Session } from "./session.js";
+import { continuation } from "./session.js";
 
-const LENGTH = 18;
+const LENGTH = 40;
 
 export function bindCheckpoints(lab) {
   const { checkpoints } = lab.facts;
   const texts = checkpoints.map(() => "\u2026");
 
-  function greedy(model) {
-    const session = new Session(model, lab.ids.slice(0, lab.given), { slide: lab.facts.slide });
-    const rules = { ...lab.drawRules(), temperature: 0, penalty: 1 };
-    for (let n = 0; n < LENGTH; n++) {
-      const token = draw(nextChances(session.next(), session.ids, rules), 0);
-      session.push(token);
-      if (lab.isEnd(token)) break;
-    }
-    return lab.tokenizer.decode(session.ids.slice(lab.given));
-  }
-
   function show() {
-    const { name } = checkpoints[lab.checkpoint];
-    $("checkpoint").value = lab.checkpoint;
-    $("checkpoint").setAttribute("aria-valuetext", name);
-    $("checkpoint-value").textContent = name;
     const rows = checkpoints.map((checkpoint, index) => {
       const isUsed = String(index === lab.checkpoint);
       const button = make("button", { type: "button", "aria-pressed": isUsed }, texts[index]);
@@ -34,16 +18,17 @@ export function bindCheckpoints(lab) {
     refill($("checkpoint-texts"), rows);
   }
 
+  // Sampled by the page's rules: greedy decoding would show the loops of each model.
   async function run(goesOn) {
+    const beginning = lab.ids.slice(0, lab.given);
     for (let index = 0; index < checkpoints.length && goesOn(); index++) {
-      texts[index] = greedy(lab.modelOf(index));
+      const { ids } = continuation(lab.modelOf(index), beginning, LENGTH, lab.drawRules());
+      texts[index] = lab.tokenizer.decode(ids);
       show();
       await pause();
     }
   }
 
-  $("checkpoint").max = checkpoints.length - 1;
-  $("checkpoint").addEventListener("input", () => lab.useCheckpoint(Number($("checkpoint").value)));
   startStop("checkpoints-run", () => lab.given, run);
   lab.watch(show);
 }

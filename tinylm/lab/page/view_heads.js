@@ -16,11 +16,12 @@ function paint(canvas, width, height, weight) {
   }
 }
 
-// Roles and the effect of switching the head off; "" if the run did not measure them
+// Roles and what the right token loses without the head; "" if the run did not measure them
 function measuredWords({ roles = [], increase, low, high } = {}) {
   const words = roles.map(({ name, score }) => `${name} ${percent(score)}`);
   const isClear = low > 0 || high < 0;
-  if (isClear) words.push(`off: ${increase > 0 ? "+" : ""}${increase.toFixed(3)} nats`);
+  const change = 100 * Math.expm1(-increase);
+  if (isClear) words.push(`off: ${change > 0 ? "+" : "\u2212"}${Math.abs(change).toFixed(1)} %`);
   else if (increase !== undefined) words.push("off: no measurable change");
   return words.join("; ");
 }

@@ -1,15 +1,8 @@
 // Bars of the likeliest next tokens before and after the filters; each can be chosen.
 import { largest } from "./decoding.js";
-import { $, make, percent, refill } from "./dom.js";
+import { $, bar, make, percent, refill } from "./dom.js";
 
 const SHOWN = 12;
-
-function bar(kind, chance) {
-  const strip = make("i", { className: kind });
-  strip.style.setProperty("--share", chance);
-  const number = make("b", {}, percent(chance));
-  return make("span", { className: "bar" }, make("span", {}, strip), number);
-}
 
 export function bindNext(lab, token) {
   function about(position, { candidates, cut }) {
@@ -23,7 +16,10 @@ export function bindNext(lab, token) {
 
   function row(id, position, { before, after }) {
     const word = make("span", { className: "word" }, lab.word(id));
-    const bars = [bar("before", before[id]), bar("after", after[id])];
+    const bars = [
+      bar("before", before[id], percent(before[id])),
+      bar("after", after[id], percent(after[id])),
+    ];
     const button = make("button", { type: "button" }, word, ...bars);
     const chances = `${percent(before[id])}, after the filters ${percent(after[id])}`;
     button.setAttribute("aria-label", `${lab.word(id)}: the model's own ${chances}`);

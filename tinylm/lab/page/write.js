@@ -5,11 +5,7 @@ const RULES = ["temperature", "topK", "topP", "penalty", "seed"];
 
 export function bindWriting(lab, token) {
   function restart() {
-    const prompt = $("prompt").value;
-    const unknown = [...new Set(lab.tokenizer.unknown(prompt))];
-    const named = `Not in the vocabulary, read as <unk>: ${unknown.join(", ")}.`;
-    $("unknown").textContent = unknown.length ? named : "";
-    lab.start(prompt);
+    lab.start($("prompt").value);
   }
 
   // Until the model ends the story or the reader changes the text
@@ -25,25 +21,20 @@ export function bindWriting(lab, token) {
     }
   }
 
-  // The spans of the tokens stay, so that a long text is not laid out anew.
   function showStory() {
     const box = $("story");
-    const spans = [...box.children];
     const { rule } = lab.tokenizer;
-    spans.slice(lab.ids.length).forEach((span) => span.remove());
-    lab.ids.forEach((id, position) => {
-      let span = spans[position];
-      if (!span) {
-        span = make("span", { role: "option", id: `token-${position}` });
-        box.append(span);
-      }
+    const spans = lab.ids.map((id, position) => {
       const text = rule.kind === "words" ? `${lab.word(id)} ` : lab.word(id);
-      if (span.textContent !== text) span.textContent = text;
+      const isChosen = String(position === lab.chosen);
+      const role = { role: "option", id: `token-${position}`, "aria-selected": isChosen };
+      const span = make("span", role, text);
       span.classList.toggle("given", position < lab.given);
       span.classList.toggle("special", rule.specials.includes(id));
       span.classList.toggle("unknown", id === rule.unk_id);
-      span.setAttribute("aria-selected", String(position === lab.chosen));
+      return span;
     });
+    box.replaceChildren(...spans);
     const chosen = lab.chosen === null ? "" : `token-${lab.chosen}`;
     box.setAttribute("aria-activedescendant", chosen);
   }
@@ -109,8 +100,20 @@ export function bindWriting(lab, token) {
     });
   }
 
+  function bindOpenings() {
+    for (const opening of lab.facts.openings) {
+      const button = make("button", { type: "button" }, opening);
+      button.addEventListener("click", () => {
+        $("prompt").value = opening;
+        restart();
+      });
+      $("openings").append(button);
+    }
+  }
+
   bindRules();
   bindStory();
+  bindOpenings();
   $("prompt").value = lab.facts.prompt;
   $("prompt").addEventListener("input", restart);
   $("again").addEventListener("click", restart);

@@ -1,0 +1,120 @@
+"""The page used as a reader uses it: typed, clicked, written, undone."""
+
+import math
+
+import pytest
+
+from tests.lab.page_engine import UsedPage
+from tests.lab.test_engine import RULE, VOCAB, WIDTH
+from tests.support.small import random_model
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.lab.build import build_page
+from tinylm.lab.facts import facts
+from tinylm.vocab.words import Splitter, WordTokenizer
+
+WORDS = [f"word{index}" for index in range(4, VOCAB)]
+OPENINGS = ["word5 word6", "word7 word8 word9"]
+
+
+@pytest.fixture
+def page():
+    tokenizer = WordTokenizer(WORDS, Splitter(lower_case=True, punctuation="drop"))
+    model = random_model(VOCAB, WIDTH, heads=2, context=60)
+    earlier = random_model(VOCAB, WIDTH, heads=2, context=60)
+    settings = DecodeSettings(temperature=1.0, top_k=20, seed=5)
+    head = {"roles": [{"name": "previous token", "score": 0.4}], "increase": 0.5, "low": 0.4}
+    changes = {"prompt": "word4 unheard", "openings": OPENINGS, "heads": {"0.1": head}, "most": 20}
+    shown = facts(model, tokenizer, settings, None, "title") | changes
+    rule = RULE | {"tokens": tokenizer.tokens}
+    return UsedPage(build_page(model, rule, shown, [("after 1 epoch", earlier)]))
+
+
+def story(page):
+    return [text.strip() for text in page.texts("#story span")]
+
+
+def test_typed_words_show_what_the_model_expected_and_which_it_does_not_know(page):
+    known, unknown = page.call("() => typedWords(lab, 'word4 unheard')")
+    assert (known["isUnknown"], unknown["isUnknown"]) == (False, True)
+    assert unknown["text"] == "unheard"
+    (first,) = page.call("() => [softmax(lab.model.logits(lab.read().at(0).hidden))[4]]")
+    assert known["chance"] == pytest.approx(first)
+    assert "unheard" in page.texts("#verdict")[0]
+    styles = page.call("() => find('#typed span').map((one) => one.style.values['--surprise'])")
+    assert float(styles[0]) == pytest.approx(min(1, -math.log(first) / 10), abs=0.006)
+    page.fill("#prompt", "word4")
+    assert "unheard" not in page.texts("#verdict")[0]
+
+
+def test_an_opening_is_one_click_away(page):
+    assert page.texts("#openings button") == OPENINGS
+    page.click("#openings button", 1)
+    assert story(page) == ["<sos>", "word7", "word8", "word9"]
+
+
+def test_a_story_is_written_undone_and_the_same_again(page):
+    assert story(page) == ["<sos>", "word4", "<unk>"]
+    page.click("#write")
+    first = story(page)
+    assert len(first) > 6
+    page.click("#undo")
+    assert story(page) == first[:-1]
+    page.click("#one")
+    assert story(page) == first
+    page.click("#again")
+    page.click("#write")
+    assert story(page) == first
+    page.fill("#seed", "6")
+    page.click("#again")
+    page.click("#write")
+    assert story(page) != first
+
+
+def test_a_head_that_is_switched_off_changes_the_next_word(page):
+    page.click("#write")
+    page.click("#tabs button", 3)
+    assert len(page.texts(".head")) == 4
+    assert "previous token 40.0 %" in page.texts(".head")[1]
+    before = page.call("() => lab.chances().before[7]")
+    page.call(
+        "() => { const box = find('#heads input')[1]; box.checked = false; box.send('change'); }"
+    )
+    assert page.call("() => lab.chances().before[7]") != before
+
+
+def test_beams_and_earlier_checkpoints_are_shown(page):
+    page.fill("#width", "4")
+    page.fill("#beam-length", "6")
+    page.click("#beams-run")
+    rows = page.texts("#beam-table th")[4:]
+    assert rows == ["greedy", "sample, temperature 1", *(f"beam {rank}" for rank in (1, 2, 3, 4))]
+    page.click("#checkpoints-run")
+    texts = page.texts("#checkpoint-texts button")
+    assert len(texts) == 2
+    assert all(len(text.split()) > 5 for text in texts)
+    page.click("#checkpoint-texts button", 0)
+    assert "after 1 epoch" in page.texts("#state")[0]
+
+
+def test_a_word_chosen_instead_leaves_a_branch(page):
+    page.click("#write")
+    old = story(page)
+    page.click("#tabs button", 2)
+    page.click("#story span", 8)
+    taken = page.call("() => find('#next-bars li').findIndex((one) => one.classList.has('taken'))")
+    page.click("#next-bars button", 1 if taken == 0 else 0)
+    assert len(story(page)) == 9
+    page.click("#branches button")
+    assert story(page) == old
+
+
+def test_the_projector_shows_one_panel(page):
+    classes = "() => [...documentElement.classList].sort()"
+    page.click("#projector")
+    assert page.call(classes) == ["projected", "stacked"]
+    visible = "() => find('.view').filter((view) => !view.hidden).map((view) => view.id)"
+    assert page.call(visible) == []
+    page.click("#tabs button", 2)
+    assert page.call(visible) == ["view-next"]
+    page.click("#projector")
+    assert page.call(classes) == []
