@@ -49,6 +49,8 @@ def _numbers(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list):
         return f"[{', '.join(map(_numbers, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_numbers(item)}' for key, item in value.items())}}}"
     if isinstance(value, tuple):
         return f"({', '.join(map(_numbers, value))})"
     if isinstance(value, torch.Tensor):
@@ -63,6 +65,9 @@ def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE, at: str
     if isinstance(expected, torch.Tensor):
         return _tensors_differ(answer, expected, tolerance, at)
     where = f" at {at}" if at else ""
+    if isinstance(expected, dict) and isinstance(answer, dict):
+        answer = list(answer.values())
+        expected = list(expected.values())
     if isinstance(expected, list | tuple):
         if not isinstance(answer, type(expected)):
             return f"a {type(answer).__name__}{where} instead of a {type(expected).__name__}"

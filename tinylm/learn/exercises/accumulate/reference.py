@@ -1,0 +1,16 @@
+import torch
+
+from tinylm.train.trainer import accumulate_gradients
+from tinylm.vocab.batches import Batch
+
+
+class _Model:
+    def __init__(self, loss):
+        self.loss = loss
+        self.embedding = torch.zeros(1)
+
+
+def accumulate(loss_sum, batches):
+    own = [Batch(inputs, targets, int((targets >= 0).sum())) for inputs, targets in batches]
+    nats, tokens = accumulate_gradients(_Model(loss_sum), own, "fp32")
+    return nats / tokens

@@ -1,0 +1,12 @@
+from tinylm.train.optimizers import Adam
+
+
+def adamw(p, g, m, v, t, lr, b1, b2, eps, weight_decay):
+    parameter = p.clone()
+    parameter.grad = g
+    optimizer = Adam([([parameter], weight_decay)], (b1, b2), eps, decoupled=True)
+    optimizer.first = [m.clone()]
+    optimizer.second = [v.clone()]
+    optimizer.updates = t - 1
+    optimizer.step(lr)
+    return parameter, optimizer.first[0], optimizer.second[0]

@@ -1,0 +1,25 @@
+import torch
+
+from tinylm.model.ops import REFERENCE
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import Block, causal_mask
+
+
+def block(x, weights, heads):
+    settings = ModelSettings(
+        layers=1, heads=heads, head_width=None, feed_forward=len(weights["up"]), context=x.shape[1],
+        dropout=0.0, norm="pre", norm_kind="layer", norm_eps=1e-5, final_norm=True, positions="none",
+        activation="gelu", init="scaled", qkv_bias=False, attention_bias=False, feed_forward_bias=False,
+        tied_output=True, output_bias=False, embedding="tuned",
+    )  # fmt: skip
+    own = Block(x.shape[-1], settings, REFERENCE).to(x.dtype)
+    names = {"norm1.gain": "gain1", "norm1.bias": "bias1", "norm2.gain": "gain2", "norm2.bias": "bias2",
+             "attention.qkv.weight": "qkv", "attention.out.weight": "out",
+             "feed_forward.up.weight": "up", "feed_forward.down.weight": "down"}  # fmt: skip
+    own.load_state_dict({name: weights[key] for name, key in names.items()})
+    own.attention.scale = own.attention.scale.double().new_full(
+        (heads, 1, 1), own.attention.head_width**-0.5
+    )
+    places = torch.arange(x.shape[1])
+    with torch.no_grad():
+        return own(x, causal_mask(places[None], places, x.dtype))

@@ -1,0 +1,16 @@
+RUN = "train"
+# The exercise has no biases, so neither model has them.
+SETTINGS = {"model": {"qkv_bias": False, "attention_bias": False, "feed_forward_bias": False}}
+
+
+def replacements(student):
+    def forward(block, x, mask, layer_cache=None, attention_weights_out=None):
+        attention = block.attention
+        forward = block.feed_forward
+        weights = {"gain1": block.norm1.gain, "bias1": block.norm1.bias,
+                   "gain2": block.norm2.gain, "bias2": block.norm2.bias,
+                   "qkv": attention.qkv.weight, "out": attention.out.weight,
+                   "up": forward.up.weight, "down": forward.down.weight}  # fmt: skip
+        return student.block(x, weights, attention.heads)
+
+    return {"tinylm.model.transformer.Block.forward": forward}

@@ -1,0 +1,19 @@
+import torch
+
+from tinylm.train.muon import Muon
+from tinylm.train.muon import orthogonalise as orthogonalise_stack
+
+
+def orthogonalise(x):
+    if x.shape[0] > x.shape[1]:
+        return orthogonalise(x.T).T
+    return orthogonalise_stack(x[None])[0]
+
+
+def muon(p, g, m, lr, beta, weight_decay):
+    matrix = p.clone()
+    matrix.grad = g
+    optimizer = Muon([(matrix, 1)], beta, weight_decay, torch.float64)
+    optimizer.momentum = [m.clone()]
+    optimizer.step(lr)
+    return matrix, optimizer.momentum[0]

@@ -1,0 +1,3 @@
+from tinylm.model.transformer import sinusoids
+
+__all__ = ["sinusoids"]

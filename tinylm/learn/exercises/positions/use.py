@@ -1,0 +1,5 @@
+RUN = "train"
+
+
+def replacements(student):
+    return {"tinylm.model.transformer.sinusoids": student.sinusoids}

@@ -1,0 +1,14 @@
+import torch
+
+RUN = "train"
+SETTINGS = {"model": {"positions": "rotary"}}
+
+
+def replacements(student):
+    def apply_rotary(qkv, rope_cache):
+        queries, keys, values = qkv.permute(2, 0, 3, 1, 4)
+        positions = torch.arange(qkv.shape[1])
+        rotated = (student.rotate(queries, positions), student.rotate(keys, positions), values)
+        return torch.stack(rotated).permute(1, 3, 0, 2, 4)
+
+    return {"tinylm.model.ops.apply_rotary": apply_rotary}

@@ -1,0 +1,14 @@
+RUN = "generate"
+
+
+def replacements(student):
+    import torch
+
+    def choose(logits, settings, u, temperature):
+        words = []
+        for row, number in zip(logits, u.tolist(), strict=True):
+            p = student.probabilities(row.double(), temperature, settings.top_k, settings.top_p)
+            words.append(student.draw(p, number))
+        return torch.tensor(words)
+
+    return {"tinylm.decoding.sampling.choose": choose}

@@ -1,0 +1,32 @@
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tinylm.embedding.matrix import embedding_matrix as matrix_of
+from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.vocab.words import Splitter, WordTokenizer
+
+
+def _matrix(vocabulary, vectors, width, seed):
+    tokenizer = WordTokenizer(vocabulary[4:], Splitter(True, "drop"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "words.vec"
+        lines = [f"{len(vectors)} {width}"]
+        lines += [f"{word} {' '.join(map(str, row))}" for word, row in vectors.items()]
+        path.write_text("\n".join(lines) + "\n")
+        settings = EmbeddingSettings(
+            source="file" if vectors else "random", path=str(path), hub_id=None, hub_revision=None,
+            width=width, epochs=1, window=3, min_n=3, max_n=6, buckets=100, lr=0.05, std=0.02, seed=seed,
+        )  # fmt: skip
+        return matrix_of(settings, tokenizer, lambda: [], lambda: np.zeros(0, int))
+
+
+def embedding_matrix(vocabulary, vectors, width, seed):
+    return torch.from_numpy(_matrix(vocabulary, vectors, width, seed)[0])
+
+
+def coverage(vocabulary, vectors):
+    width = len(next(iter(vectors.values()), [0.0]))
+    return float(_matrix(vocabulary, vectors, width, 1)[1].get("coverage", 0.0))
