@@ -1,0 +1,238 @@
+"""python -m tinylm.learn.use: runs the project twice, with its own part and with the student's.
+
+use.py of an exercise says what is run (RUN), which settings change (SETTINGS), and what replaces
+what: `replacements(student)` gives {dotted name: new object}. A clinic may instead have
+`measure(student)`, which returns such a run itself. The runs read what the stages wrote, and write
+nothing there.
+"""
+
+import contextlib
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+from tinylm.base import paths
+from tinylm.base.config import InputError, load_params, read_section
+from tinylm.base.files import write_bytes, write_csv
+from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.host.command import CommandFailed, guard
+from tinylm.learn.course import Exercise
+from tinylm.learn.grade import environment
+from tinylm.learn.worker import load, own_lines
+
+WHOLE_S = 85.0
+TRAIN_S = 30.0  # for each of the two trainings
+TOKENS = 250_000  # that the schedule spans
+BOUND = 1e-3  # relative difference that rounding may reach
+EXACT = 20  # updates after which rounding may have grown
+VALIDATE_EVERY = 25
+STARTS = ("once upon a time", "the little", "one morning")
+
+Run = dict[str, Any]  # "steps", {name: one number, or None, for each step}; "text", what it wrote
+
+
+def compare(exercise: Exercise) -> None:
+    """Run the project with the student's file in a process of its own.
+
+    Raises InputError if it cannot be used, CommandFailed if it takes too long.
+    """
+    if not (exercise.folder / "use.py").is_file():
+        raise InputError(f"{exercise.name} is no part of a run; tinylm exercise check grades it")
+    if not exercise.file.is_file():
+        raise InputError(f"{exercise.file} is missing; tinylm exercise start {exercise.name}")
+    order = {"folder": str(exercise.folder.resolve()), "file": str(exercise.file.resolve())}
+    command = [sys.executable, "-m", "tinylm.learn.use", json.dumps(order)]
+    try:
+        done = subprocess.run(command, env=environment(), timeout=WHOLE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise CommandFailed(f"{exercise.name}: ended after {WHOLE_S:g} s") from None
+    if done.returncode:
+        raise CommandFailed(f"{exercise.name}: the run failed")
+
+
+@contextlib.contextmanager
+def replaced(objects: dict[str, Any]) -> Iterator[None]:
+    """Put the objects in the place of those with these dotted names while the block runs."""
+    with contextlib.ExitStack() as stack:
+        for name, value in objects.items():
+            if "." in name:
+                stack.enter_context(mock.patch(name, value))
+        yield
+
+
+def settings_of(changes: dict[str, dict[str, Any]]) -> tuple[Any, Any, int]:
+    """(sections model and train of params.yaml with these changes, threads)"""
+    from tinylm.model.settings import ModelSettings
+    from tinylm.train.settings import TrainSettings
+
+    params = load_params()
+    usual = {"precision": "fp32", "tokens": TOKENS, "epochs": None, "stop_after": None}
+    train = params["train"] | usual | changes.get("train", {})
+    model = params["model"] | changes.get("model", {})
+    sections = {"model": model, "train": train}
+    return (
+        read_section(sections, "model", ModelSettings),
+        read_section(sections, "train", TrainSettings),
+        params["runtime"]["threads"],
+    )
+
+
+def train(
+    changes: dict[str, Any], objects: dict[str, Any], updates: int, stores: Any = None
+) -> Run:
+    """Train for TRAIN_S seconds or so many updates; losses at each step, greedy text at the end.
+
+    stores: {split: TokenStore} instead of those of stage vocab.
+    """
+    import torch
+
+    from tinylm.decoding.settings import DecodeSettings
+    from tinylm.decoding.texts import generate_text
+    from tinylm.model.checkpoint import new_model
+    from tinylm.model.transformer import in_order
+    from tinylm.train import split_loss
+    from tinylm.train.trainer import Trainer
+    from tinylm.vocab.batches import TrainBatches, scoring_batches
+    from tinylm.vocab.matrix_file import load_matrix
+    from tinylm.vocab.token_store import TokenStore
+    from tinylm.vocab.tokenizer import open_tokenizer
+
+    model_settings, settings, threads = settings_of(changes)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
+    stores = stores or {name: TokenStore(paths.TOKENS, name) for name in ("train", "held_out")}
+    seed_everything(derive_seed(settings.seed, "train"), threads)
+    shape = (settings.layout, settings.batch_size, model_settings.context, tokenizer.pad_id)
+    batches = TrainBatches(stores["train"], *shape, derive_seed(settings.seed, "order"))
+    others = {name: store for name, store in stores.items() if name != "train"}
+    steps: dict[str, list[float | None]] = {"loss": [], **{name: [] for name in others}}
+    with replaced(objects):
+        run_blocks = objects.get("run_blocks", in_order)
+        model = new_model(model_settings, matrix, run_blocks=run_blocks)
+        trainer = Trainer(model, batches, settings)
+        end = time.monotonic() + TRAIN_S
+        while len(steps["loss"]) < updates and time.monotonic() < end:
+            upcoming = trainer.next_batches()
+            if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.budget:
+                break
+            steps["loss"].append(trainer.update(upcoming)[0])
+            for name, store in others.items():
+                loss = None
+                if trainer.updates % VALIDATE_EVERY in (0, 1):
+                    some = itertools.islice(scoring_batches(store, *shape), 4)
+                    nats, count = split_loss.split_loss(model, some)
+                    loss = nats / count
+                steps[name].append(loss)
+        greedy = DecodeSettings().greedy()
+        text = generate_text(model.eval(), tokenizer, STARTS, greedy, max_new_tokens=40)
+    return {"steps": steps, "text": text}
+
+
+def generate(changes: dict[str, Any], objects: dict[str, Any], updates: int) -> Run:
+    """Continue three prompts past the context with the trained model of this folder."""
+    from tinylm.decoding.settings import DecodeSettings
+    from tinylm.decoding.texts import generate_text
+    from tinylm.model.checkpoint import load_model
+    from tinylm.vocab.tokenizer import open_tokenizer
+
+    model, _ = load_model(paths.MODELS)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    settings = DecodeSettings(**{"temperature": 0.8, "top_k": 50, "top_p": 0.9, **changes})
+    count = model.settings.context + 30
+    texts = []
+    with replaced(objects):
+        for prompt in STARTS:
+            options = {"max_new_tokens": count, "stop_at_eos": False}
+            texts += generate_text(model, tokenizer, [prompt], settings, **options)
+    return {"steps": {}, "text": texts}
+
+
+def encode(changes: dict[str, Any], objects: dict[str, Any], updates: int) -> Run:
+    """Encode held-out stories; the number of tokens of each, and their words as the ids say."""
+    from tinylm.download.stories import read_stories
+    from tinylm.vocab.tokenizer import open_tokenizer
+
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    with replaced(objects):
+        stories = [story["text"] for story in read_stories(Path(paths.STORIES), "held_out")]
+        ids = [tokenizer.encode_story(text) for text in stories]
+    texts = [" ".join(tokenizer.tokens[index] for index in row) for row in ids]
+    return {"steps": {"tokens": [len(row) for row in ids]}, "text": texts}
+
+
+RUNS = {"train": train, "generate": generate, "encode": encode}
+
+
+def both_runs(plan: ModuleType, student: ModuleType) -> tuple[Run, Run]:
+    """(the run with our part, the run with the student's)"""
+    if hasattr(plan, "measure"):
+        return plan.measure(None), plan.measure(student)
+    run = RUNS[plan.RUN]
+    changes = getattr(plan, "SETTINGS", {})
+    usual = plan.usual() if hasattr(plan, "usual") else {}
+    ours = run(changes, usual, sys.maxsize)
+    count = len(next(iter(ours["steps"].values()), []))
+    return ours, run(changes, plan.replacements(student), count)
+
+
+def verdict(ours: Run, theirs: Run) -> str:
+    """identical, within the bound, or different: with the first place where they differ."""
+    if ours == theirs:
+        return "identical: every number and every word is the same"
+    first = {name: values[:EXACT] for name, values in ours["steps"].items()}
+    for name, values in first.items():
+        for step, (one, other) in enumerate(zip(values, theirs["steps"][name], strict=False), 1):
+            if one is not None and not abs(one - other) <= BOUND * abs(one):  # NaN too
+                return f"different: {name} number {step} is {other:.6g}, ours is {one:.6g}"
+    if first:
+        return f"within a bound: the first {EXACT} steps differ by less than {BOUND:g} (rounding)"
+    for one, other in zip(ours["text"], theirs["text"], strict=True):
+        for number, (word, mine) in enumerate(zip(one.split(), other.split(), strict=False), 1):
+            if word != mine:
+                return f"different: word {number} is {mine!r}, ours is {word!r}"
+    return "different: texts of other lengths"
+
+
+def main() -> None:
+    """Both runs, the verdict, and exercises/NAME.csv and NAME.txt with their curves and texts."""
+    order = json.loads(sys.argv[1])
+    file = Path(order["file"])
+    try:
+        plan = load(Path(order["folder"]) / "use.py", "use_of_exercise")
+        ours, theirs = both_runs(plan, load(file, "student"))
+    except (InputError, CommandFailed):
+        raise
+    except BaseException as error:
+        lines = own_lines(error, str(file))
+        raise CommandFailed(f"your part ended the run: {'; '.join(lines)}") from error
+    columns = list(ours["steps"])
+    header = ["step", *(f"ours {name}" for name in columns), *(f"yours {name}" for name in columns)]
+    series = [run["steps"][name] for run in (ours, theirs) for name in columns]
+    length = max(map(len, series), default=0)
+    rows = []
+    for step in range(length):
+        cells = [values[step] if step < len(values) else None for values in series]
+        rows.append([step + 1, *("" if cell is None else cell for cell in cells)])
+    if rows:
+        write_csv(file.with_suffix(".csv"), header, rows)
+    text = "\n\n".join(theirs["text"]) + "\n"
+    write_bytes(file.with_suffix(".txt"), text.encode())
+    for step, row in enumerate(rows, 1):
+        if step in (1, 2, 5, 10, 20, 50, 100, 200, 400, length):
+            cells = (
+                f"{name} {cell:.5g}" for name, cell in zip(header, row, strict=True) if cell != ""
+            )
+            print("  ".join(cells))
+    print(f"yours wrote: {theirs['text'][0][:300]}" if theirs["text"] else "", flush=True)
+    print(verdict(ours, theirs))
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))
