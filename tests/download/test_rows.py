@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from tests.download.conftest import LOCAL
-from tinylm.download.cleaning import clean_by_the_rule, clean_text
+from tinylm.download.cleaning import clean_text, unify_by_the_rule
 from tinylm.download.rows import clean_row, without_first_lines
 from tinylm.download.same_story import bare_text
 
@@ -27,7 +27,7 @@ def hostile_texts(count=3000):
 @pytest.mark.parametrize("repair", [True, False])
 def test_the_short_way_of_cleaning_is_the_rule(repair):
     for text in [*hostile_texts(), *map(chr, range(0x110000))]:
-        assert clean_text(text, repair) == clean_by_the_rule(text, repair)
+        assert clean_text(text, repair) == unify_by_the_rule(text, repair).strip()
 
 
 def test_cleaning_twice_changes_nothing_and_the_result_is_utf8():
@@ -66,6 +66,7 @@ def test_sound_text_stays():
         ("a\u200bb\u00ad\u202e\x9fc", "ab c"),
         ("\ud800 \ud83d\ude00", "\ufffd 😀"),
         (" \n\t\u3000\ufeff", ""),
+        ("می\u200cخواهم 👨\u200d👩", "می\u200cخواهم 👨\u200d👩"),
     ],
 )
 def test_line_ends_controls_format_characters_and_surrogates(text, cleaned):

@@ -92,8 +92,6 @@ def library(tokenizer) -> tokenizers.Tokenizer:
 
 
 def prompt_ids(tokenizer, text: str) -> list[int]:
-    if tokenizer.kind == "longest_match":  # its prompts have a rule for capitals
-        return tokenizer.encode_story(text)
     ids = tokenizer.encode(text)
     return ids if tokenizer.sos_id is None else [tokenizer.sos_id, *ids]
 

@@ -51,7 +51,7 @@ def test_ids_equal_the_library_and_nothing_is_lost(tmp_path, lower_case):
         assert ids == library.encode(text).ids == loaded.encode(text)
         assert min(ids, default=9) >= len(SPECIALS)  # no text becomes a special token
         assert bpe.decode(bpe.encode_story(text)) == bpe.normalise(text)
-        if not lower_case:
+        if not lower_case and text.isprintable():
             assert bpe.normalise(text) == text
 
 

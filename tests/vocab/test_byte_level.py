@@ -32,6 +32,9 @@ def test_decoding_equals_the_library_even_within_a_character():
         assert byte_tokens.decode(ids[:-1]) == decoders.ByteLevel().decode(shown)
     words = [byte_tokens.word_of(index) for index in (0, ord("a") + 1, ord(" ") + 1, 0xE3 + 1)]
     assert words == ["", "a", "", ""]
+    whole = ByteTokens(["ĠâĢľLook", "å°ıçĮ«", "âĢ", "Ċ"], specials=[])
+    shown = list(map(whole.shown, range(4)))
+    assert shown == ["Ġ“Look", "小猫", "âĢ", "Ċ"]
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])

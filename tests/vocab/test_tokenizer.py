@@ -55,7 +55,7 @@ def test_the_interface_holds_for_each(tokenizer):
         ("words", "normalizer", None),
         ("words", "added_tokens", [{"id": 1, "content": "<eos>"}]),
         ("words", "model", {"type": "WordLevel", "vocab": {"a": 5}, "unk_token": "a"}),
-        ("bpe", "normalizer", {"type": "NFC"}),
+        ("bpe", "normalizer", {"type": "Prepend", "prepend": "x"}),
         ("bpe", "model", {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}),
         ("longest_match", "model", {"type": "WordPiece", "vocab": {}, "unk_token": "a"}),
     ],

@@ -18,6 +18,7 @@ from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
+from tinylm.download.cleaning import clean_text
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.kernels.decoding.step import decoding_step
@@ -38,13 +39,21 @@ class LanguageModel:
 
     model: the torch module. tokenizer: text to ids and back. settings: the defaults of decoding,
     section `decode`. Keyword arguments called `changes` replace some of these settings for one
-    call, as in `temperature=0.7, seed=3`.
+    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was; repair_quotes:
+    as in section `data`.
     """
 
-    def __init__(self, model: TinyLM, tokenizer: Tokenizer, settings: DecodeSettings) -> None:
+    def __init__(
+        self,
+        model: TinyLM,
+        tokenizer: Tokenizer,
+        settings: DecodeSettings,
+        repair_quotes: bool = True,
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.settings = settings
+        self.repair_quotes = repair_quotes
 
     def __repr__(self) -> str:
         shape = self.model.settings
@@ -167,18 +176,22 @@ class LanguageModel:
             logits = Session(self.model, ids, slide=self.settings.slide).next_logits()[0]
             top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
         pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        return NextWords(NextWord(self.tokenizer.tokens[token], value) for token, value in pairs)
+        return NextWords(NextWord(self.tokenizer.shown(token), value) for token, value in pairs)
 
     def log_prob(self, text: str, given: str = "") -> float:
         """ln P of a text in nats, after `given` or as the start of a story.
 
         That it ends there is not counted.
         """
+        text = self._clean(text)
+        given = self._clean(given)
         self._warn_of_unknown(f"{given} {text}")
-        start = self._scored(given)
-        ids = [*start, *self.tokenizer.encode(f" {text}" if given else text)]
-        if len(ids) == len(start):
+        start = self._opened(given)
+        ids = self._opened(f"{given} {text}" if given else text)
+        if not text or len(ids) == len(start):
             raise InputError(f"text {visible(text)!r} has no token; allowed: one or more words")
+        if ids[: len(start)] != start:
+            raise InputError(f"text {visible(text)!r} changes the tokens of what is given")
         return float(self._log_probs(ids, len(start)).sum())
 
     def perplexity(self, texts: str | Iterable[str]) -> float:
@@ -187,13 +200,12 @@ class LanguageModel:
         <eos> is counted where there is one. It is the perplexity of stage evaluate where a row is a
         story and fits the context. Raises InputError without a token to predict.
         """
-        stories = [texts] if isinstance(texts, str) else list(texts)
-        end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
-        start = len(self._scored(""))
+        stories = list(map(self._clean, [texts] if isinstance(texts, str) else texts))
         nats = 0.0
         tokens = 0
         for text in stories:
-            log_probs = self._log_probs([*self._scored(text), *end], max(start, 1))
+            ids = self.tokenizer.encode_story(text)
+            log_probs = self._log_probs(ids, 1)
             nats -= math.fsum(log_probs)
             tokens += len(log_probs)
         self._warn_of_unknown("\n".join(stories))
@@ -203,7 +215,7 @@ class LanguageModel:
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
         """What each head attends to in the first `max_tokens` tokens, at most the context."""
-        ids = encode_prompt(self.tokenizer, text, "the text")
+        ids = encode_prompt(self.tokenizer, self._clean(text), "the text")
         room = self.model.settings.context
         if max_tokens is not None:
             _check_range("max_tokens", max_tokens, 1)
@@ -214,9 +226,9 @@ class LanguageModel:
             )
         with decoding_mode(self.model):
             maps = attention(self.model, ids[:room])
-        tokens = self.tokenizer.tokens
-        words = [tokens[token] for token in ids[:room]]
-        return Attention(words, maps.maps, NextWord(tokens[maps.next_id], maps.next_prob))
+        words = list(map(self.tokenizer.shown, ids[:room]))
+        after = NextWord(self.tokenizer.shown(maps.next_id), maps.next_prob)
+        return Attention(words, maps.maps, after)
 
     def with_changes(self, **changes: Any) -> DecodeSettings:
         """The defaults of decoding with some of them replaced. Raises InputError."""
@@ -240,11 +252,15 @@ class LanguageModel:
 
     def _ids(self, prompts: list[str]) -> list[list[int]]:
         """Ids of each prompt; warns about words outside the vocabulary."""
+        prompts = list(map(self._clean, prompts))
         for number, text in enumerate(prompts, start=1):
             self._warn_of_unknown(text, f"prompt {number}: ")
         return encode_prompts(
             self.tokenizer, prompts, self.model.settings.context, self.settings.slide
         )
+
+    def _clean(self, text: str) -> str:
+        return clean_text(text, self.repair_quotes)
 
     def _warn_of_unknown(self, text: str, name: str = "") -> None:
         unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))
@@ -253,10 +269,10 @@ class LanguageModel:
             message = f"{name}{len(unknown)} not in the vocabulary, seen as <unk>: {words}"
             warnings.warn(message, stacklevel=4)
 
-    def _scored(self, text: str) -> list[int]:
-        """Ids of a text after what opens one, if anything does."""
-        start = [] if self.tokenizer.sos_id is None else [self.tokenizer.sos_id]
-        return [*start, *self.tokenizer.encode(text)]
+    def _opened(self, text: str) -> list[int]:
+        """Ids of a story that may go on: without the token that ends it, if there is one."""
+        ids = self.tokenizer.encode_story(text)
+        return ids if self.tokenizer.eos_id is None else ids[:-1]
 
     def _log_probs(self, ids: Sequence[int], first: int) -> np.ndarray:
         """ln P of ids[first:], each given all before it in the context."""

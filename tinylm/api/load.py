@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tinylm.api.language_model import LanguageModel
-from tinylm.exchange.loading import load_parts
+from tinylm.exchange.loading import load_parts, repairs_quotes
 
 
 def load(
@@ -15,8 +15,9 @@ def load(
     the folder.
     epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
 
-    Section `decode` of params.yaml in the working folder gives the defaults of decoding, and
-    `runtime.device` the device; without that file, the preset storybook does. Raises InputError,
-    which names the file.
+    params.yaml in the working folder gives the defaults of decoding (section `decode`), the device
+    (`runtime.device`) and whether quotation marks in a wrong encoding are repaired in every text
+    (`data.repair_quotes`); without that file, the preset storybook does. Raises InputError, which
+    names the file.
     """
-    return LanguageModel(*load_parts(folder, vocab, epoch))
+    return LanguageModel(*load_parts(folder, vocab, epoch), repairs_quotes())

@@ -37,14 +37,17 @@ def with_own_texts(
         decode = read_section(run.params, "decode", DecodeSettings)
         model, _ = load_model(models, device)
         check_vocabulary(models, vocab)
-        lm = LanguageModel(model, open_tokenizer(vocab), decode)
+        repair_quotes = run.param("data", "repair_quotes") is not False
+        lm = LanguageModel(model, open_tokenizer(vocab), decode, repair_quotes)
         if settings.prompts:
             most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
             results["own_texts"] = _continued(lm, list(settings.prompts), most)
         if settings.sentences:
             checkpoints = []
             for epochs, weights in load_checkpoints(models, device):
-                checkpoints.append((epochs, LanguageModel(weights, lm.tokenizer, decode)))
+                checkpoints.append(
+                    (epochs, LanguageModel(weights, lm.tokenizer, decode, repair_quotes))
+                )
             sentences = []
             for text in settings.sentences:
                 earlier = [_sentence(one, text, epochs) for epochs, one in checkpoints]

@@ -3,7 +3,12 @@
 import unicodedata
 from typing import Any
 
-_VISIBLE = {"\n": "\n", "\t": " "}
+_VISIBLE = {
+    "\n": "\n",
+    "\t": " ",
+    "\u200c": "\u200c",
+    "\u200d": "\u200d",
+}  # joiners are part of words
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode's categories
 
 

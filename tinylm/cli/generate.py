@@ -123,7 +123,7 @@ def read_prompts(words: Sequence[str]) -> list[str]:
 
 def _print_log_probs(tokenizer: "Tokenizer", text: "Text") -> None:
     for token, log_prob in zip(text.new_ids, text.log_probs or [], strict=True):
-        print(f"{log_prob:10.4f}  {visible(tokenizer.tokens[token])}")
+        print(f"{log_prob:10.4f}  {visible(tokenizer.shown(token))}")
     print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
 
 

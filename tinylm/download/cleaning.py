@@ -1,19 +1,19 @@
-"""Cleaning of one story's text: quotes repaired, line ends and control characters unified.
+"""Cleaning of text, of stories and of prompts alike: line ends, control characters, quotes.
 
 The rule, in this order:
 
 1. surrogate pairs are joined, a lone surrogate becomes U+FFFD;
-2. format characters (Unicode Cf: BOM, zero-width characters, direction marks, soft hyphens) are
-   deleted; Unicode normal form C;
+2. invisible characters that only control how text is shown are deleted: BOM, zero-width space,
+   direction marks, soft hyphen ... (`IGNORED`); joiners stay, since they are part of words in
+   Persian or Hindi and of emoji; Unicode normal form C;
 3. optionally, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is
    repaired, including the closing quote that lost its last byte;
 4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control
-   characters (Unicode Cc: NUL, tab ...) become spaces; white space at both ends is removed.
+   characters (Unicode Cc: NUL, tab ...) become spaces;
+5. of a whole text, white space at both ends is removed.
 """
 
-import functools
 import re
-import sys
 import unicodedata
 
 LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029)
@@ -21,6 +21,11 @@ CONTROLS: dict[int, str] = {
     **dict.fromkeys((*range(32), *range(127, 160)), " "),
     **dict.fromkeys(LINE_ENDS, "\n"),
 }
+# A class of a regular expression in Python, JavaScript and the library `tokenizers` alike.
+IGNORED = (
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
+)
+_IGNORED = re.compile(f"[{IGNORED}]")
 _MISREAD = re.compile("\u00e2[\u20ac\u0080]([^\u00e2]?)")  # bytes E2 80, and the third one misread
 _REPAIRED = frozenset(
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201c\u201d\u201e\u2022\u2026"
@@ -45,31 +50,29 @@ def repair_quotes(text: str) -> str:
     return _MISREAD.sub(_repair, text)
 
 
-@functools.cache
-def format_characters() -> dict[int, None]:
-    """Every character of Unicode's category Cf, as a table for `str.translate` that deletes it."""
-    codes = range(sys.maxunicode + 1)
-    return dict.fromkeys(code for code in codes if unicodedata.category(chr(code)) == "Cf")
-
-
-def clean_by_the_rule(text: str, repair: bool) -> str:
-    """Every step of the rule on every character."""
+def unify_by_the_rule(text: str, repair: bool) -> str:
+    """Every step of the rule but the last, on every character."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = unicodedata.normalize("NFC", text.translate(format_characters()))
+    text = unicodedata.normalize("NFC", _IGNORED.sub("", text))
     if repair:
         text = repair_quotes(text)
-    return text.replace("\r\n", "\n").translate(CONTROLS).strip()
+    return text.replace("\r\n", "\n").translate(CONTROLS)
 
 
-def clean_text(text: str, repair: bool) -> str:
-    """The story by the rule above; cleaning the result again changes nothing.
+def unify(text: str, repair: bool = False) -> str:
+    """Part of a text by the rule above, without its last step.
 
-    Printable text has no surrogates, format or control characters, so most steps are skipped.
+    Printable text has no surrogates or control characters, so most steps are skipped.
     """
     if not text.replace("\n", "").isprintable():
-        return clean_by_the_rule(text, repair)
+        return unify_by_the_rule(text, repair)
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
         if repair:
             text = repair_quotes(text)
-    return text.strip()
+    return text
+
+
+def clean_text(text: str, repair: bool) -> str:
+    """The whole text by the rule above; cleaning the result again changes nothing."""
+    return unify(text, repair).strip()

@@ -168,7 +168,7 @@ class Continuer:
                 row = {
                     "prompt": text,
                     "number": index + 1,
-                    "token": self.tokenizer.tokens[token],
+                    "token": self.tokenizer.shown(token),
                     "probability": float(np.exp(new.log_probs[index])),
                 }
                 rows.append(row)

@@ -137,7 +137,8 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
     tokenizer = run.tokenizer
     checkpoints = run.checkpoints
     sentences = settings.attention_sentences
-    write_maps(run.model, checkpoints[1:-1], tokenizer.tokens, run.evaluation, sentences)
+    tokens = list(map(tokenizer.shown, range(len(tokenizer))))
+    write_maps(run.model, checkpoints[1:-1], tokens, run.evaluation, sentences)
     heads, tables = measure_heads(run.model, tokenizer, run.evaluation, run.vectors, settings)
     return {"heads": heads}, tables
 

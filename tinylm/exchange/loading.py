@@ -105,6 +105,11 @@ def load_parts(
     return model, tokenizer, decode
 
 
+def repairs_quotes() -> bool:
+    """Whether the corpus of params.yaml, and so every text for the model, has its quotes repaired."""
+    return (read_params().get("data") or {}).get("repair_quotes") is not False
+
+
 def use_threads() -> None:
     """Let PyTorch compute with `runtime.threads` of params.yaml."""
     import torch

@@ -9,9 +9,10 @@ text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`
 - `<unk>` is left out of decoded text with the special tokens; tinylm shows it. It is never
   generated, so only a prompt can contain it. If bytes spell every word, `unk_token` names the
   padding token, for tools that insist on a name.
-- `longest_match`: a text is encoded as a story is (`encode_story`), and characters that no token
-  spells are refused. tinylm lowercases words in capitals of a prompt, and leaves out such
-  characters. There is no token to pad with, so prompts of unequal length form no batch.
+- `longest_match`: characters that no token spells are refused; tinylm leaves them out of a prompt.
+  There is no token to pad with, so prompts of unequal length form no batch.
+- white space at both ends of a prompt stays there, and quotation marks in a wrong encoding are not
+  repaired; the rest of the corpus's cleaning is in the file.
 - a lone surrogate, U+FFFD in tinylm, is refused there: the library's texts are UTF-8.
 - a text longer than the context is encoded whole, with a warning; tinylm would move its window.
 """

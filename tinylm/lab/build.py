@@ -127,11 +127,18 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
+def _shown(tokenizer: Tokenizer) -> dict[int, str]:
+    """The tokens that readers see otherwise than by name."""
+    shown = {index: tokenizer.shown(index) for index in range(len(tokenizer))}
+    return {index: text for index, text in shown.items() if text != tokenizer.tokens[index]}
+
+
 def rule_of(tokenizer: Tokenizer, file: str | Path) -> dict[str, Any]:
     """What page/tokenizer.js needs to turn text into ids and back; `file` is the tokenizer's own."""
     rule: dict[str, Any] = {
         "kind": tokenizer.kind,
         "tokens": tokenizer.tokens,
+        "shown": _shown(tokenizer),
         "specials": sorted(tokenizer.specials),
         "banned": banned_ids(tokenizer),
         "sos_id": tokenizer.sos_id,
@@ -146,5 +153,5 @@ def rule_of(tokenizer: Tokenizer, file: str | Path) -> dict[str, Any]:
     content = read_json(file, "vocab")
     merges = content["model"].get("merges", [])
     rule["merges"] = [" ".join(pair) for pair in merges]
-    rule["lower_case"] = bool(content.get("normalizer"))
+    rule["lower_case"] = tokenizer.normalise("A") == "a"
     return rule

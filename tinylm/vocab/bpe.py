@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, chunks, pre_tokenizer, whole_text
+from tinylm.download.cleaning import unify
+from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, chunks, pre_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>")
@@ -59,14 +60,14 @@ class BpeTokenizer(ByteTokens):
         self.sos_id, self.eos_id, self.pad_id = specials
 
     def normalise(self, text: str) -> str:
-        """The text that is modelled: unchanged, or in lower case if the tokenizer is so set."""
-        text = whole_text(text)
-        normalizer = self.library().normalizer
+        """The text that is modelled: clean, and in lower case if the tokenizer is so set."""
+        text = unify(text)
+        normalizer = self._library.normalizer
         return text if normalizer is None else normalizer.normalize_str(text)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the text, no special token added; text that spells one is ordinary text."""
-        return self.ids_of(whole_text(text))
+        return self.ids_of(unify(text))
 
 
 def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
@@ -82,7 +83,7 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
 
     def pieces() -> Iterator[str]:
         for text in texts:
-            yield from chunks(whole_text(text))
+            yield from chunks(unify(text))
 
     library = byte_pair_library((), (), settings.lower_case)
     library.train_from_iterator(pieces(), trainer)

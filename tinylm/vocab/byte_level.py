@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tinylm.download.cleaning import IGNORED
 from tinylm.vocab.tokenizer import Tokenizer
 
 CHUNK = 1 << 16  # characters for the library at once: it uses 200 times a text's size in memory
@@ -31,13 +32,6 @@ def _byte_characters() -> dict[int, str]:
 
 CHARACTER_OF = _byte_characters()
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
-
-
-def whole_text(text: str) -> str:
-    """The text with surrogate pairs joined and each lone surrogate as U+FFFD, as UTF-8 needs it."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
@@ -63,7 +57,7 @@ def pre_tokenizer() -> Any:
 class ByteTokens(Tokenizer):
     """Tokens that spell bytes, and special ones that spell nothing; a space is shown as "\u0120".
 
-    library: the tokenizer of the library `tokenizers` with the same ids.
+    library: the tokenizer of the library `tokenizers` with the same ids of clean text.
     """
 
     def __init__(self, tokens: Sequence[str], specials: Iterable[int], library: Any = None):
@@ -91,6 +85,32 @@ class ByteTokens(Tokenizer):
         word = self._bytes[index].decode("utf-8", "replace").strip()
         return "" if "\ufffd" in word else word
 
+    def shown(self, index: int) -> str:
+        """The characters of a token that spells whole ones; white space as GPT-2 shows it."""
+        try:
+            spelt = self._bytes[index].decode()
+        except UnicodeDecodeError:
+            return self.tokens[index]
+        if index in self.specials:
+            return self.tokens[index]
+        return "".join(CHARACTER_OF[ord(one)] if one <= " " else one for one in spelt)
+
     def library(self) -> Any:
-        """The tokenizer of the library `tokenizers` with the same ids."""
-        return self._library
+        """The tokenizer of the library `tokenizers` with the same ids of any text.
+
+        Its normalizer is the rule of `unify`, which our `encode` applies to what is not clean yet.
+        """
+        from tokenizers import Regex, Tokenizer, normalizers
+
+        library = Tokenizer.from_str(self._library.to_str())
+        steps: list[Any] = [
+            normalizers.Replace(Regex(f"[{IGNORED}]"), ""),
+            normalizers.NFC(),
+            normalizers.Replace("\r\n", "\n"),
+            normalizers.Replace(Regex("[\x0b-\x0d\x85\u2028\u2029]"), "\n"),
+            normalizers.Replace(Regex("[\x00-\x09\x0e-\x1f\x7f-\x9f]"), " "),
+        ]
+        if self._library.normalizer is not None:
+            steps.append(self._library.normalizer)
+        library.normalizer = normalizers.Sequence(steps)
+        return library

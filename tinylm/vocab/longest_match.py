@@ -6,9 +6,9 @@ The rule, which reproduces the published token counts on Tiny Shakespeare:
 2. the first tokens are the characters of these words; then the most frequent pair of neighbours is
    joined, repeatedly (of equally frequent pairs the first in the text), until the vocabulary has
    its size; ids are sorted by length, then alphabetically;
-3. while pairs are counted, and in prompts, a word in capitals (`str.isupper()`) goes through
-   `str.capitalize()`, its space counting as first letter ("\u0120KING" -> "\u0120king"); stories
-   keep capitals;
+3. while pairs are counted, a word in capitals (`str.isupper()`) goes through `str.capitalize()`,
+   its space counting as first letter ("\u0120KING" -> "\u0120king"); stories keep capitals. The
+   notebook does the same to prompts; here a prompt has the ids that it has in a story;
 4. a word becomes the longest token that it starts with, then the longest of the rest, and so on;
    the order of the merges does not matter.
 """
@@ -21,15 +21,16 @@ from itertools import pairwise
 from typing import Any
 
 from tinylm.base.config import InputError
+from tinylm.download.cleaning import unify
 from tinylm.vocab.byte_level import (
     CHARACTER_OF,
     CHUNK,
     ByteTokens,
     chunks,
     pre_tokenizer,
-    whole_text,
 )
 from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import PROBE
 
 KIND = "longest_match"
 Pair = tuple[str, str]
@@ -122,27 +123,19 @@ class LongestMatchTokenizer(ByteTokens):
         self._characters = {token for token in self.tokens if len(token) == 1}
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a prompt: words in capitals are capitalised.
-
-        A character that no token spells is dropped, with a warning.
-        """
-        text = whole_text(text)
+        """Ids of a prompt. A character that no token spells is dropped, with a warning."""
+        text = unify(text)
         unspelt = self._unspelt(text)
         if unspelt:
             shown = repr("".join(unspelt[:10]))
             warnings.warn(f"characters outside the vocabulary are left out: {shown}", stacklevel=2)
             for character in unspelt:
                 text = text.replace(character, "")
-        model = self.library().model
-        ids: list[int] = []
-        for word in words_of(text):
-            pieces = model.tokenize(self._as_prompted(word))
-            ids += [piece.id for piece in pieces]
-        return ids
+        return self._ids_of_lines(text)
 
     def encode_story(self, text: str) -> list[int]:
         """Ids of a story as in the token store. InputError for a character that no token spells."""
-        text = whole_text(text)
+        text = unify(text)
         unspelt = self._unspelt(text)
         if unspelt:
             raise InputError(
@@ -150,11 +143,15 @@ class LongestMatchTokenizer(ByteTokens):
                 f"begins {text[:40]!r}; allowed: the {len(self._characters)} characters of the "
                 "train split"
             )
-        return self.ids_of("\n".join(text.splitlines()))
+        return self._ids_of_lines(text)
 
     def normalise(self, text: str) -> str:
         """The text that is modelled: its lines joined without their ends."""
-        return "".join(whole_text(text).splitlines())
+        return "".join(unify(text).splitlines())
+
+    def probe(self) -> str:
+        unspelt = set(self._unspelt(PROBE))
+        return "".join(character for character in PROBE if character not in unspelt)
 
     def _unspelt(self, text: str) -> list[str]:
         """The characters that no tokens spell, line ends aside, in the order of the text."""
@@ -165,11 +162,8 @@ class LongestMatchTokenizer(ByteTokens):
                 unspelt.append(character)
         return unspelt
 
-    def _as_prompted(self, word: str) -> str:
-        """Capitalised, if it is ASCII and the vocabulary has the resulting characters."""
-        bare = word.lstrip(CHARACTER_OF[ord(" ")])
-        small = small_capitals(word) if bare and bare.isascii() else word
-        return small if self._characters >= set(small) else word
+    def _ids_of_lines(self, text: str) -> list[int]:
+        return self.ids_of("\n".join(text.splitlines()))
 
 
 def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> LongestMatchTokenizer:
@@ -179,7 +173,7 @@ def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> Longes
     """
     words: Counter[str] = Counter()
     for text in texts:
-        words.update(words_of(whole_text(text)))
+        words.update(words_of(unify(text)))
     counts: Counter[str] = Counter()
     for word, times in words.items():
         counts[small_capitals(word)] += times

@@ -8,11 +8,16 @@ from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, check_sums
 from tinylm.vocab.settings import VocabSettings
 
+PROBE = (  # clean text on which rules of tokenizers differ
+    "Once upon a time, THE dog's re-read: \u201c\u00c9a\u201d (it\u2019s) 5 < 6 + a|b~ $3 \u20ac <eos> <unk> "
+    f"don't \n x\u0323 \u4e2d\u6587, {'long' * 40}."
+)
+
 
 class Tokenizer:
-    """Text <-> ids 0 to len - 1.
+    """Text <-> ids 0 to len - 1. Text is cleaned by `unify` before it is encoded.
 
-    tokens: how each id is shown. specials: the ids that are not text. kind: as in section vocab.
+    tokens: the name of each id. specials: the ids that are not text. kind: as in section vocab.
     A role that the vocabulary lacks is None, and several roles may share an id. `pad_id` fills
     inputs and is never scored, so it may also be the id of a text token.
     lossless: decoding `encode_story(text)` gives `normalise(text)`.
@@ -51,7 +56,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def split(self, text: str) -> list[str]:
-        """The text's tokens as they are shown, unknown words unchanged."""
+        """The text's tokens by name, unknown words unchanged."""
         return [self.tokens[index] for index in self.encode(text)]
 
     def unknown_words(self, text: str) -> list[str]:
@@ -61,6 +66,14 @@ class Tokenizer:
     def word_of(self, index: int) -> str:
         """The bare text of one token, for look-up among word vectors; "" if there is none."""
         raise NotImplementedError
+
+    def shown(self, index: int) -> str:
+        """One token for readers."""
+        return self.tokens[index]
+
+    def probe(self) -> str:
+        """A text that shows which rule a tokenizer follows."""
+        return PROBE
 
     def library(self) -> Any:
         """The tokenizer of the library `tokenizers` with the ids of stories, special ones aside."""
@@ -110,9 +123,22 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
         tokenizer = _of_library(library)
     except (ValueError, LookupError) as error:
         raise _not_ours(path, error) from None
-    if tokenizer.library().to_str() != library.to_str():
+    if not _behaves_like(library, tokenizer):
         raise _not_ours(path, "its ids or its rule are others")
     return tokenizer
+
+
+def _behaves_like(library: Any, tokenizer: Tokenizer) -> bool:
+    """Whether the library's tokenizer has our ids and splits text by our rule.
+
+    Behaviour is compared, since other versions of the library write the same rule differently.
+    """
+    probe = tokenizer.probe()
+    ids = [library.token_to_id(token) for token in tokenizer.tokens]
+    if ids != list(range(library.get_vocab_size())):
+        return False
+    expected = tokenizer.library().encode(probe, add_special_tokens=False).ids
+    return library.encode(probe, add_special_tokens=False).ids == expected
 
 
 def _not_ours(path: str | Path, reason: object) -> InputError:
@@ -128,7 +154,9 @@ def _of_library(library: Any) -> Tokenizer:
     if kind == "BPE":
         tokens, merges = bpe.parts_of(library)
         if tokens[0] == bpe.SPECIALS[0]:
-            return bpe.BpeTokenizer(tokens, merges, library.normalizer is not None)
+            normalizer = library.normalizer
+            is_lower = normalizer is not None and normalizer.normalize_str("A") == "a"
+            return bpe.BpeTokenizer(tokens, merges, is_lower)
         return gpt2.published(tokens, merges)
     ids = library.get_vocab(with_added_tokens=False)
     tokens = sorted(ids, key=ids.__getitem__)

@@ -23,10 +23,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinylm.base.config import InputError
+from tinylm.download.cleaning import unify
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.vocab.byte_level import whole_text
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
-from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import PROBE, Tokenizer
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
@@ -84,7 +84,7 @@ class Splitter:
 
     def __call__(self, text: str) -> list[str]:
         if not text.isascii():
-            normalised = self.normalizer.normalize_str(whole_text(text))
+            normalised = self.normalizer.normalize_str(unify(text))
             return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
         text = text.encode().translate(self._table, self._deleted).decode()
         if self.punctuation == "keep":
@@ -158,17 +158,21 @@ class WordTokenizer(Tokenizer):
 
 def splitter_of(library: Any) -> Splitter:
     """The splitter with the rule of a library's tokenizer. Raises ValueError if there is none."""
-    rule = _rule(library)
+    words = _probe_words(library)
     for lower_case in (True, False):
         for punctuation in PUNCTUATIONS:
             splitter = Splitter(lower_case, punctuation)
-            if _rule(splitter) == rule:
+            if _probe_words(splitter) == words:
                 return splitter
     raise ValueError("its rule is another one")
 
 
-def _rule(parts: Any) -> tuple[bytes, bytes]:
-    return parts.normalizer.__getstate__(), parts.pre_tokenizer.__getstate__()
+def _probe_words(parts: Any) -> list[str]:
+    """The words of a text by the normalizer and the pre-tokenizer of `parts`."""
+    if parts.normalizer is None or parts.pre_tokenizer is None:
+        raise ValueError("it has no rule that splits text")
+    normalised = parts.normalizer.normalize_str(PROBE)
+    return [word for word, _ in parts.pre_tokenizer.pre_tokenize_str(normalised)]
 
 
 def _join_words(words: list[str]) -> str:

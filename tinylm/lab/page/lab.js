@@ -62,7 +62,7 @@ export class Lab {
   // Begin a new text.
   start(prompt) {
     const { sos_id: sos } = this.tokenizer.rule;
-    const ids = [...(sos === null ? [] : [sos]), ...this.tokenizer.encode(prompt)];
+    const ids = [...(sos === null ? [] : [sos]), ...this.tokenizer.encode(prompt.trim())];
     this.replace(ids, ids.length);
   }
 
@@ -147,7 +147,7 @@ export class Lab {
   // A token as it is shown: the bare word, or a visible sign for what is not text
   word(id) {
     const { rule } = this.tokenizer;
-    const token = rule.tokens[id];
+    const token = rule.shown[id] ?? rule.tokens[id];
     if (rule.kind === "words" || rule.specials.includes(id)) return token;
     return token.replaceAll("\u0120", "\u00b7").replaceAll("\u010a", "\u21b5");
   }

@@ -6,7 +6,15 @@ const WORD_OR_MARK = new RegExp(`${WORD}{1,80}(?:['\u2019]${WORD}{1,9}){0,2}|(?!
 const NO_SPACE_BEFORE = new Set(".,!?;:)]}%\u2026\u2019\u201d");
 const NO_SPACE_AFTER = new Set("([{$\u2018\u201c");
 const GPT2_WORD = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
-const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
+const IGNORED =
+  /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]/g;
+
+// The corpus's cleaning, as unify of tinylm/download/cleaning.py
+function unify(text) {
+  text = text.toWellFormed().replace(IGNORED, "").normalize("NFC");
+  text = text.replace(/\r\n|[\v\f\r\x85\u2028\u2029]/g, "\n");
+  return text.replace(/(?!\n)\p{Cc}/gu, " ");
+}
 
 function lower(text) {
   // letter by letter: no final sigma rule
@@ -82,13 +90,13 @@ class Bytes {
   }
 
   encode(text) {
-    text = text.toWellFormed(); // a lone surrogate counts as U+FFFD
+    text = unify(text);
     if (this.rule.kind !== "longest_match") {
       const words = (this.rule.lower_case ? lower(text) : text).match(GPT2_WORD) ?? [];
       return words.flatMap((word) => this.merge(spelled(word)));
     }
-    const characters = Array.from(text).filter((one) => LINE_END.test(one) || this.spells(one));
-    const lines = characters.join("").split(LINE_END);
+    const characters = Array.from(text).filter((one) => one === "\n" || this.spells(one));
+    const lines = characters.join("").split("\n");
     const words = lines.flatMap((line) => line.match(GPT2_WORD) ?? []);
     return words.flatMap((word) => this.match(spelled(word)));
   }
@@ -122,11 +130,8 @@ class Bytes {
     return [...spelled(character)].every((one) => this.ids.has(one));
   }
 
-  // Always the longest token that the rest starts with; a word in capitals is capitalised first.
+  // Always the longest token that the rest starts with.
   match(word) {
-    const isCapitals = word === word.toUpperCase() && /^\u0120*[\x00-\x7f]+$/.test(word);
-    const small = isCapitals ? word[0] + word.slice(1).toLowerCase() : word;
-    if ([...small].every((one) => this.ids.has(one))) word = small;
     const ids = [];
     for (let at = 0; at < word.length; ) {
       let end = Math.min(word.length, at + this.longest);

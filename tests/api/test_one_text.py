@@ -1,0 +1,131 @@
+"""One text has one answer: Python, command, stage evaluate, story lab and export agree on it."""
+
+import contextlib
+import json
+import math
+import warnings
+
+import pytest
+import tokenizers
+import torch
+import yaml
+
+import tinylm
+from tests.exchange.test_tokenizer_files import tiny_gpt2
+from tests.lab.page_engine import Engine
+from tests.support.small import DECODE, EVALUATE, random_model
+from tinylm.base.config import InputError, load_params
+from tinylm.cli import main
+from tinylm.download.splits import write_stories
+from tinylm.download.stories import DataSettings, read_texts
+from tinylm.evaluate.split_score import score_split
+from tinylm.exchange.tokenizer_files import tokenizer_files
+from tinylm.lab.build import build_page, rule_of
+from tinylm.model.checkpoint import save_model
+from tinylm.presets.write import FOLDER
+from tinylm.vocab import tokenizer as of_vocab
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import TokenStore, write_store
+
+CONTEXT = 120
+# BOM, decomposed letters, CR LF, a misread quote, a soft hyphen, a tab, a joiner, white space at the ends
+RAW = "\ufeff The CAFE\u0301 cat\r\nsat,\ton the\u00ad mat. \u00e2\u20ac\u0153Go!\u00e2\u20ac\u2122 \u0645\u06cc\u200c\u062e \n"
+TRAIN = [
+    "the cat sat, on a mat and ran home.",
+    "The CAFÉ's dog (it) said: “Go!”\nAnd the sun ’ میخ\u200c 小猫",
+]
+KINDS = {
+    "drop": {"tokenizer": "words", "punctuation": "drop"},
+    "keep": {"tokenizer": "words", "punctuation": "keep", "lower_case": False},
+    "attached": {"tokenizer": "words", "punctuation": "attached"},
+    "bpe": {"tokenizer": "bpe", "max_size": 300, "lower_case": False},
+    "bpe-lower": {"tokenizer": "bpe", "max_size": 300},
+    "longest_match": {"tokenizer": "longest_match", "max_size": 90},
+    "gpt2": {},
+}
+
+
+@pytest.fixture(params=KINDS)
+def folder(request, tmp_path, monkeypatch):
+    """A run of each tokenizer, whose evaluation split is RAW."""
+    monkeypatch.chdir(tmp_path)
+    if request.param == "gpt2":
+        vocabulary = tiny_gpt2(["Ġthe", "Ġcat"])
+        monkeypatch.setattr(of_vocab, "open_tokenizer", lambda path: vocabulary)
+        monkeypatch.setattr("tinylm.exchange.loading.open_tokenizer", lambda path: vocabulary)
+    else:
+        settings = VocabSettings(**KINDS[request.param])
+        vocabulary, _ = of_vocab.make_tokenizer(settings, lambda: TRAIN)
+    vocabulary.save("data/vocab/tokenizer.json")
+    for split, texts in (("train", TRAIN * 10), ("validation", [RAW])):
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / f"in/{split}.jsonl").write_text(lines)
+    data = DataSettings(source="local", path="in", held_out="tokens")
+    write_stories(data, "data/stories")
+    stories = [vocabulary.encode_story(text) for text in read_texts("data/stories", "evaluation")]
+    write_store("data/tokens", "evaluation", stories, len(vocabulary))
+    model = random_model(len(vocabulary), 12, context=CONTEXT, layers=1)
+    save_model("models", model, layout="stories")
+    params = load_params(FOLDER / "storybook.yaml")
+    params["decode"] = DECODE
+    params["runtime"] |= {"threads": 1, "device": "cpu"}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    return tmp_path
+
+
+def test_every_way_gives_the_same_answer(folder, capsys):
+    with contextlib.ExitStack() as quiet:
+        quiet.enter_context(warnings.catch_warnings(action="ignore"))  # unknown words
+        lm = tinylm.load("models")
+        clean = next(read_texts("data/stories", "evaluation"))
+        store = TokenStore("data/tokens", "evaluation")
+        scored, _ = score_split(lm.model, lm.tokenizer, store, "stories", "data/stories", EVALUATE)
+        for text in (RAW, clean):
+            assert lm.perplexity(text) == pytest.approx(scored["perplexity"], rel=1e-5)
+        expected = lm.generate(clean, max_tokens=4, temperature=0, log_probs=True)
+        assert lm.generate(RAW, max_tokens=4, temperature=0) == expected
+        assert "".join(lm.stream(RAW, max_tokens=4, temperature=0)) == expected
+        assert main(["generate", RAW, "--greedy", "--max-tokens", "4", "--log-probs"]) == 0
+        assert capsys.readouterr().out.startswith(expected)
+
+        head, tail = "The CAFE\u0301 cat", "sat,\ton the\u00ad mat."
+        together = lm.log_prob(f"{head} {tail}")
+        assert together == pytest.approx(
+            lm.log_prob(head) + lm.log_prob(tail, given=head), abs=1e-4
+        )
+        if lm.tokenizer.sos_id is not None:
+            ids = lm.tokenizer.encode_story(clean)
+            end = lm._log_probs(ids, len(ids) - 1).sum()
+            nats = math.log(scored["perplexity"]) * scored["tokens"]
+            assert lm.log_prob(RAW) + end == pytest.approx(-nats, abs=1e-3)
+        likeliest = lm.next_words(RAW, len(lm.tokenizer))
+        probability = dict(likeliest)
+        first = lm.tokenizer.shown(expected.new_ids[0])
+        assert math.log(probability[first]) == pytest.approx(expected.log_probs[0], abs=1e-4)
+
+        rule = rule_of(lm.tokenizer, "data/vocab/tokenizer.json")
+        facts = {"title": "t", "about": "a", "token": "word", "slide": "half"}
+        page = Engine(build_page(lm.model, rule, facts, matrices="float32"))
+        page_ids = page.call("(text) => tokenizer.encode(text)", RAW.replace("\u00e2\u20ac", ""))
+        assert page_ids == lm.tokenizer.encode(RAW.replace("\u00e2\u20ac", ""))
+        logits = torch.tensor(page.call("logits", expected.prompt_ids))
+        chances = torch.softmax(logits.double(), 0).sort(descending=True).values
+        assert [word.probability for word in likeliest] == pytest.approx(chances.tolist(), abs=1e-5)
+
+        exported = tokenizer_files(lm.tokenizer, CONTEXT)["tokenizer.json"]
+        library = tokenizers.Tokenizer.from_str(json.dumps(exported))
+        assert library.encode(clean).ids == expected.prompt_ids
+        dirty = (
+            RAW.replace("\u00e2\u20ac\u0153", "\u201c")
+            .replace("\u00e2\u20ac\u2122", "\u2019")
+            .strip("\ufeff \n")
+        )
+        assert library.encode(dirty).ids == expected.prompt_ids
+
+
+def test_what_is_not_defined_is_refused(folder):
+    lm = tinylm.load("models")
+    for undefined in (lambda: lm.log_prob(" \n", given="the"), lambda: lm.perplexity([])):
+        with pytest.raises(InputError), warnings.catch_warnings(action="ignore"):
+            undefined()
