@@ -4,6 +4,7 @@
 # make lint      format, style and types
 # make size      lines and density of each package, and the budgets of ARCHITECTURE.md
 # make deps      write the code that each stage depends on into dvc.yaml
+# make pages     write the generated pages, then the documentation as a site: site/index.html
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
 # make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      1,000 damaged files for each reader
@@ -19,7 +20,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz coverage peers bench bench-gpu clean
+.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz coverage pages peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -70,6 +71,21 @@ golden: .venv/.ready-dev
 fuzz: .venv/.ready-dev
 	FUZZ_CASES=1000 pytest -n 2 tests/fuzz
 
+# The site's folder has the pages where the links between them expect them.
+PAGES = ':(glob)*.md' CITATION.cff docs benchmarks/README.md studies/README.md
+
+pages: .venv/.ready-dev .venv-pages/.ready
+	python -m tests.support.pages
+	rm -rf .pages && mkdir .pages
+	git ls-files -z -co --exclude-standard -- $(PAGES) | tar --null -T - -cf - | tar -xf - -C .pages
+	NO_MKDOCS_2_WARNING=1 .venv-pages/bin/mkdocs build --strict --quiet
+	@echo 'site/index.html; with search: python -m http.server -d site'
+
+.venv-pages/.ready: requirements-pages.txt
+	$(PYTHON) -m venv .venv-pages
+	.venv-pages/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pages.txt
+	@touch $@
+
 # The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready
 
@@ -111,4 +127,4 @@ lint: .venv/.ready-dev
 	mypy
 
 clean:
-	rm -rf .venv .venv-peers .bench data models report runs dvc_plots
+	rm -rf .venv .venv-peers .venv-pages .pages site .bench data models report runs dvc_plots

@@ -15,7 +15,7 @@ from tinylm.cli.command import NAMES as TINYLM_COMMANDS
 from tinylm.cli.command import parser_of
 from tinylm.presets.write import names
 
-FILES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]
+FILES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("[a-z]*/README.md")]
 NAMES = sorted({str(path.relative_to(ROOT)) for path in FILES})
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 # Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
@@ -159,6 +159,8 @@ def test_the_index_leads_to_every_page():
     linked = re.findall(r"\]\(([^)\s]+)\)", PAGES["docs/README.md"])
     assert pages - {"README.md"} <= set(linked)
     assert "](docs/README.md)" in PAGES["README.md"]
+    navigation = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(navigation) == NAMES
 
 
 def test_the_reading_order_is_as_long_as_it_says():

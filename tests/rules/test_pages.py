@@ -1,0 +1,124 @@
+"""The pages are plain English, keep to their word budgets, and the generated ones are current."""
+
+import re
+
+import pytest
+
+from tests.support import pages, size
+
+# Words of each page at most, without its generated parts; together at most TOTAL.
+TOTAL = 23_000
+BUDGETS = {
+    "ARCHITECTURE.md": 1_700,
+    "CHANGELOG.md": 1_100,
+    "CONTRIBUTING.md": 650,
+    "README.md": 900,
+    "SECURITY.md": 450,
+    "docs/README.md": 500,
+    "docs/explanation/decisions.md": 500,
+    "docs/explanation/evaluation.md": 750,
+    "docs/explanation/recipe.md": 800,
+    "docs/explanation/speed.md": 600,
+    "docs/how-to/analyse.md": 450,
+    "docs/how-to/compare.md": 550,
+    "docs/how-to/distributed.md": 550,
+    "docs/how-to/experiments.md": 500,
+    "docs/how-to/export.md": 750,
+    "docs/how-to/generate.md": 350,
+    "docs/how-to/hand-in.md": 400,
+    "docs/how-to/lab.md": 600,
+    "docs/how-to/own-data.md": 700,
+    "docs/how-to/published-systems.md": 350,
+    "docs/how-to/publish.md": 500,
+    "docs/how-to/python.md": 400,
+    "docs/how-to/recover.md": 300,
+    "docs/how-to/sweeps.md": 700,
+    "docs/how-to/troubleshooting.md": 700,
+    "docs/log/2026-11.md": 700,
+    "docs/reference/benchmarks.md": 850,
+    "docs/reference/faults.md": 600,
+    "docs/reference/glossary.md": 450,
+    "docs/reference/gpu.md": 600,
+    "docs/reference/pipeline.md": 1_000,
+    "docs/reference/platforms.md": 350,
+    "docs/reference/results.md": 800,
+    "docs/tutorial/first-run.md": 600,
+    "docs/tutorial/one-story.md": 2_700,
+}
+BANNED = (
+    *(
+        "in place of",
+        "is said",
+        "are said",
+        "as said",
+        "by count",
+        "beside",
+        "says",
+        "mends?",
+        "mended",
+    ),
+    *(
+        "asks",
+        "tells",
+        "knows",
+        "wants",
+        "figures?",
+        "no reason",
+        "becomes no",
+        "at hand",
+        "unasked",
+    ),
+)
+LONGEST = 25  # words of a sentence; the style guide asks for 22
+CODE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+TEXTS = {name: (size.ROOT / name).read_text("utf-8") for name in size.pages()}
+BY_HAND = {name: size.written(text) for name, text in TEXTS.items() if size.written(text)}
+
+
+def prose(text: str) -> str:
+    """The text without blocks of code, and with a single word for each piece of code in it."""
+    return re.sub(r"`[^`]*`", "X", CODE.sub("", text))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of paragraphs and lists; not those of tables, headings and quotations."""
+    lines = prose(text).splitlines()
+    kept = "\n".join(line for line in lines if not line.startswith(("|", "#", ">", "!")))
+    found = []
+    for part in re.split(r"\n\s*\n|\n *[-*] ", re.sub(r"\]\([^)]*\)", "]", kept)):
+        found += re.split(r"(?<=[.!?:;])\s+", " ".join(part.split()))
+    return found
+
+
+def test_every_page_has_a_budget_and_keeps_it():
+    """A new page gets a row above, and a place in docs/README.md and mkdocs.yml."""
+    words = {name: len(text.split()) for name, text in BY_HAND.items()}
+    assert sorted(words) == sorted(BUDGETS)
+    assert {name: count for name, count in words.items() if count > BUDGETS[name]} == {}
+    assert sum(words.values()) <= TOTAL
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_page_is_plain_english(name):
+    if name == "CONTRIBUTING.md":  # it quotes what is banned
+        return
+    pattern = rf"\b(?:{'|'.join(BANNED)})\b"
+    assert re.findall(pattern, prose(BY_HAND[name]), re.IGNORECASE) == []
+    if not name.startswith(("CHANGELOG", "docs/log")):
+        long = [
+            one for one in sentences(BY_HAND[name]) if len(re.findall(r"\S*\w\S*", one)) > LONGEST
+        ]
+        assert long == []
+
+
+@pytest.mark.parametrize("name", pages.GENERATED)
+def test_a_generated_page_is_current(name):
+    """`python -m tests.support.pages` writes it again."""
+    assert (size.ROOT / name).read_text("utf-8") == pages.GENERATED[name]().rstrip() + "\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["It is said to be fast.", "The figure is 3.", "One thing beside another."]
+)
+def test_banned_phrases_are_found(text):
+    assert re.search(rf"\b(?:{'|'.join(BANNED)})\b", prose(text))

@@ -1,0 +1,155 @@
+"""`make pages`, first part: writes the generated pages, the notebook and the tables of the default run.
+
+A test compares pages and notebook with what the code gives. The tables need a finished run in this folder, and stay as
+they are without one.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support import reference
+from tests.support.clone import ROOT
+from tests.support.literate import BLOCK, STORY
+from tinylm.base.files import write_bytes
+from tinylm.host.command import guard
+
+EVALUATION = "data/figures/evaluate.json"
+# A notebook starts in its own folder; the code of the page runs in the root of the repository.
+TO_ROOT = """import os
+
+while not os.path.exists("params.yaml"):
+    os.chdir("..")
+
+"""
+
+
+def _cell(kind: str, number: int, text: str) -> dict[str, Any]:
+    lines = text.strip().splitlines(keepends=True)
+    cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": lines}
+    if kind == "code":
+        cell |= {"execution_count": None, "outputs": []}
+    return cell
+
+
+def notebook() -> str:
+    """The page `One story through the model` as a notebook: its code, without the outputs."""
+    page = STORY.read_text("utf-8")
+    cells: list[dict[str, Any]] = []
+    before, end = TO_ROOT, 0
+    for block in BLOCK.finditer(page):
+        cells.append(_cell("markdown", len(cells), page[end : block.start()]))
+        cells.append(_cell("code", len(cells), before + block[1]))
+        before, end = "", block.end()
+    cells.append(_cell("markdown", len(cells), page[end:]))
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    whole = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole, ensure_ascii=False, indent=1)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "docs/reference/parameters.md": reference.parameters,
+    "docs/reference/commands.md": reference.commands,
+    "docs/reference/python.md": reference.python,
+    "docs/tutorial/one-story.ipynb": notebook,
+}
+
+
+def _read(path: str) -> Any:
+    return json.loads((ROOT / path).read_text("utf-8"))
+
+
+def _interval(value: dict[str, float], scale: float, form: str) -> str:
+    """A value with its interval, such as `98 (96 to 99)`."""
+    value, low, high = (format(scale * value[name], form) for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def headline() -> list[str]:
+    """README's table: what the default run reached, with the baselines, its speed and its size."""
+    run, train = _read(EVALUATION), _read("metrics/train_time.json")
+    weights = (ROOT / "models/model.safetensors").stat().st_size / 1e6
+    low, high = run["perplexity_interval"]
+    baselines = run["baselines"]
+    cached = [
+        row
+        for row in _read("metrics/kv_bench_time.json")["settings"]
+        if row["cache"] and not row["past_context"]
+    ]
+    parameters = _read("metrics/train.json")["parameters"] / 1e6
+    return [
+        "| | |",
+        "|---|---|",
+        f"| evaluation perplexity | **{run['perplexity']:.2f}** ({low:.2f} to {high:.2f}) |",
+        f"| the best possible: the generator's own | {baselines['floor']['perplexity']:.2f} |",
+        f"| Kneser-Ney, order 5 | {baselines['kneser_ney']['perplexity']:.1f} |",
+        f"| unigram | {baselines['unigram']['perplexity']:.0f} |",
+        f"| words until a sampled story stops making sense | {_read('metrics/evaluate.json')['sense']:.0f} |",
+        f"| training | {train['train_s']:.0f} s, {train['tokens_per_s']:,.0f} tokens/s |",
+        f"| sampling, {cached[-1]['rows']} texts at once | {cached[-1]['tokens_per_s']:,.0f} tokens/s |",
+        f"| size | {parameters:.2f} M parameters, {weights:.1f} MB |",
+    ]
+
+
+def pairs() -> list[str]:
+    """The table of minimal pairs: the mean, and the phenomena that n-grams and the model differ in."""
+    found = _read(EVALUATION)["pairs"]
+    lines = ["| pairs | the model | Kneser-Ney, order 5 | untrained |", "|---|---|---|---|"]
+    names = ("model", "kneser_ney", "untrained")
+    mean = " | ".join(f"{found['all'][name]:.1%}".replace("%", " %") for name in names)
+    lines.append(f"| mean over all phenomena | {mean} |")
+    for name in ("the same person", "pronoun and person", "a and an", "who has what"):
+        row = found["phenomena"][name]
+        others = " | ".join(f"{row[other]['value']:.0%}".replace("%", " %") for other in names[1:])
+        lines.append(f"| {name} | {_interval(row['model'], 100, '.0f')} % | {others} |")
+    return lines
+
+
+def sense() -> list[str]:
+    """How the generator judges the sampled stories, and what their first errors are."""
+    found = _read(EVALUATION)["sense"]["methods"]["decode"]
+    errors = sorted(found["kinds"].items(), key=lambda pair: -pair[1])
+    frequent = ", ".join(f"{kind} {count}" for kind, count in errors if count)
+    return [
+        "| | |",
+        "|---|---|",
+        f"| possible from beginning to end | {_interval(found['possible'], 100, '.0f')} % |",
+        f"| words per error | {_interval(found['words'], 1, '.0f')} |",
+        f"| first errors | {frequent} |",
+    ]
+
+
+MEASURED: dict[tuple[str, str], Callable[[], list[str]]] = {
+    ("README.md", "headline"): headline,
+    ("docs/reference/results.md", "sense"): sense,
+    ("docs/reference/results.md", "pairs"): pairs,
+}
+
+
+def with_block(page: str, name: str, lines: list[str]) -> str:
+    """The page with these lines between the markers of a name."""
+    pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
+    new, count = re.subn(
+        pattern, lambda m: "\n".join([m[1], *lines, "", m[2]]), page, flags=re.DOTALL
+    )
+    if count != 1:
+        raise ValueError(f"{count} blocks {name}")
+    return new
+
+
+def main() -> None:
+    for name, text in GENERATED.items():
+        write_bytes(ROOT / name, (text().rstrip() + "\n").encode())
+    if not (ROOT / EVALUATION).exists():
+        return
+    for (name, block), lines in MEASURED.items():
+        path: Path = ROOT / name
+        page = with_block(path.read_text("utf-8"), block, lines())
+        write_bytes(path, page.encode())
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))
