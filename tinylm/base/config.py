@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 PARAMS_FILE = "params.yaml"
+# Keys of release 0.3.0 that are gone, with the value that changes nothing, and paths that moved.
+REMOVED = {"decode.precision": "fp32", "report.compare": "none"}
+MOVED = {
+    "tinylm/text/storybook": "tinylm/storybook",
+    "tinylm/text/tokens/gpt2.py": "tinylm/vocab/gpt2.py",
+    "tinylm/text/skipgram.py": "tinylm/embedding/skipgram.py",
+}
 S = TypeVar("S")
 
 _repr = reprlib.Repr()
@@ -54,7 +61,10 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
-    """Read params.yaml as DVC reads it. Raises InputError with the file and the line."""
+    """Read params.yaml as DVC reads it, also that of release 0.3.0.
+
+    Raises InputError with the file and the line.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -63,7 +73,22 @@ def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
         raise InputError(f"{path}, byte {error.start}: not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_yaml(text, str(path))
+    return _upgraded(parse_yaml(text, str(path)))
+
+
+def _upgraded(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of release 0.3.0 without keys that are gone, where this changes no result."""
+    is_old = False
+    for path, harmless in REMOVED.items():
+        section, _, key = path.partition(".")
+        values = params.get(section)
+        if isinstance(values, dict) and key in values:
+            is_old = True
+            if values[key] == harmless:
+                del values[key]
+    if is_old and isinstance(params.get("train"), dict):
+        params["train"].setdefault("cuda_graphs", "auto")
+    return params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +205,11 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     errors = []
     for key in section:
-        if key not in fields:
+        if f"{name}.{key}" in REMOVED:
+            errors.append(
+                f"{source}: {name}.{key} was removed after release 0.3.0; delete the line"
+            )
+        elif key not in fields:
             errors.append(f"{source}: {name}.{str(key)[:80]} {unknown(key, fields)}")
     values = {}
     for key, field in fields.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.config import MOVED, PARAMS_FILE, InputError, load_params
 from tinylm.base.files import read_json
 from tinylm.cli.command import CLONE
 from tinylm.host.params import (
@@ -78,7 +78,8 @@ def _readable(key: str, name: str) -> Finding:
     """A file or folder that params.yaml names; dvc.yaml lists it, so it must be there."""
     problem = ""
     if not os.path.exists(name):
-        problem = f"params.yaml: {key} = {name!r}: no such file or folder"
+        moved = f"; since release 0.3.0 it is {MOVED[name]}" if name in MOVED else ""
+        problem = f"params.yaml: {key} = {name!r}: no such file or folder{moved}"
     elif not os.access(name, os.R_OK):
         problem = f"params.yaml: {key} = {name!r}: no permission to read it"
     return Finding(key, name, problem)

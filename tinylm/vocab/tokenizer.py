@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.base.files import atomic_write, check_sums
+from tinylm.base.files import atomic_write, check_sums, read_json
 from tinylm.vocab.settings import VocabSettings
 
 PROBE = (  # clean text on which rules of tokenizers differ
@@ -118,6 +118,10 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
     try:
         library = Library.from_file(str(path))
     except Exception as error:  # the library raises nothing more specific
+        if tokens := _tokens_of_release_0_3_0(path):
+            from tinylm.vocab.longest_match import LongestMatchTokenizer
+
+            return LongestMatchTokenizer(tokens)
         raise _not_ours(path, error) from None
     try:
         tokenizer = _of_library(library)
@@ -126,6 +130,19 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
     if not _behaves_like(library, tokenizer):
         raise _not_ours(path, "its ids or its rule are others")
     return tokenizer
+
+
+def _tokens_of_release_0_3_0(path: str | Path) -> list[str]:
+    """The tokens of `longest_match`, which had a format of its own; [] for any other file."""
+    try:
+        content = read_json(path)
+    except InputError:
+        return []
+    is_ours = isinstance(content, dict) and content.get("type") == "longest_match"
+    tokens = content.get("tokens") if is_ours else None
+    return (
+        tokens if isinstance(tokens, list) and all(isinstance(one, str) for one in tokens) else []
+    )
 
 
 def _behaves_like(library: Any, tokenizer: Tokenizer) -> bool:
