@@ -49,8 +49,8 @@ def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
 @pytest.mark.parametrize("frozen", [(), (1,), (2,), (1, 2)], ids=str)
 def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded, frozen):
     """Over several chunks, whatever is frozen, with a gradient from above that is not 1."""
-    monkeypatch.setattr(module, "LOW_CHUNK_ROWS", 500)
     inputs = example(1400, torch.float32)
+    monkeypatch.setattr(module, "LOGITS_BYTES", 500 * 2 * len(inputs[1]))
     if not padded:
         inputs[3].clamp_(min=0)
     for number in frozen:
@@ -70,8 +70,9 @@ def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_one_chunk_of_logits_at_most_is_alive(precision):
-    chunk = module.LOW_CHUNK_ROWS if precision == "bf16" else module.CHUNK_ROWS
-    rows, words = 4 * chunk, 9000
+    words = 9000
+    chunk = module.LOGITS_BYTES // (2 * words) if precision == "bf16" else module.CHUNK_ROWS
+    rows = 4 * chunk
     hidden = torch.randn(rows, 64, requires_grad=True)
     weight = torch.randn(words, 64, requires_grad=True)
     low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
@@ -94,7 +95,7 @@ def test_filled_up_sides_change_nothing(softmax_gradient, with_bias):
     hidden, weight, bias, targets = example(40, torch.float32)
     bias = bias if with_bias else None
     inputs = [t for t in (hidden, weight, bias) if t is not None]
-    kernels = module.LossKernels(softmax_gradient, module.torch_add_to, 13, None, 8)
+    kernels = module.LossKernels(softmax_gradient, 13, 8)
     ours = module.OutputLoss.apply(hidden, weight, bias, targets, torch.float32, kernels)
     theirs = plain(hidden, weight, bias, targets)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)

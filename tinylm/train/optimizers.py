@@ -1,27 +1,12 @@
 """Adam and AdamW from scratch, and gradient clipping."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-CHUNK_NUMEL = 1 << 17
-
-
-def in_chunks(rows: Sequence[tuple[Tensor, ...]]) -> Iterator[list[list[Tensor]]]:
-    """Rows (parameter, gradient, ...) as columns, each a list of flat tensors to change in place.
-
-    On CUDA all rows at once, so that one kernel serves many tensors. On a CPU one chunk of
-    `CHUNK_NUMEL` numbers after another, which stays in the cache for all passes over it.
-    """
-    if rows and rows[0][0].is_cuda:
-        yield [list(column) for column in zip(*rows, strict=True)]
-        return
-    for row in rows:
-        chunks = [tensor.view(-1).split(CHUNK_NUMEL) for tensor in row]
-        for columns in zip(*chunks, strict=True):
-            yield [[chunk] for chunk in columns]
+Group = tuple[list[Tensor], float]  # parameters, weight decay
 
 
 class Adam:
@@ -32,20 +17,23 @@ class Adam:
     p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     decoupled (AdamW): p is first multiplied by 1 - lr * weight_decay. Otherwise weight_decay * p is
-    added to the gradient. Each group is (parameters, weight_decay).
+    added to the gradient. Each group is (parameters, weight_decay). fused: PyTorch's kernel, which
+    makes one pass over memory, instead of the formula; the results differ by rounding.
     """
 
     def __init__(
         self,
-        groups: Sequence[tuple[list[Tensor], float]],
+        groups: list[Group],
         betas: tuple[float, float],
         eps: float,
         decoupled: bool,
+        fused: bool = False,
     ) -> None:
         self.groups = groups
         self.betas = betas
         self.eps = eps
         self.decoupled = decoupled
+        self.fused = fused
         self.updates = 0
         self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
@@ -60,24 +48,28 @@ class Adam:
     def step(self, lr: float) -> None:
         """One update with the parameters' current gradients."""
         self.updates += 1
-        moments = iter(zip(self.first, self.second, strict=True))
-        for parameters, weight_decay in self.groups:
-            rows = []
-            for parameter in parameters:
-                first, second = next(moments)
-                if parameter.grad is not None:
-                    rows.append((parameter, parameter.grad.contiguous(), first, second))
-            for columns in in_chunks(rows):
-                self._apply_update(lr, weight_decay, *columns)
+        for weight_decay, tensors in self._tensors_by_group():
+            if self.fused:
+                number = torch.tensor(float(self.updates))
+                self._apply_fused_update(lr, number, weight_decay, tensors)
+            else:
+                self._apply_update(lr, weight_decay, *tensors)
 
     @torch.no_grad()
     def step_on_card(self, lr: Tensor, updates: Tensor) -> None:
-        """`step` by PyTorch's fused kernel, whose numbers stay on the device.
+        """The fused `step`, whose numbers stay on the device.
 
         lr and the number of this update are float32 scalars there, so that a CUDA graph can read
         new ones at each replay. The caller counts the updates.
         """
-        fused: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+        for weight_decay, tensors in self._tensors_by_group():
+            self._apply_fused_update(lr, updates, weight_decay, tensors)
+
+    def _tensors_by_group(self) -> Iterator[tuple[float, list[list[Tensor]]]]:
+        """(weight decay, [parameters, gradients, first moments, second moments]) of each group.
+
+        Parameters without a gradient are left out.
+        """
         moments = iter(zip(self.first, self.second, strict=True))
         for parameters, weight_decay in self.groups:
             rows = []
@@ -85,21 +77,8 @@ class Adam:
                 first, second = next(moments)
                 if parameter.grad is not None:
                     rows.append((parameter, parameter.grad.contiguous(), first, second))
-            if not rows:
-                continue
-            columns: Any = [list(column) for column in zip(*rows, strict=True)]
-            fused(
-                *columns,
-                max_exp_avg_sqs=[],
-                state_steps=[updates] * len(rows),
-                lr=lr,
-                beta1=self.betas[0],
-                beta2=self.betas[1],
-                weight_decay=weight_decay,
-                eps=self.eps,
-                amsgrad=False,
-                maximize=False,
-            )
+            if rows:
+                yield weight_decay, [list(column) for column in zip(*rows, strict=True)]
 
     def _apply_update(
         self,
@@ -124,6 +103,24 @@ class Adam:
         torch._foreach_add_(scale, self.eps)
         torch._foreach_addcdiv_(parameters, first, scale, value=-lr / (1.0 - beta1**self.updates))
 
+    def _apply_fused_update(
+        self, lr: float | Tensor, updates: Tensor, weight_decay: float, tensors: list[list[Tensor]]
+    ) -> None:
+        """`_apply_update` by PyTorch's kernel. updates: the number of this update."""
+        update: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+        update(
+            *tensors,
+            max_exp_avg_sqs=[],
+            state_steps=[updates] * len(tensors[0]),
+            lr=lr,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            weight_decay=weight_decay,
+            eps=self.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> float:
@@ -132,12 +129,9 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> floa
     Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; None never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    squares = []
-    for (chunks,) in in_chunks([(grad.contiguous(),) for grad in grads]):
-        for chunk in chunks:
-            wide = chunk.double().flatten()  # squares of float32 may overflow
-            squares.append(torch.dot(wide, wide))
-    norm = float(torch.stack(squares).sum().sqrt())
+    # by rows: a float32 sum of millions of squares would lose digits
+    rows = [torch.linalg.vector_norm(grad, dim=-1).flatten() for grad in grads]
+    norm = float(torch.linalg.vector_norm(torch.cat(rows), dtype=torch.float64))
     if max_norm is not None and norm > max_norm:
         torch._foreach_mul_(grads, max_norm / norm)
     return norm

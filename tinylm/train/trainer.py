@@ -28,7 +28,8 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
 
     Adam or AdamW for all parameters; or Muon for the blocks' matrices and AdamW for the rest.
     With `decay: matrices`, weight decay applies to the blocks' matrices only, not to embedding,
-    positions, output layer, gains and biases. With `decay: all` it applies to every parameter.
+    positions, output layer, gains and biases. With `decay: all` it applies to every parameter. In
+    fp32 Adam computes its formula as it is written, otherwise by PyTorch's fused kernel.
     """
     matrices = block_matrices(model)
     others: list[Tensor] = []
@@ -37,14 +38,16 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
             others.append(parameter)
     betas = (settings.beta1, settings.beta2)
     decay_of_others = settings.weight_decay if settings.decay == "all" else 0.0
+    fused = settings.precision == "bf16"
     if settings.optimizer == "muon":
         dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, dtype)
-        adamw = Adam([(others, decay_of_others)], betas, settings.eps, decoupled=True)
+        adamw = Adam([(others, decay_of_others)], betas, settings.eps, decoupled=True, fused=fused)
         return [(muon, settings.muon_lr), (adamw, settings.lr)]
     decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]
     groups = [(decayed, settings.weight_decay), (others, decay_of_others)]
-    adam = Adam(groups, betas, settings.eps, decoupled=settings.optimizer == "adamw")
+    decoupled = settings.optimizer == "adamw"
+    adam = Adam(groups, betas, settings.eps, decoupled, fused)
     return [(adam, settings.lr)]
 
 

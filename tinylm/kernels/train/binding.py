@@ -31,7 +31,6 @@ _ARGUMENTS = {
     "add_dropped": "pppsnfn",
     "add_dropped_back": "ppsnfn",
     "dropped": "ppsnfn",
-    "sum_up": "ppn",
     "nats": "ppppnn",
 }
 

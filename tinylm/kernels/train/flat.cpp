@@ -1,4 +1,4 @@
-// Loops over numbers one by one: dropout with or without a sum, and a sum of bfloat16 numbers.
+// Loops over numbers one by one: dropout with or without a sum.
 #include "numbers.h"
 
 using namespace kernels;
@@ -52,13 +52,5 @@ void tinylm_add_dropped_back(const float* grad, bf16* grad_y, uint64_t seed, int
 void tinylm_dropped(const float* x, float* y, uint64_t seed, int64_t level, float factor, int64_t size,
                     int64_t threads) {
     drop(nullptr, x, y, seed, level, factor, size, threads);
-}
-
-// total <- total + part
-void tinylm_sum_up(float* total, const bf16* part, int64_t size, int64_t threads) {
-    in_pieces(size, threads, [=](int64_t first, int64_t count) {
-#pragma omp simd
-        for (int64_t i = first; i < first + count; i++) total[i] += to_float(part[i]);
-    });
 }
 }

@@ -17,10 +17,10 @@ from tinylm.kernels.train.binding import call, checked_ptr
 from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 
 BF16 = torch.bfloat16
-LOW_CHUNK_ROWS = CHUNK_ROWS // 2  # rows of logits alive at a time in bfloat16
+# Bytes of logits alive at a time in bfloat16: a product of few rows takes longer for each row.
+LOGITS_BYTES = 16 << 20
 PART_ROWS = 64  # rows whose softmax is computed at a time
 CARD_PART_ROWS = 1024  # the same on CUDA, where a part is several kernels
-PART_COLUMNS = 2048  # words whose weights' gradient is summed at a time: it stays in a core's cache
 CARD_CHUNK_ROWS = 16384  # on CUDA: the weights' gradient is added to once per chunk
 # On CUDA every side of a matrix is a multiple of this: a tensor core loads 16 bytes at a time, and
 # an H100 took 3.3 times as long for a product of width 300 as for one of width 304.
@@ -34,15 +34,12 @@ SoftmaxGradient = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor | None]]
 class LossKernels:
     """What `OutputLoss` computes with, apart from matrix products.
 
-    softmax_gradient: as `torch_softmax_gradient`. add_to: as `torch_add_to`. chunk_rows: rows of
-    logits alive at a time. part_columns: words whose weights' gradient is computed at a time; None
-    for all. alignment: width and words are filled up with zeros to a multiple of this.
+    softmax_gradient: as `torch_softmax_gradient`. chunk_rows: rows of logits alive at a time.
+    alignment: width and words are filled up with zeros to a multiple of this.
     """
 
     softmax_gradient: SoftmaxGradient  # (logits, targets, words)
-    add_to: Callable[[Tensor, Tensor], None]
     chunk_rows: int
-    part_columns: int | None = PART_COLUMNS
     alignment: int = 1
 
 
@@ -71,24 +68,27 @@ def output_loss(
         scored = (targets >= 0).nonzero()[:, 0]
         hidden = hidden.index_select(0, scored)
         targets = targets[scored]
-    kernels = loss_kernels(device, dtype, native, compiled)
+    kernels = loss_kernels(device, dtype, len(weight), native, compiled)
     return OutputLoss.apply(hidden, weight, bias, targets, dtype, kernels)
 
 
-def loss_kernels(device: str, dtype: torch.dtype, native: bool, compiled: bool) -> LossKernels:
-    """What the loss computes with on that type of device."""
+def loss_kernels(
+    device: str, dtype: torch.dtype, words: int, native: bool, compiled: bool
+) -> LossKernels:
+    """What the loss of a vocabulary of `words` computes with on that type of device."""
     if device == "cuda":
         softmax_gradient: SoftmaxGradient = torch_softmax_gradient
         rows = CHUNK_ROWS * 4  # what is not compiled keeps several tensors of a part's size
         if compiled:
             softmax_gradient = compiled_softmax_gradient()
             rows = CARD_CHUNK_ROWS
-        return LossKernels(softmax_gradient, torch_add_to, rows, None, CARD_ALIGNMENT)
+        return LossKernels(softmax_gradient, rows, CARD_ALIGNMENT)
     if dtype != BF16:
-        return LossKernels(torch_softmax_gradient, torch_add_to, CHUNK_ROWS)
+        return LossKernels(torch_softmax_gradient, CHUNK_ROWS)
+    rows = max(PART_ROWS, LOGITS_BYTES // (BF16.itemsize * words))
     if native:
-        return LossKernels(native_softmax_gradient, native_add_to, LOW_CHUNK_ROWS)
-    return LossKernels(torch_softmax_gradient, torch_add_to, LOW_CHUNK_ROWS)
+        return LossKernels(native_softmax_gradient, rows)
+    return LossKernels(torch_softmax_gradient, rows)
 
 
 def aligned(tensor: Tensor, dtype: torch.dtype, alignment: int, dims: int = 2) -> Tensor:
@@ -127,9 +127,8 @@ class OutputLoss(torch.autograd.Function):
         buffer = h.new_empty(rows, len(w))
         total = hidden.new_zeros(())
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias is None else torch.zeros_like(bias)
-        part = kernels.part_columns or len(w)
         for start in range(0, len(h), rows):
             chunk = slice(start, min(start + rows, len(h)))
             logits = buffer[: chunk.stop - start]  # (n, V)
@@ -154,10 +153,11 @@ class OutputLoss(torch.autograd.Function):
                 else:
                     grad_bias += (scale.to(dtype).T @ logits)[0]
             if grad_weight is not None:
-                for first in range(0, words, part):
-                    product = logits[:, first : first + part].T @ scaled
-                    some = grad_weight[first : first + part]
-                    kernels.add_to(some, product[: len(some), :width])
+                product = (logits.T @ scaled)[:words, :width]
+                if start == 0:
+                    grad_weight.copy_(product)
+                else:
+                    grad_weight += product
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         return total
 
@@ -215,11 +215,6 @@ def compiled_softmax_gradient() -> SoftmaxGradient:
     return torch.compile(fused_softmax_gradient, dynamic=False)
 
 
-def torch_add_to(total: Tensor, part: Tensor) -> None:
-    """total += part"""
-    total += part
-
-
 def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor]:
     """`torch_softmax_gradient` of scored rows in bfloat16, the nats summed in float64.
 
@@ -235,9 +230,3 @@ def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tupl
     targets_ptr = checked_ptr(targets, torch.int64, rows)
     call("nats", logits_ptr, targets_ptr, scale.data_ptr(), losses.data_ptr(), rows, words)
     return losses.sum(), scale
-
-
-def native_add_to(total: Tensor, part: Tensor) -> None:
-    """total (float32) += part (bfloat16), in one pass."""
-    total_ptr = checked_ptr(total, torch.float32, *part.shape)
-    call("sum_up", total_ptr, checked_ptr(part, BF16, *part.shape), part.numel())
