@@ -32,13 +32,10 @@ def main() -> None:
     else:
         print(
             f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after "
-            f"{result['updates']} updates, peak {result['peak_mib'] or 0:.1f} MiB"
+            f"{result['updates']} updates"
         )
-    times = {name: result.pop(name) for name in accum.TIMED if name in result}
     names = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
-    path = paths.accum_run(accumulation)
-    write_json(path, {**names, **result}, sealed=True)
-    stage.write_times_of(f"accum_run_{accumulation}", path, times)
+    write_json(paths.accum_run(accumulation), {**names, **result}, sealed=True)
 
 
 if __name__ == "__main__":

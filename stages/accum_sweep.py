@@ -9,7 +9,6 @@ from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
-from tinylm.host.times import read_times
 from tinylm.model.settings import ModelSettings
 from tinylm.train.settings import TrainSettings
 
@@ -33,21 +32,15 @@ def main() -> None:
         [accum.make_task(number, settings, model, train, stage.runtime) for number in by_number]
     )
     timed, not_timed = measure.split_failures("accum_sweep", results)
-    lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    memory = {
-        number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number))
-        for number in by_number
-    }
-    costs, missing = accum.costs(
-        {number: peaks or {} for number, peaks in memory.items()}, timed, accum.TIMES
-    )
+    costs, missing = accum.costs(timed)
     times = {
         "settings": costs,
         "not_measured": failed + not_timed + missing,
     }
-    stage.write(merged, {"loss": lowest}, times)
+    shown = {f"accum/{number}": costs.get(number, {}) for number in settings.settings}
+    stage.write(merged, measure.shown(shown, "epoch_s", "peak_mib"), times)
     for number, row in merged["settings"].items():
         print(f"accumulation {number}: held-out loss {row['held_out_loss_at_equal_tokens']:.3f}")
 

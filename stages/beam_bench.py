@@ -47,12 +47,13 @@ def main() -> None:
     write_sums(paths.BEAM_BENCH)
     methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    widest = methods.get(f"beam {max(settings.widths)}", {})
     speeds, missing = beam.speeds(measured, settings)
     header = ("method", "width", "series", "value")
-    tables = {paths.plot("beam_bench_time"): [header, *beam.plotted_speeds(speeds, tasks)]}
+    write_csv(paths.plot("beam_bench"), header, beam.plotted_speeds(speeds, tasks))
     times = {"methods": speeds, "not_measured": failed + missing}
-    stage.write(results, {"log_prob": widest.get("log_prob_per_token")}, times, tables)
+    names = {f"beam/{width}": f"beam {width}" for width in settings.widths}
+    rows = {row: {**methods.get(name, {}), **speeds.get(name, {})} for row, name in names.items()}
+    stage.write(results, measure.shown(rows, "bleu4", "tokens_per_s"), times)
 
 
 if __name__ == "__main__":

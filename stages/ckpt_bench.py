@@ -3,6 +3,7 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.files import write_csv
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
@@ -36,14 +37,14 @@ def main() -> None:
         for row in rows
         if "peak_mib" in row
     ]
-    tables = {paths.plot("ckpt_memory_time"): [("layers", "series", "value"), *plotted]}
+    write_csv(paths.plot("ckpt_bench"), ("layers", "series", "value"), plotted)
     pairs, others = ckpt.apart(rows)
     times = {
         "settings": pairs,
         "other_ways": others,
         "not_measured": failed + missing,
     }
-    stage.write(results, {"same": same}, times, tables)
+    stage.write(results, measure.shown(ckpt.deepest(pairs), "epoch_s", "peak_mib"), times)
 
 
 if __name__ == "__main__":

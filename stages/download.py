@@ -18,16 +18,12 @@ def main() -> None:
     settings = stage.settings("data", DataSettings)
     workers = stage.runtime.workers or cores()
     corpus = write_stories(settings, Path(paths.STORIES), workers, stage.runtime.log_every_s)
-    near_copies = corpus["near_copies"]
-    metrics = {"words": corpus["splits"]["train"]["words"]}
-    for split, counts in near_copies["splits"].items():
-        metrics[f"{split}_near_copies"] = counts["near_copies"]
-    stage.write(corpus, metrics)
+    stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")
     if corpus.get("left_out"):
         print(f"not read: {', '.join(corpus['left_out'])}")
-    for warning in near_copies["warnings"]:
+    for warning in corpus["near_copies"]["warnings"]:
         print(f"warning: {warning}")
 
 

@@ -38,7 +38,7 @@ def main() -> None:
     measurement.write_tables(tables | samples | sentences | heads)
     write_sums(paths.EVALUATE)
     write_json(paths.seed_score("train"), headline(results), sealed=True)
-    stage.write(results, measurement.stage_metrics(results))
+    stage.write(results, {"evaluate": {"perplexity": results["perplexity"]}})
     baseline = results["baselines"]["kneser_ney"]["perplexity"]
     perplexity = results.get("once", results)["perplexity"]
     print(f"evaluation perplexity {perplexity:.3f}; Kneser-Ney: {baseline:.3f}")

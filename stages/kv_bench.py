@@ -3,7 +3,7 @@
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import read_json
+from tinylm.base.files import read_json, write_csv
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
@@ -46,14 +46,15 @@ def main() -> None:
         (row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"])
         for row in by_length
     ]
-    tables = {paths.plot("kv_bench_time"): [("new_tokens", "series", "value"), *plotted]}
+    write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
     smaller = [row for row in rows if row not in by_length]
     times = {
         "settings": by_length,
         "smaller": smaller,
         "not_measured": failed + missing,
     }
-    stage.write(results, {"same": same}, times, tables)
+    metrics = measure.shown(kv.longest(by_length), "tokens_per_s", "speedup", "peak_mib")
+    stage.write(results, metrics, times)
 
 
 if __name__ == "__main__":

@@ -49,11 +49,8 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
         layout = run.settings.layout
         save_model(folder, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
         metrics = run_metrics(result, run.batches)
-        stage.start -= result.earlier_s
-        path = f"{folder}/run.json"
-        write_json(path, {"figures": metrics, "held_out": result.curves.held_out})
+        write_json(f"{folder}/run.json", {"figures": metrics, "held_out": result.curves.held_out})
         write_sums(folder)
-        stage.write_times_of(f"seed_{seed}", path, result.timing())
         run.snapshots.finish()
     print(
         f"seed {seed}: held-out perplexity {metrics['held_out_perplexity']:.3f} after "

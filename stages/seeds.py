@@ -9,7 +9,6 @@ from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
-from tinylm.host.times import read_times
 
 
 def main() -> None:
@@ -18,25 +17,19 @@ def main() -> None:
     first = read_json(paths.results("train"), "train")["seed"]
     scores = {first: seeds.first_scores()}
     curves = {first: seeds.first_curve()}
-    times = {}
     for seed in more:
         run = seeds.read_run(seed)
         scores[seed] = seeds.scores_of(run, seed)
         curves[seed] = run["held_out"]
-        timed = read_times(f"seed_{seed}", "seed_train", f"{paths.seed_run(seed)}/run.json")
-        if timed:
-            times[seed] = timed
     keep_only(paths.SEEDS, {"train", *map(str, more)})
 
     merged = seeds.merge(scores)
     perplexity = merged["perplexity"]["mean"]
-    metrics = {"perplexity": perplexity}
     spread = f", seed {first} alone"
     if len(scores) > 1:
-        metrics["sd"] = merged["perplexity"]["sd"]
-        spread = f" ± {metrics['sd']:.3f} over {len(scores)} seeds"
+        spread = f" ± {merged['perplexity']['sd']:.3f} over {len(scores)} seeds"
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
-    stage.write(merged, metrics, {"settings": times})
+    stage.write(merged)
     print(f"evaluation perplexity {perplexity:.3f}{spread}")
 
 

@@ -1,5 +1,6 @@
 """Stage train: fit the model to the train split; write weights and curves."""
 
+import math
 import sys
 
 from tinylm.base import paths
@@ -66,9 +67,11 @@ def write(stage: Stage, run: Run, result: TrainResult) -> None:
     metrics = {key: getattr(run.settings, key) for key in ("seed", "precision", "compile")}
     metrics |= summary(run.model, run.settings.optimizer)
     metrics |= run_metrics(result, run.batches)
-    shown = {"held_out": metrics["held_out_perplexity"], "parameters": metrics["parameters"]}
+    times = result.timing()
+    times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
+    shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
     stage.start -= result.earlier_s
-    stage.write(metrics, shown, result.timing())
+    stage.write(metrics, {"train": shown}, times)
     run.snapshots.finish()
 
 

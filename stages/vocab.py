@@ -67,7 +67,7 @@ def main() -> None:
         "split": split,
         "embedding": sources,
     }
-    stage.write(results, {"size": len(tokenizer)})
+    stage.write(results)
     unknown = words["evaluation"]["unknown_share"]
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {unknown:.2%}")
 

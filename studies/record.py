@@ -55,8 +55,9 @@ def curve(losses: pd.DataFrame, series: str) -> list[list[float]]:
 
 def results(folder: Path = Path()) -> dict[str, Any]:
     """Metrics, curves and conditions of the run in a folder."""
-    paths = sorted((folder / "metrics").glob("*.json"))
-    metrics = {path.stem: read_json(path) for path in paths}
+    metrics = {path.stem: read_json(path) for path in sorted(folder.glob("data/figures/*.json"))}
+    for path in sorted(folder.glob("data/times/*.json")):
+        metrics[f"{path.stem}_time"] = read_json(path)
     if "train" not in metrics:
         raise InputError("no trained model to record; dvc repro, then again")
     losses = pd.read_csv(folder / "plots/loss.csv")

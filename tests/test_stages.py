@@ -11,7 +11,17 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.support.stages import ORDER, ROOT, SMALL, STORIES, plant, read, run, small_params
+from tests.support.stages import (
+    ORDER,
+    ROOT,
+    SMALL,
+    STORIES,
+    is_measured,
+    plant,
+    read,
+    run,
+    small_params,
+)
 from tinylm.host.processes import exclusive_lock
 
 
@@ -90,8 +100,8 @@ def test_benches_measured_every_setting(pipeline):
     assert results(pipeline, "kv_bench")["same_ids"] is True
     assert results(pipeline, "ckpt_bench")["depths"] == [1]
     assert set(results(pipeline, "accum_sweep")["settings"]) == {"1", "2"}
-    times = list((pipeline / "metrics").glob("*_time.json"))
-    assert len(times) > 5
+    times = list((pipeline / "data/times").glob("*.json"))
+    assert len(times) == 9
     for path in times:
         assert read(path).get("not_measured", []) == [], path.name
 
@@ -105,15 +115,13 @@ def keys(value) -> set[str]:
     return set()
 
 
-def test_metrics_in_git_hold_no_time(pipeline):
-    """Equal runs must give equal bytes: no seconds, rates, memory, date or machine."""
-    paths = list((pipeline / "metrics").glob("*.json"))
-    assert len(paths) > 10
-    for path in paths:
+def test_times_and_memory_are_in_files_of_their_own(pipeline):
+    """Equal runs give equal bytes elsewhere: no seconds, rates, memory, date or machine."""
+    for path in [*(pipeline / "data").rglob("*.json"), *(pipeline / "metrics").rglob("*.json")]:
         names = keys(read(path))
         timed = {name for name in names if name.endswith(("_s", "_mib"))}
-        timed |= names & {"seconds", "conditions", "date"}
-        assert bool(timed) == path.stem.endswith("_time"), path.name
+        timed |= names & {"seconds", "conditions", "date", "speedup"}
+        assert bool(timed) == is_measured(path.relative_to(pipeline).as_posix()), path
 
 
 def test_plots_are_long_tables(pipeline):

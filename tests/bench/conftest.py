@@ -104,7 +104,7 @@ def results(folder):
     """results(stage): what a stage found, and its times."""
 
     def read(stage):
-        paths = (folder / f"data/figures/{stage}.json", folder / f"metrics/{stage}_time.json")
+        paths = (folder / f"data/figures/{stage}.json", folder / f"data/times/{stage}.json")
         return [read_json(path) for path in paths]
 
     return read

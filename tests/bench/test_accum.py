@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from stages import accum_run, accum_sweep
+from tests.support.reruns import PIPELINE
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json
 from tinylm.bench import accum, measure
@@ -61,6 +62,9 @@ def test_settings_are_compared_at_equal_tokens_and_at_equal_updates(
     assert second["held_out_loss_at_equal_updates"] == second["held_out_loss_at_equal_tokens"]
     assert first["tokens_at_equal_updates"] < second["tokens_at_equal_updates"]
     assert times["not_measured"] == []
+    cost = times["settings"]["2"]
+    shown = read_json(folder / "metrics/accum/2.json")
+    assert shown == {name: cost[name] for name in ("epoch_s", "peak_mib")}
     assert accum.curves({2: two})["update"] == [
         (point[1], "accumulation 2", point[3]) for point in two["curve"]
     ]
@@ -112,7 +116,12 @@ def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     settings = accum.run_settings(dataclasses.replace(task, accumulation=2), 4, 280)
     named = {"accumulation": 2, "batch_size": 3, "tokens": 280, "validate_every": 4}
     absent = {"epochs": None, "stop_after": None, "patience": None, "keep_epochs": ()}
-    assert settings == dataclasses.replace(task.train, **named, **absent)
+    assert settings == dataclasses.replace(task.train, **named, **absent, processes=1)
+    samples = {"sample_every", "sample_prompt"}  # of which a run of the sweep draws none
+    unlisted = {*named, *absent, *samples, "processes"}
+    for stage in ("accum_run", "accum_sweep"):
+        listed = {key[6:] for key in PIPELINE[stage]["params"] if key.startswith("train.")}
+        assert listed == {field.name for field in dataclasses.fields(TrainSettings)} - unlisted
 
 
 def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(

@@ -42,7 +42,7 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     rows = list(csv.DictReader((folder / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1
-    plotted = list(csv.DictReader((folder / "plots/beam_bench_time.csv").open()))
+    plotted = list(csv.DictReader((folder / "plots/beam_bench.csv").open()))
     assert [row["width"] for row in plotted[:4]] == ["1", "1", "1", "3"]
 
 

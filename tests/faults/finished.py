@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from tests.faults.disk import tree
-from tests.support.stages import ROOT
+from tests.support.stages import ROOT, is_measured
 from tinylm.base.files import sha256
 
 FOLDERS = ("data", "models", "metrics", "plots", "report")
@@ -18,16 +18,6 @@ LAST_BYTES = {
     ".png": b"IEND\xaeB`\x82",
     ".pdf": b"%%EOF",
 }
-
-
-def measured(name: str) -> bool:
-    """Whether a file holds times, and so differs from run to run."""
-    parts = Path(name).parts
-    return (
-        "_time" in name
-        or parts[0] == "report"
-        or parts[:2] in (("plots", "pictures"), ("runs", "times"))
-    )
 
 
 def outs(command: str) -> list[str]:
@@ -57,7 +47,7 @@ def temporary(folder: Path) -> list[str]:
 
 def whole(path: Path, name: str, expected: dict[str, str]) -> bool:
     """Whether a file is what the undisturbed run left; where it tells of time, whether nothing is cut off."""
-    if not measured(name):
+    if not is_measured(name):
         return sha256(path) == expected.get(name)
     if path.suffix == ".json":
         json.loads(path.read_text("utf-8"))

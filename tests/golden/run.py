@@ -26,6 +26,7 @@ from safetensors import safe_open
 
 from tests.support import clone
 from tests.support.clone import copy_tree, set_params
+from tests.support.stages import is_measured
 from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 
@@ -150,8 +151,11 @@ class Tree:
         for folder in ("data", "models", "metrics", "plots"):
             for path in sorted((self.path / folder).rglob("*")):
                 name = path.relative_to(self.path).as_posix()
-                timed = "_time" in name or name.startswith("plots/pictures")
-                if path.is_file() and not timed and path.name not in ("sha256.json", ".gitignore"):
+                if (
+                    path.is_file()
+                    and not is_measured(name)
+                    and path.name not in ("sha256.json", ".gitignore")
+                ):
                     yield path
 
     def record(self) -> Record:

@@ -42,8 +42,8 @@ def run(edit) -> int:
 @pytest.mark.parametrize(
     ("edit", "name"),
     [
-        (lambda: write_params("other.txt"), "section data"),
-        (lambda: Path("params.yaml").write_text("data: ["), "section data"),
+        (lambda: write_params("other.txt"), "params.yaml: data"),
+        (lambda: Path("params.yaml").write_text("data: ["), "params.yaml: data"),
         (lambda: Path("stages/vocab.py").write_text("b"), "the code"),
     ],
 )

@@ -98,8 +98,6 @@ def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypat
     )  # a prompt with an unknown word is left out
     assert all(set(row["kinds"]) == set(found["kinds"]) for row in methods.values())
     assert 0 < found["training"][0]["texts"] <= params["evaluate"]["stories"]
-    words = read(Path("metrics/evaluate.json"))["sense"]
-    assert words is None or words == methods["decode"]["words"]["value"]
     beams = read(Path("data/figures/beam_bench.json"))["methods"]
     assert len({row["sense"]["texts"] for row in beams.values()}) == 1
     assert {row["against_greedy"]["prompts"] for row in beams.values()} == {
@@ -128,7 +126,7 @@ def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
     assert 1.0 < evaluated["perplexity"] < read(Path("data/figures/vocab.json"))["size"] * 2
     assert evaluated["bits_per_byte"] > 0
     assert read(Path("data/figures/kv_bench.json"))["same_ids"] is True
-    for path in Path("metrics").glob("*_time.json"):
+    for path in Path("data/times").glob("*.json"):
         assert read(path).get("not_measured", []) == [], path.name
     page = Path("report/index.html").read_text(encoding="utf-8")
     assert "Not shown" not in page  # LATER

@@ -80,17 +80,6 @@ def test_a_damaged_file_is_named_with_its_repair(finished_run, run, tmp_path):
         assert "dvc repro" in problems[name]
 
 
-def test_a_time_of_another_result_is_not_shown(finished_run, run, tmp_path):
-    for path in ("data/figures/train.json", "metrics/train_time.json", "params.yaml"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes((finished_run / path).read_bytes())
-    with (tmp_path / "data/figures/train.json").open("a") as result:
-        result.write("\n")
-    problems = read_run(tmp_path, run.params).problems
-    assert "metrics/train_time.json" in problems["train_time"]
-    assert "dvc repro" in problems["train_time"]
-
-
 def test_text_of_models_and_users_is_never_markup(run, settings):
     for name in ("samples", "beams", "greedy", "stories", "memorised", "pairs"):
         for column in TEXTS & set(run.files[name]):

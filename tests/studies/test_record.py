@@ -14,8 +14,8 @@ from tinylm.presets.write import preset_text
 def folder(tmp_path, monkeypatch):
     """A folder with a finished run of the default preset, as far as its files are read."""
     (tmp_path / "params.yaml").write_text(preset_text("storybook"), encoding="utf-8")
-    write_json(tmp_path / "metrics/train.json", {"held_out_perplexity": 9.0})
-    write_json(tmp_path / "metrics/train_time.json", {"conditions": {"cores": 2}})
+    write_json(tmp_path / "data/figures/train.json", {"held_out_perplexity": 9.0})
+    write_json(tmp_path / "data/times/train.json", {"conditions": {"cores": 2}})
     rows = [["train", step, 8 * step, 5.0] for step in range(500)] + [["held-out", 499, 3992, 4.0]]
     losses = pd.DataFrame(rows, columns=["series", "step", "tokens", "value"])
     (tmp_path / "plots").mkdir()
@@ -60,7 +60,7 @@ def test_a_wrong_name_and_a_folder_without_a_trained_model_are_refused(folder):
     for name, preset in (("../x", "storybook"), ("mine", "no-preset")):
         with pytest.raises(InputError):
             record.record_run(name, preset)
-    (folder / "metrics/train.json").unlink()
+    (folder / "data/figures/train.json").unlink()
     with pytest.raises(InputError, match="dvc repro"):
         record.record_run("storybook", "storybook")
     assert not (folder / "studies").exists()

@@ -133,9 +133,9 @@ class Clone:
         set_params(self.path, changes)
 
     def metrics(self) -> dict[str, bytes]:
-        """Bytes of each metrics file that is kept in git."""
-        files = sorted((self.path / "metrics").glob("[!.]*.json"))
-        return {file.name: file.read_bytes() for file in files if not file.stem.endswith("_time")}
+        """Bytes of each metrics file, times included."""
+        files = sorted((self.path / "metrics").rglob("*.json"))
+        return {str(file.relative_to(self.path)): file.read_bytes() for file in files}
 
 
 def read_repro(text: str, commands: list[str]) -> Repro:

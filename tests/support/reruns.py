@@ -16,8 +16,10 @@ PIPELINE: dict[str, dict[str, Any]] = load_params(ROOT / "dvc.yaml")["stages"]
 STAGES = tuple(PIPELINE)
 BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
 EDITED = (
-    *("data.train_stories", "vocab.min_count", "embedding.window", "model.heads", "train.lr"),
-    *("decode.temperature", "evaluate.bootstrap", "beam_bench.widths", "kv_bench.lengths"),
+    *("data.train_stories", "vocab.min_count", "embedding.window", "model.heads"),
+    *("train.lr", "train.tokens", "train.validate_every"),
+    *("decode.temperature", "decode.slide", "decode.length_penalty"),
+    *("evaluate.stories", "evaluate.bootstrap", "beam_bench.widths", "kv_bench.lengths"),
     *("accum_sweep.tokens", "ckpt_bench.depths", "seeds.more", "report.title", "runtime.threads"),
 )
 # Scores of single stories: the same bytes, whatever else of their stage a section changes.
@@ -55,13 +57,14 @@ def covers(named: Collection[str], path: str) -> bool:
     return any(f"{path}/".startswith(f"{name}/") for name in named)
 
 
-def reached_by(section: str) -> set[str]:
-    """The stages that read a section, and all that depend on what these change."""
+def reached_by(edited: str) -> set[str]:
+    """The stages that read "section.key", and all that depend on what these change."""
+    section = edited.partition(".")[0]
     reached: set[str] = set()
     changed: set[str] = set()
     for name, stage in PIPELINE.items():  # in the order of the graph
         needed = dependencies(stage)
-        reads = section in stage["params"] or f"${{{section}." in str(stage.get("matrix"))
+        reads = {section, edited} & set(stage["params"]) or edited in str(stage.get("matrix"))
         if reads or any(
             covers(needed, path) or covers({path}, d) for d in needed for path in changed
         ):
@@ -74,7 +77,7 @@ def markdown() -> str:
     """The table: a row an edit, a mark under each stage that runs again."""
     lines = ["| edited | " + " | ".join(STAGES) + " |", "|---|" + ":-:|" * len(STAGES)]
     for key in EDITED:
-        reached = reached_by(key.partition(".")[0])
+        reached = reached_by(key)
         marks = ("●" if stage in reached else " " for stage in STAGES)
         lines.append(f"| `{key}` | {' | '.join(marks)} |")
     return "\n".join(lines) + "\n"

@@ -103,11 +103,34 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+MEASURED = (
+    "data/times",
+    "report",
+    "plots/pictures",
+    "metrics/beam",
+    "metrics/kv",
+    "metrics/accum",
+    "metrics/ckpt",
+)
+
+
+def is_measured(name: str) -> bool:
+    """Whether a file holds or draws times or memory, which differ between equal runs."""
+    files = (
+        "metrics/train.json",
+        "plots/beam_bench.csv",
+        "plots/kv_bench.csv",
+        "plots/ckpt_bench.csv",
+    )
+    return name in files or any(name.startswith(f"{folder}/") for folder in MEASURED)
+
+
 def written(folder: Path) -> dict[str, str]:
     """SHA-256 of what a training left, without times and without the hidden files that DVC ignores."""
     sums = {}
     for name in ("models", "metrics", "plots"):
         for path in (folder / name).rglob("*"):
-            if path.is_file() and path.name[0] != "." and "_time" not in path.name:
-                sums[str(path.relative_to(folder))] = sha256(path)
+            file = path.relative_to(folder).as_posix()
+            if path.is_file() and path.name[0] != "." and not is_measured(file):
+                sums[file] = sha256(path)
     return sums

@@ -79,7 +79,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed)
     code, out, _ = train(folder)
     assert (code, written(folder)) == (0, undisturbed)
     assert "resumed after update" in out
-    timing = read(folder / "metrics/train_time.json")
+    timing = read(folder / "data/times/train.json")
     assert timing["seconds"] > timing["train_s"] > 0
 
 

@@ -38,14 +38,14 @@ def results(stage: str) -> str:
     return f"{FIGURES}/{stage}.json"
 
 
-def metrics(stage: str) -> str:
-    """The few results that `dvc metrics` shows."""
-    return f"metrics/{stage}.json"
+def metrics(row: str) -> str:
+    """A row of `dvc metrics show`: a stage, or a setting of one, such as "beam/5"."""
+    return f"metrics/{row}.json"
 
 
-def times(name: str) -> str:
-    """Seconds, memory and conditions of a stage on this machine."""
-    return f"metrics/{name}_time.json"
+def times(stage: str) -> str:
+    """Seconds, speeds and peak memory of a stage, and the machine that they were measured on."""
+    return f"data/times/{stage}.json"
 
 
 def plot(name: str) -> str:

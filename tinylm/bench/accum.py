@@ -76,12 +76,15 @@ def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
 def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
     """Section `train` with this run's accumulation, batch size and budget, without early stopping.
 
+    dvc.yaml does not list the keys that are replaced here.
+
     updates: those of the largest setting; held-out loss is measured each time after this many.
     """
     return dataclasses.replace(
         task.train,
         accumulation=task.accumulation,
         batch_size=task.sweep.batch_size,
+        processes=1,
         tokens=budget,
         epochs=None,
         stop_after=None,
@@ -101,8 +104,8 @@ def fresh_model(task: Task) -> TinyLM:
     return training_model(task.model, train, matrix, device)
 
 
-TIMED = ("train_s", "process_mib", "peak_mib")  # results of `measure_run` that vary between runs
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
+MEMORY = ("peak_mib", "process_mib")
 TRIALS = 3
 TRIAL_UPDATES = 4  # updates of the largest setting whose mini-batches a trial uses
 TAIL_TOKENS = 0.1  # the train loss is averaged over this last share of the budget
@@ -140,8 +143,24 @@ def _batches(task: Task) -> TrainBatches:
 
 
 def time_task(task: Task) -> dict[str, float]:
-    """One trial: the speed of updates on the first mini-batches, without validation."""
-    model, batches, steps = fresh_model(task), _batches(task), task.accumulation
+    """The times alone: a further trial."""
+    return _speed(task, fresh_model(task), _batches(task))
+
+
+def measure_task(task: Task) -> dict[str, float | None]:
+    """Speed and memory of one setting: the first trial."""
+    model, batches = fresh_model(task), _batches(task)
+    speed = _speed(task, model, batches)
+    process = own_peak_mib()
+    # not a graph, which allocates only once
+    trainer = Trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
+    peak = update_peak_mib(trainer, model.embedding.device)
+    return {**speed, "process_mib": process, "peak_mib": peak}
+
+
+def _speed(task: Task, model: TinyLM, batches: TrainBatches) -> dict[str, float]:
+    """The speed of updates on the first mini-batches, without validation."""
+    steps = task.accumulation
     trainer = new_trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
     chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
     updates = [chosen[first : first + steps] for first in range(0, len(chosen), steps)]
@@ -163,28 +182,27 @@ def time_task(task: Task) -> dict[str, float]:
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Time the settings in turn (see `measure.run_trials`), each result with its `accumulation`."""
+    """Measure the settings in turn (see `measure.run_trials`), each result with its `accumulation`."""
 
     def speed(result: dict[str, Any]) -> str:
-        return f"{result['tokens_per_s']:,.0f} tokens/s"
+        return f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
 
     named = [
         ({"setting": f"accumulation {task.accumulation}", "accumulation": task.accumulation}, task)
         for task in tasks
     ]
     return measure.run_trials(
-        time_task, time_task, named, times=TIMES, trials=TRIALS, describe=speed
+        measure_task, time_task, named, times=TIMES, trials=TRIALS, describe=speed
     )
 
 
 def measure_run(task: Task) -> dict[str, Any]:
-    """Train one setting; returns curves, time and memory.
+    """Train one setting; returns its curves, the same in every run.
 
     Every setting starts from the same weights and uses the same mini-batches. A loss of the curve
     is that of the update's own tokens, before the update.
     """
     model = fresh_model(task)
-    device = model.embedding.device
     layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
     batches = _batches(task)
     held_out = TokenStore(task.tokens, "held_out")
@@ -197,8 +215,6 @@ def measure_run(task: Task) -> dict[str, Any]:
 
     result = train(model, batches, held_out_batches, settings, log_every_s=task.log_every_s)
     curves, steps = result.curves, task.accumulation
-    process = own_peak_mib()
-    trainer = Trainer(model, batches, settings)  # not a graph, which allocates only once
     return {
         "batch_size": rows,
         "budget_tokens": budget,
@@ -216,9 +232,6 @@ def measure_run(task: Task) -> dict[str, Any]:
             [update * steps, update, tokens, nats] for update, tokens, nats in curves.held_out
         ],
         "held_out_tokens": sum(batch.tokens for batch in held_out_batches()),
-        "train_s": result.train_s,
-        "process_mib": process,
-        "peak_mib": update_peak_mib(trainer, device),
     }
 
 
@@ -248,7 +261,7 @@ def tail_loss(run: Mapping[str, Any]) -> float:
 
 
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/accum_sweep.json: losses at equal tokens and updates; runs: by accumulation."""
+    """data/figures/accum_sweep.json: losses at equal tokens and updates; runs: by accumulation."""
     update = runs[max(runs)]["compared_update"]
     table = {
         number: {
@@ -287,22 +300,12 @@ def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, s
 
 
 def costs(
-    memory: Mapping[int, Mapping[str, Any]], timed: Sequence[dict[str, Any]], times: Sequence[str]
+    timed: Sequence[dict[str, Any]],
 ) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
-    """(time and memory of each run, what was not measured), for metrics/accum_sweep_time.json.
+    """(time and memory of each setting, what was not measured), for data/times/accum_sweep.json.
 
-    memory: results of `measure_run` by accumulation; timed: results of `measure.run_trials`.
+    timed: results of `run`.
     """
-    rows, missing = measure.records(timed, ("setting", "accumulation"), measure.with_spread(times))
-    table = {row.pop("accumulation"): row for row in rows}
-    for number, times_of_run in memory.items():
-        for name in ("peak_mib", "process_mib"):
-            if times_of_run.get(name) is None:
-                missing.append(
-                    {"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"}
-                )
-            else:
-                table.setdefault(number, {})[name] = times_of_run[name]
-    return {
-        number: {k: v for k, v in row.items() if k != "setting"} for number, row in table.items()
-    }, missing
+    columns = (*measure.with_spread(TIMES), *MEMORY)
+    rows, missing = measure.records(timed, ("accumulation",), columns)
+    return {row.pop("accumulation"): row for row in rows}, missing

@@ -298,7 +298,7 @@ def speeds(
 def plotted_speeds(
     times: Mapping[str, Mapping[str, Any]], tasks: Sequence[Task]
 ) -> list[tuple[str, int, str, float]]:
-    """plots/beam_bench_time.csv: (method, width, series, tokens per second)."""
+    """plots/beam_bench.csv: (method, width, series, tokens per second)."""
     widths = {task.name: task.width or 1 for task in tasks}
     rows = []
     for metric, series in PLOTTED.items():

@@ -165,6 +165,16 @@ def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
     return pairs, [row for row in rows if row["recompute"] not in MODES[:2]]
 
 
+def deepest(pairs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """{"ckpt/off", "ckpt/on": the row} of the most layers. pairs: as `apart` returns them."""
+    most = max((row["layers"] for row in pairs), default=0)
+    ways: dict[str, dict[str, Any]] = {"ckpt/off": {}, "ckpt/on": {}}
+    for row in pairs:
+        if row["layers"] == most:
+            ways["ckpt/on" if row["recompute"] else "ckpt/off"] = row
+    return ways
+
+
 def _time_and_memory(result: dict[str, Any]) -> str:
     if "error" in result:
         return f"not measured: {result['error']}"

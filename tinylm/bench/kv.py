@@ -177,6 +177,20 @@ def run(tasks: Sequence[Task], context: int, trials: int) -> list[dict[str, Any]
     )
 
 
+def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """{"kv/off", "kv/on": the row} of the most new tokens within the context, or else of all."""
+    within = [row for row in rows if not row["past_context"]] or rows
+    most = max((row["new_tokens"] for row in within), default=0)
+    ways: dict[str, dict[str, Any]] = {"kv/off": {}, "kv/on": {}}
+    for row in within:
+        if row["new_tokens"] == most:
+            ways["kv/on" if row["cache"] else "kv/off"] = row
+    if ways["kv/off"] and ways["kv/on"]:
+        off, on = (row["tokens_per_s"] for row in ways.values())
+        ways["kv/on"] = ways["kv/on"] | {"speedup": round(on / off, 2)}
+    return ways
+
+
 def compare(
     results: Sequence[dict[str, Any]], task: Task
 ) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:

@@ -10,7 +10,7 @@ import signal
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -282,6 +282,14 @@ def split_failures(
             f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}"
         )
     return [result for result in results if "error" not in result], failed
+
+
+SHOWN = {"bleu4": "bleu", "tokens_per_s": "tokens/s"}  # names of `dvc metrics show`
+
+
+def shown(rows: Mapping[str, Mapping[str, Any]], *keys: str) -> dict[str, dict[str, Any]]:
+    """The rows of `dvc metrics show` with these keys, None for what was not measured."""
+    return {name: {SHOWN.get(key, key): row.get(key) for key in keys} for name, row in rows.items()}
 
 
 def records(

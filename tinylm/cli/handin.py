@@ -43,8 +43,7 @@ def _missing(state: RunState) -> list[str]:
     missing = list(state.stale)
     problems: dict[str, str] = {}
     for name, problem in state.run.problems.items():
-        if not name.endswith("_time"):  # times are of a machine: fetched results have none
-            problems.setdefault(FILES[name][1], problem.partition(";")[0])
+        problems.setdefault(FILES[name][1], problem.partition(";")[0])
     missing += problems.values()
     missing += changed_code(".", {stage for _, stage in FILES.values()})
     if not Path(paths.REPORT_PDF).exists():

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, parameter
 
 if TYPE_CHECKING:
     from tinylm.report.sources import Run
@@ -103,12 +103,12 @@ def stale_stages(
     return {name: reasons[name] for name in names if name in reasons}
 
 
-def _changed_section(stage: Stage, params: dict[str, Any]) -> str:
-    """The first section of params.yaml that the stage's last run had with other values; or ""."""
+def _changed_parameter(stage: Stage, params: dict[str, Any]) -> str:
+    """The first section or key of params.yaml that the stage's last run had with another value; or ""."""
     used = stage.get("params", {}).get(PARAMS_FILE) or {}
-    for section, values in used.items():
-        if params.get(section) != values:
-            return str(section)
+    for name, value in used.items():
+        if parameter(params, name) != value:
+            return str(name)
     return ""
 
 
@@ -118,8 +118,8 @@ def _why_stale(
     writers: dict[str, tuple[str, str]],
     reasons: dict[str, str],
 ) -> str:
-    if section := _changed_section(stage, params):
-        return f"section {section} of {PARAMS_FILE} was another"
+    if name := _changed_parameter(stage, params):
+        return f"{name} of {PARAMS_FILE} was another"
     for dep, md5 in stage_paths(stage, "deps").items():
         for path, (writer, written) in writers.items():
             if path == dep and written != md5:
@@ -132,7 +132,7 @@ def _why_stale(
 def is_current(folder: str | Path, params: dict[str, Any], stage: str) -> bool:
     """Whether what a stage wrote is there, and made with these parameters, inputs and code."""
     entry = _read_lock(folder).get(stage)
-    if entry is None or _changed_section(entry, params):
+    if entry is None or _changed_parameter(entry, params):
         return False
     files = stage_paths(entry, "deps") | stage_paths(entry, "outs")
     for path, md5 in files.items():

@@ -148,15 +148,3 @@ def write_tables(tables: Mapping[str, Any]) -> None:
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
-
-
-def stage_metrics(results: Metrics) -> Metrics:
-    """The metrics of metrics/evaluate.json."""
-    metrics = {name: results[name] for name in ("perplexity", "bits_per_byte")}
-    if results["raw_bits_per_byte"] is not None:
-        metrics["raw_bits"] = results["raw_bits_per_byte"]
-    if "sense" in results:
-        words = results["sense"]["methods"]["decode"]["words"]
-        metrics["sense"] = words["value"] if words else None
-    metrics["bleu4"] = results["samples"]["bleu4"]["value"]
-    return metrics

@@ -34,7 +34,7 @@ Perplexity on the evaluation split: {perplexity}
 | `samples/` | what the model wrote: continuations, beams, stories during training, own prompts |
 | `settings.yaml` | every parameter of the run, as in params.yaml |
 | `model/README.md` | the model card: data, method, metrics, the commit of the code |
-| `model/pipeline/` | parameters, hashes (dvc.lock) and metrics of the run |
+| `model/pipeline/` | parameters, hashes (dvc.lock), metrics and times of the run |
 | `code/` | the code: the files that git tracks |
 
 To make all of it again:

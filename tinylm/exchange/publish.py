@@ -47,10 +47,10 @@ def files_of(folder: Path) -> list[str]:
 
 
 def _result_files(run: Run) -> list[str]:
-    """The files with the run's metrics that do not depend on the machine."""
+    """The files with the run's metrics and times."""
     files = []
     for name, (path, _) in FILES.items():
-        is_metrics = name in STAGES or name == "loss"
+        is_metrics = name.removesuffix("_time") in STAGES or name == "loss"
         if is_metrics and name in run.files:
             files.append(path)
     return files

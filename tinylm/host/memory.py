@@ -1,4 +1,4 @@
-"""Peak memory of a process, for *_time.json, and how the C library treats freed memory."""
+"""Peak memory of a process, for data/times, and how the C library treats freed memory."""
 
 import ctypes
 import resource

@@ -7,7 +7,7 @@ A stage script reads its settings, calls the package that does the work, and wri
         settings = stage.settings("kv_bench", KvBenchSettings)
         device = stage.begin(seed=1)
         ...
-        stage.write(results, {"same": True})
+        stage.write(results, {"kv/on": {"speedup": 5.2}}, {"settings": rows})
 
     if __name__ == "__main__":
         sys.exit(guard(main))
@@ -15,7 +15,7 @@ A stage script reads its settings, calls the package that does the work, and wri
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from tinylm.base import paths
@@ -25,7 +25,6 @@ from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
-from tinylm.host.times import Tables, write_times
 
 S = TypeVar("S")
 # Those of the conditions that can change the last bits of a result.
@@ -82,35 +81,28 @@ class Stage:
 
     def write(
         self,
-        results: dict[str, Any],
-        metrics: dict[str, Any],
-        times: dict[str, Any] | None = None,
-        tables: Tables | None = None,
+        results: Mapping[str, Any],
+        metrics: Mapping[str, Mapping[str, float | None]] | None = None,
+        times: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the results, metrics and times of the stage.
 
         results: to data/figures/NAME.json; equal in every run in the same environment, which is
             added if the stage computed with torch.
-        metrics: to metrics/NAME.json, for `dvc metrics show`.
-        times: to metrics/NAME_time.json, with seconds, peak memory of this process, and conditions.
-        tables: the timed plots, {file: header and rows}.
+        metrics: {row: {metric: value}}, each row to metrics/ROW.json for `dvc metrics show`. What
+            could not be measured (None) is left out.
+        times: to data/times/NAME.json, with seconds, peak memory of this process, and conditions.
+            They differ between equal runs, so only stage report depends on that file.
         """
-        path = paths.results(self.name)
         if "torch_level" in self.conditions:
             environment = {
                 key: self.conditions[key] for key in ENVIRONMENT if key in self.conditions
             }
             results = {**results, "environment": environment}
-        write_json(path, results, sealed=True)
-        write_json(paths.metrics(self.name), metrics)
+        write_json(paths.results(self.name), results, sealed=True)
+        for row, values in (metrics or {}).items():
+            known = {name: value for name, value in values.items() if value is not None}
+            write_json(paths.metrics(row), known)
         seconds = round(time.perf_counter() - self.start, 3)
         measured = {"seconds": seconds, "peak_mib": round(own_peak_mib(), 1), **(times or {})}
-        measured["conditions"] = self.conditions
-        write_times(self.name, self.name, path, measured, tables)
-
-    def write_times_of(self, name: str, path: str, times: dict[str, Any]) -> None:
-        """Write metrics/NAME_time.json: time and memory of the result in the file `path`.
-
-        Stages that dvc.yaml runs once per number call this for each run.
-        """
-        write_times(name, self.name, path, {**times, "conditions": self.conditions})
+        write_json(paths.times(self.name), {**measured, "conditions": self.conditions}, sealed=True)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.code import PIPELINE, code_sha256
-from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, parameter
 from tinylm.host.command import CommandFailed, check_at_end
 
 
 def _inputs(stage: str, params: dict[str, Any]) -> dict[str, Any]:
-    """{name: value} of the sections that dvc.yaml lists for the stage, and the hash of its code."""
+    """{name: value} of the parameters that dvc.yaml lists for the stage, and the hash of its code."""
     stages = load_params(PIPELINE)["stages"] if Path(PIPELINE).exists() else {}
     names = stages.get(stage, {}).get("params", sorted(params))
-    inputs = {f"{PARAMS_FILE}: section {name}": params.get(name) for name in names}
+    inputs = {f"{PARAMS_FILE}: {name}": parameter(params, name) for name in names}
     return inputs | {"the code": code_sha256(f"stages/{stage}.py")}
 
 

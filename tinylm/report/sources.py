@@ -12,7 +12,6 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import check_sums, read_json
-from tinylm.host.times import read_times
 
 STAGES = (
     "download", "vocab", "train", "evaluate",
@@ -150,9 +149,7 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     run = Run(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
-            if name.endswith("_time"):
-                run.files[name] = _read_times(folder, path, stage)
-            elif (Path(folder) / path).exists():
+            if (Path(folder) / path).exists():
                 run.files[name] = _read(Path(folder) / path, stage)
             elif run.is_expected(name):
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
@@ -163,14 +160,6 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
             repair = f"rm {path} and run dvc repro {stage}"
             run.problems[name] = f"{path} cannot be read ({line}); {repair}"
     return run
-
-
-def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
-    times = read_times(stage, stage, paths.results(stage), folder)
-    if times is None:
-        repair = f"dvc repro -f -s {stage} measures it"
-        raise InputError(f"{path}: this result was not measured in this folder; {repair}")
-    return times
 
 
 def _read(path: Path, stage: str) -> Any:

@@ -135,7 +135,7 @@ def epoch_metrics(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
 
 
 def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
-    """The metrics of a run for metrics/train.json; losses in nats per token.
+    """The metrics of a run for data/figures/train.json; losses in nats per token.
 
     held_out_perplexity is that of the saved weights. by_epoch is left out if the run has no whole
     epoch (see `epoch_metrics`).

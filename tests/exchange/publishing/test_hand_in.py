@@ -40,7 +40,7 @@ def stages():
     """{stage: (its section, dependencies, outputs)}, as after `dvc repro` of all."""
     rows = {}
     for stage in STAGES:
-        outs = {path for path, maker in FILES.values() if maker == stage and "_time" not in path}
+        outs = {path for path, maker in FILES.values() if maker == stage}
         deps = []
         if stage == "train":
             deps = ["stages/train.py", "tinylm/model"]
@@ -129,7 +129,7 @@ def test_weights_lab_author_and_the_place_on_the_hub(here):
 CASES = {
     "report/report.pdf": lambda here: (here / "report/report.pdf").unlink(),
     "does not show this run": lambda here: edit(here, "report", "title", "x"),
-    "section train": lambda here: edit(here, "train", "lr", 0.5),
+    "train of params.yaml": lambda here: edit(here, "train", "lr", 0.5),
     "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
     "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),
     "tinylm/b.py": lambda here: write(here, "tinylm/b.py", ""),

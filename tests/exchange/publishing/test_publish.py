@@ -29,7 +29,7 @@ TEXT = "once upon a time the cat said hello to the dog and the dog sat down near
 RESULTS = {
     "data/figures/train.json": {"parameters": 4711, "tokens": 999},
     "data/figures/evaluate.json": {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]},
-    "metrics/train_time.json": {"seconds": 3},
+    "data/times/train.json": {"seconds": 3},
     "plots/loss.csv": "step,tokens,series,value\n1,100,train,8\n2,200,train,6\n3,300,train,5\n",
     "report/index.html": "<p>the report",
     "report/report.pdf": "%PDF",
@@ -38,7 +38,7 @@ STAGES = {
     "train": (
         ["model", "train"],
         [],
-        ["models", "data/figures/train.json", "metrics/train_time.json", "plots/loss.csv"],
+        ["models", "data/figures/train.json", "data/times/train.json", "plots/loss.csv"],
     ),
     "evaluate": (["evaluate"], ["models"], ["data/figures/evaluate.json"]),
     "report": (["report", "evaluate"], ["models"], ["report"]),
@@ -88,12 +88,12 @@ def test_published_is_what_the_dry_run_showed_without_the_hub(here, hub, monkeyp
     assert {"README.md", "model.safetensors", "tokenizer.json"} <= set(shown)
     sources = {"tinylm/model.safetensors": "models/model.safetensors"}
     sources |= {f"report/{name}": f"report/{name}" for name in ("index.html", "report.pdf")}
-    pipeline = ["params.yaml", "dvc.lock", *(name for name in RESULTS if "/figures/" in name)]
+    pipeline = ["params.yaml", "dvc.lock", *(name for name in RESULTS if name.startswith("data/"))]
     sources |= {f"pipeline/{name}": name for name in [*pipeline, "plots/loss.csv"]}
     for name, source in sources.items():
         assert shown[name] == (here / source).read_bytes()
     folders = ("report/", "pipeline/")
-    assert {name for name in shown if name.startswith(folders)} <= set(sources)  # and no times
+    assert {name for name in shown if name.startswith(folders)} <= set(sources)
     assert shown["pictures/loss.png"].startswith(b"\x89PNG")
     assert b"5.70 to 5.90" in shown["README.md"]
     monkeypatch.setenv("HF_TOKEN", TOKEN)
@@ -165,7 +165,7 @@ def test_weights_of_other_parameters_or_other_bytes_are_not_published(here, caps
     (here / "models/another.json").unlink()
     edit(here, "train", lr=0.5)
     assert main(["publish", REPO, "--dry-run"]) == 2
-    assert "section train" in capsys.readouterr().err
+    assert "train of params.yaml" in capsys.readouterr().err
     assert not (here / "exports").exists()
 
 
