@@ -112,7 +112,7 @@ def rows_of(path, words, width=2):
 
 @pytest.mark.parametrize("name", ["a.vec", "a.vec.gz"])
 def test_vec_rows_of_the_wanted_words(vec, name):
-    path = vec("4 2\nthe 0.5 -1 \n, 1e-3 2\nother x 1e39\n\u00a0é 1 1\n", name)
+    path = vec("\ufeff4 2\nthe 0.5 -1 \n, 1e-3 2\nother x 1e39\n\u00a0é 1 1\n", name)
     check_vectors(path, 2)
     assert rows_of(path, ["the", ",", "cat"]) == {"the": [0.5, -1], ",": [np.float32(1e-3), 2]}
 
@@ -138,6 +138,9 @@ def test_the_first_row_of_a_word_counts_or_else_of_one_in_other_case(vec):
 def test_bad_vec_files_are_refused_with_the_line(vec, content, line):
     with pytest.raises(InputError, match=rf"a\.vec, line {line}: "):
         read_vectors(vec(content), ["a", "b"], 2)
+    if line != 2:  # a value that is no number is found when it is read
+        with pytest.raises(InputError, match=rf"a\.vec, line {line}: "):
+            check_vectors(vec(content), 2)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.bin.gz"])

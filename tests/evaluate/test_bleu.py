@@ -79,3 +79,11 @@ def test_counts_of_parts_give_the_corpus_score():
     expected = [papineni(predictions[:n], references[:n], 2) for n in (19, 7)]
     assert corpus_bleu(pairs, 2) == pytest.approx(expected)
     assert corpus_bleu(counts.mean(axis=0)) == pytest.approx(whole["bleu4"])
+
+
+def test_scripts_without_spaces_are_scored_by_characters():
+    text, other = "小猫看见一只狗", "小猫看见一棵树"
+    for tokenize in ("13a", "none"):
+        counts, sentences = score_texts([text, text], [text, other], tokenize)
+        assert sentences[0] == 1.0
+        assert counts[:, :3].tolist() == [[7, 7, 7], [7, 7, 5]]

@@ -8,6 +8,7 @@ def test_distinct_n_pools_texts_and_never_crosses_them():
     assert distinct_n(texts, 1) == 2 / 5
     assert distinct_n(texts, 2) == 2 / 3  # ab ba ab
     assert distinct_n(texts, 3) == 1.0
+    assert distinct_n(["小猫小猫"], 1) == 2 / 4
 
 
 def test_repeated_share_is_a_mean_over_texts():

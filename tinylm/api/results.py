@@ -83,9 +83,7 @@ class Attention:
 
         Raises InputError for a layer or head that is not there.
         """
-        from matplotlib import rc_context
-
-        from tinylm.report.drawing import STYLE
+        from tinylm.report.drawing import in_style
         from tinylm.report.heatmaps import draw_sentence
 
         layers = _chosen("layer", layer, self.weights.shape[0])
@@ -94,7 +92,7 @@ class Attention:
         titles = []
         for row in layers:
             titles.append([f"layer {row + 1}, head {column + 1}" for column in heads])
-        with rc_context(STYLE):
+        with in_style():
             drawing = draw_sentence(self.words, self.weights[layers][:, heads], after, titles)
         return drawing
 

@@ -43,11 +43,9 @@ def run(arguments: argparse.Namespace) -> None:
     if kind not in FORMATS:
         raise InputError(f"--output {name}: allowed: a file .png or .svg")
 
-    from matplotlib import rc_context
-
     from tinylm.api.load import load
     from tinylm.exchange.loading import use_threads
-    from tinylm.report.drawing import STYLE
+    from tinylm.report.drawing import in_style
 
     lm = load(arguments.models, arguments.vocab, arguments.epoch)
     use_threads()
@@ -57,6 +55,6 @@ def run(arguments: argparse.Namespace) -> None:
     except InputError as error:  # it names the layer or the head
         raise InputError(f"--{error}") from None
     no_dates = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-    with rc_context(STYLE), atomic_write(path, "wb") as target:
+    with in_style(), atomic_write(path, "wb") as target:
         drawing.savefig(target, format=kind, dpi=150, facecolor="white", metadata=no_dates)
     print(f"{name}: {len(attention.words)} tokens")

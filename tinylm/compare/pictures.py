@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from tinylm.compare.comparison import EQUAL, LOSSES, Comparison, Finding
@@ -14,8 +13,8 @@ from tinylm.report.drawing import (
     INK,
     SERIES,
     SOFT,
-    STYLE,
     Picture,
+    in_style,
     new_axes,
     settle,
     to_svg,
@@ -47,7 +46,7 @@ def difference_pictures(comparison: Comparison, labels: Mapping[str, str]) -> di
 def draw_differences(rows: Sequence[tuple[str, Finding]], first: str, label: str) -> Figure:
     """A point and its interval for each setting; a shade as wide as what seeds alone give."""
     better = "left is better" if rows[0][1].metric in LOSSES else "right is better"
-    with rc_context(STYLE):
+    with in_style():
         axis_label = f"difference from {short(first)}, {better}"
         drawing, axes = new_axes(label, axis_label, "", (5.0, 1.3 + 0.3 * len(rows)))
         for y, (_, finding) in enumerate(rows):
@@ -77,5 +76,5 @@ def draw_sweep(sweep: Sweep) -> Picture:
     rows.loc[alone, ["low", "high"]] = np.nan
     is_wide = 0 < rows["x"].min() * _WIDE < rows["x"].max()
     title = f"Loss against {sweep.key}"
-    with rc_context(STYLE):
+    with in_style():
         return draw_lines(rows, title, sweep.key, sweep.unit, log_x=is_wide, counted_x=False)

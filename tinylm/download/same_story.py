@@ -54,7 +54,12 @@ def bare_words(text: str) -> list[bytes]:
         return text.lower().encode().translate(None, _ASCII_PUNCTUATION).split()
     lower = "".join(map(str.lower, text))  # letter by letter: no rule of the final sigma
     bare = unicodedata.normalize("NFC", lower.translate(_deleted_or_space()))
-    return UNSPACED.sub(r" \g<0> ", bare).encode().split()
+    return spaced(bare).encode().split()
+
+
+def spaced(text: str) -> str:
+    """The text with each character of a script without spaces as a word."""
+    return text if text.isascii() else UNSPACED.sub(r" \g<0> ", text)
 
 
 def bare_text(text: str) -> bytes:

@@ -3,6 +3,7 @@
 The file is read as a stream, and only the rows that the vocabulary needs are stored.
 """
 
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,37 +15,38 @@ from tinylm.download.readers import raw_lines
 
 
 def check_vec(path: Path, width: int) -> None:
-    """Raise InputError if the first line is not a header of this width; the rest is not read."""
-    _read_header(path, raw_lines(path), width)
+    """Raise InputError for a wrong header, and for missing rows or values; reads no number."""
+    for _ in _lines(path, width):
+        pass
+
+
+def _lines(path: Path, width: int) -> Iterator[tuple[int, bytes]]:
+    """(line number, line) of each row, as many as promised, each with a word and `width` values."""
+    lines = raw_lines(path)
+    promised = _read_header(path, lines, width)
+    number = 1
+    for number, line in lines:
+        row = line.rstrip()
+        if row.count(b" ") != width:
+            raise InputError(f"{path}, line {number}: allowed: a word and {width} values")
+        yield number, row
+    if number != promised + 1:
+        raise InputError(
+            f"{path}, line {number}: the last line; line 1 promises {promised} rows; allowed: the "
+            "whole file, or the right count in line 1"
+        )
 
 
 def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> int:
     """The promised number of rows. InputError if this is no header or of another width."""
     _, line = next(lines, (1, b""))
     try:
-        rows, columns = map(int, line.split())
+        rows, columns = map(int, line.removeprefix(BOM_UTF8).split())
     except ValueError:
         raise InputError(f"{path}, line 1: not a header; allowed: 'count width'") from None
     if columns != width:
         raise InputError(f"{path}, line 1: vectors of width {columns}; embedding.width = {width}")
     return rows
-
-
-def _rows(path: Path, width: int) -> Iterator[tuple[int, str, list[bytes]]]:
-    """(line number, word, its numbers as text): as many rows as promised, each of `width`."""
-    lines = raw_lines(path)
-    promised = _read_header(path, lines, width)
-    number = 1
-    for number, line in lines:
-        word, *values = line.rstrip().split(b" ")
-        if len(values) != width:
-            raise InputError(f"{path}, line {number}: allowed: a word and {width} values")
-        yield number, word.decode("utf-8", "replace"), values
-    if number != promised + 1:
-        raise InputError(
-            f"{path}, line {number}: the last line; line 1 promises {promised} rows; allowed: the "
-            "whole file, or the right count in line 1"
-        )
 
 
 def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
@@ -59,7 +61,9 @@ def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
         wanted[word.lower()].append(word)
     exact: dict[str, np.ndarray] = {}
     in_other_case: dict[str, np.ndarray] = {}
-    for number, word, values in _rows(path, width):
+    for number, line in _lines(path, width):
+        first, *values = line.split(b" ")
+        word = first.decode("utf-8", "replace")
         for target in wanted.get(word.lower(), ()):
             vectors = exact if target == word else in_other_case
             if target not in vectors and target not in exact:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from tinylm.download.same_story import spaced
+
 MAX_ORDER = 4
 
 
@@ -17,13 +19,14 @@ def score_texts(
     orders 1 to 4. Sentence BLEU has "exp" smoothing: an order without a match counts 1/2, 1/4, ...
     of one match. Orders longer than the text are left out of it.
     tokenize: "13a" for raw text, where `<unk>` becomes three tokens, or "none" for words already
-    split by spaces. Raises ValueError if the numbers of predictions and references differ.
+    split by spaces. In scripts without spaces each character is a token. Raises ValueError if the
+    numbers of predictions and references differ.
     """
     scorer = BLEU(tokenize=tokenize, smooth_method="exp", effective_order=True)
     counts: list[int] = []
     sentences: list[float] = []
     for text, reference in zip(predictions, references, strict=True):
-        score = scorer.sentence_score(text, [reference])
+        score = scorer.sentence_score(spaced(text), [spaced(reference)])
         counts += [score.sys_len, score.ref_len, *score.counts, *score.totals]
         sentences.append(min(score.score / 100, 1.0))  # rounding makes perfect ones exceed 1
     table = np.array(counts, dtype=np.int64)

@@ -4,10 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinylm.download.same_story import spaced
+
 
 def ngrams(text: str, n: int) -> list[tuple[str, ...]]:
-    """All n-grams of a text's words in order; none if it has fewer than n words."""
-    words = text.split()
+    """All n-grams of a text's words in order; none if it has fewer than n words.
+
+    In scripts without spaces each character is a word.
+    """
+    words = spaced(text).split()
     starts = range(len(words) - n + 1)
     return [tuple(words[start : start + n]) for start in starts]
 

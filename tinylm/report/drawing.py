@@ -4,10 +4,14 @@ In SVG a colour of the light page becomes a CSS variable, so that one drawing se
 The same run gives the same bytes.
 """
 
+import contextlib
 import dataclasses
 import html
 import io
+import logging
 import re
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from matplotlib import rc_context, rc_params_from_file
@@ -25,7 +29,41 @@ SOFT = COLOURS["soft"]
 HEAT = COLOURS["heat"]
 SERIES = tuple(COLOURS[f"series-{number}"] for number in range(1, 9))
 
+# For characters that DejaVu Sans lacks; those that are installed are used, in this order.
+FALLBACK_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans",
+    "Microsoft YaHei", "Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Bengali", "Arial Unicode MS", "Noto Emoji",
+)  # fmt: skip
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # about weights of fonts
+_not_drawn: set[str] = set()  # characters that no font has
+
 _WIDE = 7.0  # inches: a wider picture is scrolled on a phone, not shrunk
+
+
+@contextlib.contextmanager
+def in_style() -> Iterator[None]:
+    """Draw in the style of all pictures; one warning for all characters that no font has."""
+    from matplotlib.font_manager import fontManager
+
+    installed = set(fontManager.get_font_names())
+    fallbacks = [name for name in FALLBACK_FONTS if name in installed]
+    families = {"font.family": [*STYLE["font.family"], *fallbacks]}
+    with rc_context({**STYLE, **families}), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    is_first = not _not_drawn
+    for warning in caught:
+        if glyph := re.match(r"Glyph (\d+)", str(warning.message)):
+            _not_drawn.add(chr(int(glyph[1])))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    if is_first and _not_drawn:
+        characters = " ".join(sorted(_not_drawn)[:8])
+        warnings.warn(
+            f"pictures: no font has {characters}; install one, such as Noto Sans CJK", stacklevel=3
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +99,7 @@ def settle(drawing: Figure) -> Figure:
 def to_png(drawing: Figure) -> bytes:
     """The drawing as PNG on white, without version or date."""
     target = io.BytesIO()
-    with rc_context(STYLE):
+    with in_style():
         drawing.savefig(
             target, format="png", dpi=150, facecolor="white", metadata={"Software": None}
         )
@@ -72,7 +110,7 @@ def to_svg(drawing: Figure, name: str, alt: str) -> str:
     """The drawing as an inline <svg>: transparent, its ids made unique by `name`."""
     target = io.StringIO()
     undated = {"Date": None, "Creator": None, "Format": None, "Type": None}
-    with rc_context(STYLE):
+    with in_style():
         drawing.savefig(target, format="svg", transparent=True, metadata=undated)
     text = target.getvalue()
     text = text[text.index("<svg") :]

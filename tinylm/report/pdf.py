@@ -10,6 +10,7 @@ import matplotlib
 import typst
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from matplotlib.ft2font import FT2Font
 
 _LAYOUT = Path(__file__).with_name("pdf.typ")
 # Matplotlib ships DejaVu and typst the serif font, so that nothing has to be installed.
@@ -62,10 +63,16 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
             source,
             root=folder,
             font_paths=[_FONTS],
-            ignore_system_fonts=True,
+            ignore_system_fonts=_is_covered(markdown),
             timestamp=0,
             pdf_tags=False,
         )
+
+
+def _is_covered(text: str) -> bool:
+    """Whether DejaVu Sans has every character; only else fonts of the system are used."""
+    characters = FT2Font(_FONTS / "DejaVuSans.ttf").get_charmap().keys()
+    return {ord(character) for character in text} <= {ord("\n"), *characters}
 
 
 def _to_typst(markdown: str, pictures: Collection[str]) -> str:

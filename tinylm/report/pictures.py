@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 
 from tinylm.report import heatmaps
 from tinylm.report.charts import draw_lines
-from tinylm.report.drawing import STYLE, Picture
+from tinylm.report.drawing import Picture, in_style
 from tinylm.report.sources import Run, Sentence, Tree
 from tinylm.report.wording import prediction
 
@@ -182,7 +181,7 @@ PICTURES: dict[str, Draw] = {
 
 def draw_pictures(run: Run) -> dict[str, Picture]:
     """Every picture by name; what has no data is left out."""
-    with rc_context(STYLE):
+    with in_style():
         drawn = {name: draw(run) for name, draw in PICTURES.items()}
         pictures = {name: picture for name, picture in drawn.items() if picture is not None}
         return pictures | attention_pictures(run)
