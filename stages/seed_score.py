@@ -24,7 +24,7 @@ def main() -> None:
     check_vocabulary(paths.seed_run(seed), paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    metrics, table = score_split(
+    metrics, table, _ = score_split(
         model, tokenizer, evaluation, config["layout"], paths.STORIES, settings
     )
     # in the order of stage evaluate's stories

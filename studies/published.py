@@ -6,6 +6,8 @@ stand in the record that it names.
 """
 
 import json
+import math
+import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from pathlib import Path
 from studies.ledger import counts
 from studies.records import FOLDER, SYSTEMS, Record, published, read, wrong_numbers
 from tinylm.base.files import read_json, write_bytes
+from tinylm.evaluate.differences import Difference, seed_error
+from tinylm.evaluate.statistics import claims
 from tinylm.host.command import CommandFailed, Parser, guard
 
 COLUMNS = ("quantity", "published", "tinylm", "what differs")
@@ -78,10 +82,40 @@ def _with_spread(row: Record, name: str, digits: int) -> str:
     return f"{row['mean'][name]:.{digits}f}{spread}"
 
 
-def _study_row(name: str, row: Record) -> Row:
-    verdict = row.get("beside_first", {}).get("says", "–")
-    if row["mean"].get("diverged"):
-        verdict = "diverged"
+def _losses(by_seed: dict[str, Record]) -> dict[int, float]:
+    """Validation loss by seed, of the runs that did not diverge."""
+    learned = {seed: run for seed, run in by_seed.items() if not run["diverged"]}
+    return {int(seed): run["held_out_loss"] for seed, run in learned.items()}
+
+
+def compared_with_first(runs: dict[str, dict[str, Record]]) -> dict[str, Record]:
+    """For each later setting: its validation loss minus the first's, p and what may be claimed.
+
+    All runs are scored on the same batches: other stories are not accounted for.
+    """
+    losses = {setting: _losses(by_seed) for setting, by_seed in runs.items()}
+    first, *others = losses
+    differences = {}
+    for setting in others:
+        if losses[first] and losses[setting]:
+            one, other = (statistics.fmean(losses[side].values()) for side in (first, setting))
+            error = seed_error(losses[first], losses[setting])
+            half = error.bound if error else math.inf
+            ends = other - one - half, other - one + half
+            differences[setting] = Difference(one, other, *ends, count=0, error=0.0, seeds=error)
+    compared = {}
+    for setting, claim in claims(differences).items():
+        difference = differences[setting]
+        compared[setting] = {
+            "difference": difference.value,
+            "p": claim.p,
+            "says": claim.in_words("worse", "better"),
+        }
+    return compared
+
+
+def _study_row(name: str, row: Record, says: str) -> Row:
+    verdict = "diverged" if row["mean"].get("diverged") else says
     loss = _with_spread(row, "held_out_loss", 3)
     perplexity = _with_spread(row, "held_out_perplexity", 2)
     return (name, str(len(row["runs"])), loss, perplexity, verdict)
@@ -90,7 +124,11 @@ def _study_row(name: str, row: Record) -> Row:
 def study_section(study: Record) -> Section:
     """The result of a study."""
     answer = f" Published answer: {study['answer']}." if study.get("answer") else ""
-    rows = [_study_row(name, row) for name, row in study["settings"].items()]
+    runs = {name: row["runs"] for name, row in study["settings"].items()}
+    compared = compared_with_first(runs)
+    rows = []
+    for name, row in study["settings"].items():
+        rows.append(_study_row(name, row, compared.get(name, {}).get("says", "–")))
     text = f"Preset {study['preset']}, {study['date']}.{answer}"
     title = f"Study {study['name']}: {study['question']}"
     return Section(title, text, STUDY_COLUMNS, rows, level=3)

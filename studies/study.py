@@ -19,7 +19,6 @@ from studies.published import study_section, table_lines
 from studies.records import FOLDER, RESULTS, Record
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
-from tinylm.evaluate.statistics import NO_CLAIM, holm, seed_error, verdict
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.runtime import conditions
 from tinylm.presets.write import Values, flatten, names, preset_values
@@ -159,37 +158,6 @@ def outcome(sweep: plan.Sweep, number: int) -> Metrics:
     }
 
 
-def _losses(by_seed: dict[str, Metrics]) -> dict[int, float]:
-    """Validation loss by seed, of the runs that did not diverge."""
-    learned = {seed: run for seed, run in by_seed.items() if not run["diverged"]}
-    return {int(seed): run["held_out_loss"] for seed, run in learned.items()}
-
-
-def compared_with_first(runs: Runs) -> dict[str, Record]:
-    """For each later setting: its validation loss minus the first's, Holm's corrected p, and the verdict.
-
-    Student's t over seeds. All runs are scored on the same batches: other stories are not accounted for.
-    """
-    losses = {setting: _losses(by_seed) for setting, by_seed in runs.items()}
-    first, *others = losses
-    compared: dict[str, Record] = {}
-    errors = {}
-    for setting in others:
-        if not losses[first] or not losses[setting]:
-            continue
-        means = [statistics.fmean(losses[side].values()) for side in (first, setting)]
-        difference = means[1] - means[0]
-        compared[setting] = {"difference": difference, "says": f"{NO_CLAIM}: one seed"}
-        error = seed_error(losses[first], losses[setting])
-        if error is not None:
-            errors[setting] = error
-    raw = [error.p(compared[setting]["difference"]) for setting, error in errors.items()]
-    for setting, p in zip(errors, holm(raw), strict=True):
-        says = verdict(compared[setting]["difference"] < 0, p)
-        compared[setting] |= {"error": errors[setting].error, "p": p, "says": says}
-    return compared
-
-
 def summary(study: Study, runs: Runs) -> dict[str, Record]:
     """For each setting: its values, mean and standard deviation over seeds of every metric, and the runs."""
     rows: dict[str, Record] = {}
@@ -202,8 +170,6 @@ def summary(study: Study, runs: Runs) -> dict[str, Record]:
             if len(values) > 1:
                 row["spread"][name] = statistics.stdev(values)
         rows[setting] = row | {"runs": by_seed}
-    for setting, comparison in compared_with_first(runs).items():
-        rows[setting]["beside_first"] = comparison
     return rows
 
 

@@ -87,7 +87,7 @@ def test_all_metrics_are_preferred_to_the_few_in_git(revision, lock):
 PAIRS = {
     "metrics/evaluate.json": {"pairs": {"all": {"model": 0.5}}, "perplexity": 2.5},
     "data/evaluate/pairs.csv": (
-        "phenomenon,right,wrong,model\na,x y,y x,0.5\na,b,c,-2\nb,b,c,0.0\n"
+        "phenomenon,draw,right,wrong,model\na,0,x y,y x,0.5\na,1,b,c,-2\nb,0,b,c,0.0\n"
     ),
 }
 
@@ -95,7 +95,7 @@ PAIRS = {
 def test_minimal_pairs_are_right_wrong_or_equal(revision):
     run = read_run(revision(**PAIRS))
     assert run.pairs.tolist() == [1.0, 0.0, 0.5]
-    assert run.pairs.index[0] == ("a", "x y", "y x")
+    assert run.pairs.index[0] == ("a", "0", "x y", "y x")
 
 
 @pytest.mark.parametrize("name", ["stories", "samples", "pairs"])

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from tinylm.evaluate.minimal_pairs import (
 )
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw
+from tinylm.evaluate.statistics import wilson
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings
@@ -97,12 +99,14 @@ def test_who_saw_only_right_texts_is_right_and_who_saw_only_wrong_ones_is_wrong(
     for side, expected in (("right", 1.0), ("wrong", 0.0)):
         seen = [np.array(ids) for ids in all_pairs[f"{side}_ids"]]
         margin = margins(all_pairs, by(KneserNey(seen, 7, len(tokenizer))))
-        assert share_right(margin)["value"] == pytest.approx(expected, abs=0.06)
+        assert share_right(margin, all_pairs["draw"])["value"] == pytest.approx(expected, abs=0.06)
 
 
-def test_equal_probabilities_are_half_right():
-    assert share_right(np.array([1.0, -1.0, 0.0, 1e-9] * TOO_FEW))["value"] == 0.5
-    assert share_right(np.zeros(TOO_FEW - 1)) is None
+def test_equal_probabilities_are_half_right_and_crossed_pairs_are_one_draw():
+    margin = np.array([1.0, -1.0, 0.0, 1e-9] * TOO_FEW)
+    draws = pd.Series(np.arange(4 * TOO_FEW) // 2)
+    assert share_right(margin, draws) == wilson(TOO_FEW, 2 * TOO_FEW)
+    assert share_right(margin[: TOO_FEW - 1], draws) is None
 
 
 def test_metrics_are_shares_of_the_rows(corpus, all_pairs, monkeypatch):
@@ -130,7 +134,8 @@ def test_metrics_are_shares_of_the_rows(corpus, all_pairs, monkeypatch):
         assert entry["kneser_ney"]["value"] == pytest.approx(right.mean())
         shares.append(right.mean())
         last = metrics["training"][-1]["phenomena"][name]
-        assert last == share_right(of_name["model"].to_numpy()[:PAIRS_IN_TRAINING])
+        first = of_name[:PAIRS_IN_TRAINING]
+        assert last == share_right(first["model"], first["draw"])
     assert metrics["all"]["kneser_ney"] == pytest.approx(np.mean(shares))
     assert metrics["all"]["kneser_ney"] > 0.55 > metrics["all"]["model"]
     assert [checkpoint["epochs"] for checkpoint in metrics["training"]] == [0.0, None]

@@ -20,7 +20,8 @@ STORIES = ["The dog ran home.\nÉlan, café!", "A cat saw the dog.", "the bird"]
 
 def score(folder, tokenizer, model, layout="stream", split="evaluation"):
     store = TokenStore(folder / "tokens", split)
-    return score_split(model, tokenizer, store, layout, folder / "stories", EVALUATE)
+    metrics, table, _ = score_split(model, tokenizer, store, layout, folder / "stories", EVALUATE)
+    return metrics, table
 
 
 def windows(store, layout, context):

@@ -3,19 +3,28 @@
 import numpy as np
 import pytest
 
-from tinylm.evaluate.statistics import (
+from tinylm.evaluate.differences import (
     SeedError,
-    bootstrap_interval,
-    bootstrap_intervals,
     critical_value,
     difference_of,
-    holm,
-    mean,
     paired_interval,
-    pooled_perplexity,
-    pooled_ratio,
     seed_error,
     shared_seeds,
+)
+from tinylm.evaluate.statistics import (
+    HIGHER,
+    LOWER,
+    NOT_SHOWN,
+    SAME,
+    Effect,
+    bootstrap_interval,
+    bootstrap_intervals,
+    claims,
+    effect_between,
+    holm,
+    mean,
+    pooled_perplexity,
+    pooled_ratio,
     student_point,
     student_tail,
     wilson,
@@ -139,3 +148,66 @@ def test_p_is_the_level_at_which_a_difference_just_counts():
     assert reached == pytest.approx(abs(difference.value), rel=1e-3)
     holds_zero = difference.low <= 0 <= difference.high
     assert holds_zero == (difference.p > 0.05)
+
+
+# what may be claimed
+
+
+def effect(value, error=1.0, count=1000, bound=None):
+    return Effect(value, value - 1.96 * error, value + 1.96 * error, count, bound)
+
+
+def test_a_claim_needs_a_p_that_the_number_of_comparisons_allows():
+    alone = claims({"a": effect(-2.5)})["a"]
+    assert (alone.verdict, alone.comparisons) == (LOWER, 1)
+    assert alone.p == pytest.approx(0.0141, abs=2e-4)  # t of 100 degrees of freedom
+    among = claims({"a": effect(-2.5), **{name: effect(0.1) for name in "bcde"}})
+    assert among["a"].verdict == NOT_SHOWN
+    assert among["a"].p == pytest.approx(5 * alone.p)
+    assert claims({"a": effect(4.0), "b": effect(0.1)})["a"].verdict == HIGHER
+
+
+def test_few_texts_need_more_and_fewer_than_five_show_nothing():
+    assert claims({"a": effect(2.5, count=6)})["a"].verdict == NOT_SHOWN
+    assert claims({"a": effect(9.0, count=6)})["a"].verdict == HIGHER
+    for hopeless in (effect(99.0, count=4), effect(float("inf")), effect(float("nan"))):
+        claim = claims({"a": hopeless})["a"]
+        assert (claim.verdict, claim.p) == (NOT_SHOWN, None)
+        assert claim.reason
+
+
+def test_no_difference_needs_an_interval_inside_the_bound():
+    inside, wide = effect(0.1, 0.1, bound=0.5), effect(0.1, 1.0, bound=0.5)
+    assert claims({"a": inside})["a"].verdict == SAME
+    assert claims({"a": wide})["a"].verdict == NOT_SHOWN
+    assert claims({"a": effect(0.1, 0.1)})["a"].verdict == NOT_SHOWN
+    assert claims({"a": effect(0.8, 0.1, bound=0.5)})["a"].verdict == HIGHER
+
+
+def test_effects_of_one_hypothesis_are_claimed_together_or_not_at_all():
+    effects = {"a": effect(5.0), "b": effect(1.0), "c": effect(5.0)}
+    together = claims(effects, {"a": "x", "b": "x"})
+    verdicts = {name: claim.verdict for name, claim in together.items()}
+    assert verdicts == {"a": NOT_SHOWN, "b": NOT_SHOWN, "c": HIGHER}
+    assert together["a"].comparisons == 2
+
+
+def test_the_interval_of_a_difference_is_that_of_independent_values():
+    one = {"value": 5.0, "low": 2.0, "high": 6.0}
+    other = {"value": 1.0, "low": -3.0, "high": 5.0}
+    between = effect_between(one, other, 10)
+    assert (between.value, between.low, between.high) == (4.0, -1.0, pytest.approx(4 + 17**0.5))
+
+
+def test_at_most_5_of_100_pages_of_small_samples_claim_anything():
+    rng = np.random.default_rng(2)
+    pages = 1000
+    false = 0
+    for _ in range(pages):
+        samples = rng.standard_normal((12, 6))  # 12 comparisons over 6 texts
+        effects = {}
+        for index, values in enumerate(samples):
+            error = values.std() / 6**0.5  # as a bootstrap's: without Bessel's correction
+            effects[index] = effect(values.mean(), error, count=6)
+        false += any(claim.verdict != NOT_SHOWN for claim in claims(effects).values())
+    assert 0.02 * pages < false <= 0.065 * pages

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from studies import study as module
+from studies.published import compared_with_first
 from studies.records import FOLDER
 from studies.study import (
     Study,
-    compared_with_first,
     outcome,
     planned,
     read_studies,
@@ -24,6 +24,7 @@ from studies.study import (
 from tests.support.clone import new_clone
 from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.base.files import read_json
+from tinylm.evaluate.statistics import NO_CLAIM
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import preset_text
 
@@ -117,7 +118,7 @@ def test_the_comparison_is_students_t_over_pairs_of_seeds():
 
 def test_one_seed_claims_nothing():
     compared = compared_with_first({"a": {"1": run(2.0)}, "b": {"1": run(1.0)}})
-    assert compared["b"]["says"].startswith(module.NO_CLAIM)
+    assert compared["b"]["says"].startswith(NO_CLAIM)
 
 
 def test_a_summary_has_mean_and_spread_of_the_runs_that_have_the_metric():

@@ -2,13 +2,12 @@
 
 Runs that differ only in train.seed are one setting; settings are compared, not runs. Every
 difference that could be claimed is a hypothesis. Perplexity and bits per byte are one hypothesis,
-which is claimed only if both show it. Holm's correction is over all hypotheses, so at most 5 of 100
-sweeps without any effect make a false claim.
+which is claimed only if both show it. `statistics.claims` decides over all hypotheses at once.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,28 +22,26 @@ from tinylm.compare.runs import (
     settings_of,
 )
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
+from tinylm.evaluate.differences import Difference, SeedError, Tables, difference_of
 from tinylm.evaluate.statistics import (
-    ALPHA,
+    HIGHER,
     NO_CLAIM,
-    Difference,
-    SeedError,
-    Tables,
-    difference_of,
-    holm,
+    NOT_SHOWN,
+    ONE_SEED,
+    Claim,
+    claims,
     mean,
     pooled_perplexity,
     pooled_ratio,
-    verdict,
 )
 from tinylm.presets.write import Values
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "unclear"
-EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, ONE_SEED = "equal", "seeds only", "nothing differs", "one seed"
+EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, ALONE = "equal", "seeds only", "nothing differs", "one seed"
 
 PERPLEXITY, BITS, RAW_BITS = "perplexity", "bits_per_byte", "raw_bits_per_byte"
 BLEU, MINIMAL_PAIRS = "bleu4", "minimal_pairs"
 STORIES_SHOWN = 5  # the stories whose loss changed most
-MIN_TEXTS = 5  # with fewer stories or prompts, the bootstrap interval is too narrow
 LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # lower is better; one hypothesis
 
 
@@ -118,14 +115,18 @@ def compare(runs: Sequence[Run]) -> Comparison:
     order = [run.name for run in runs]
     pairs.sort(key=lambda pair: order.index(pair[1].name))
     sides = [_Sides(one, other) for one, other in pairs]
-    p_values = _corrected(sides)
+    claimed = _claims(sides)
+    against = []
+    for index, side in enumerate(sides):
+        of_side = {metric: claim for (at, metric), claim in claimed.items() if at == index}
+        against.append(_against(side, of_side))
     return Comparison(
         list(runs),
         parameters[decides],
         list(parameters.index[~decides]),
         sorted(inputs),
-        [_against(side, index, p_values) for index, side in enumerate(sides)],
-        len(p_values),
+        against,
+        max((claim.comparisons for claim in claimed.values()), default=0),
     )
 
 
@@ -213,7 +214,10 @@ class _Sides:
         return difference_of(sides[0], sides[1], corpus_bleu)
 
     def _minimal_pairs(self) -> Difference | None:
-        """The mean over phenomena, as in stage evaluate, on the pairs that all runs judged."""
+        """The mean over phenomena, as in stage evaluate, on the pairs that all runs judged.
+
+        The rows that a resample draws are the draws: crossed pairs share their words.
+        """
         sides = {"first": self.first.pairs, "second": self.second.pairs}
         if not all(sides.values()):
             return None
@@ -224,11 +228,12 @@ class _Sides:
         answers = answers[answers.index.get_level_values("phenomenon").isin(counted)]
         if answers.empty:
             return None
-        names = answers.index.get_level_values("phenomenon").to_series()
+        draws = answers.groupby(level=["phenomenon", "draw"]).mean()
+        names = draws.index.get_level_values("phenomenon").to_series()
         sizes = names.map(names.value_counts()).to_numpy()
-        # the mean of answers with these weights is the mean over phenomena
-        weights = len(answers) / (sizes * names.nunique())
-        weighted = answers.mul(weights, axis=0)
+        # the mean of draws with these weights is the mean over phenomena
+        weights = len(draws) / (sizes * names.nunique())
+        weighted = draws.mul(weights, axis=0)
         tables = {}
         for side in sides:
             columns = weighted[side]
@@ -251,27 +256,25 @@ def _hypothesis(metric: str) -> str:
     return PERPLEXITY if metric in LOSSES else metric
 
 
-def _corrected(sides: Sequence[_Sides]) -> dict[tuple[int, str], float]:
-    """{(index of the two settings, hypothesis): p after Holm's correction}"""
-    p_values: dict[tuple[int, str], float] = {}
+def _claims(sides: Sequence[_Sides]) -> dict[tuple[int, str], Claim]:
+    """{(index of the two settings, metric): claim} of all settings that differ."""
+    differences = {}
+    hypotheses = {}
     for index, side in enumerate(sides):
-        if side.differs != "settings":
-            continue
-        for metric, difference in side.differences.items():
-            if difference.p is not None and difference.count >= MIN_TEXTS:
-                key = index, _hypothesis(metric)
-                p_values[key] = max(difference.p, p_values.get(key, 0.0))
-    return dict(zip(p_values, holm(list(p_values.values()))))
+        if side.differs == "settings":
+            for metric, difference in side.differences.items():
+                differences[index, metric] = difference
+                hypotheses[index, metric] = index, _hypothesis(metric)
+    return claims(differences, hypotheses)
 
 
-def _against(sides: _Sides, index: int, p_values: dict[tuple[int, str], float]) -> Against:
+def _against(sides: _Sides, claims_of: Mapping[str, Claim]) -> Against:
+    """claims_of: by metric; empty if the settings do not differ."""
     findings = []
     for metric, difference in sides.differences.items():
-        p = p_values.get((index, _hypothesis(metric)))
-        if difference.p is None:
-            p = None
-        kind, sentence = judge(difference, metric in LOSSES, sides.differs, p, len(p_values))
-        findings.append(Finding(metric, difference, p, kind, sentence))
+        claim = claims_of.get(metric)
+        kind, sentence = judge(difference, metric in LOSSES, sides.differs, claim)
+        findings.append(Finding(metric, difference, claim.p if claim else None, kind, sentence))
     first = sides.first
     second = sides.second
     return Against(
@@ -285,31 +288,20 @@ def _against(sides: _Sides, index: int, p_values: dict[tuple[int, str], float]) 
 
 
 def judge(
-    difference: Difference, lower_is_better: bool, differs: str, p: float | None, comparisons: int
+    difference: Difference, lower_is_better: bool, differs: str, claim: Claim | None
 ) -> tuple[str, str]:
-    """Whether the second setting is better than the first: (kind, sentence).
-
-    p: corrected for that many comparisons; None if the spread over seeds is unknown. A claim needs
-    settings that differ and p <= 0.05.
-    """
+    """Whether the second setting is better than the first: (kind, sentence)."""
     if difference.first == difference.second and difference.low == difference.high == 0:
         return EQUAL, "the same"
-    if differs == "seeds":
-        return SEEDS_ONLY, f"{NO_CLAIM}: only seeds differ"
-    if differs == "":
+    if claim is None:
+        if differs == "seeds":
+            return SEEDS_ONLY, f"{NO_CLAIM}: only seeds differ"
         return NOTHING_DIFFERS, f"{NO_CLAIM}: nothing that affects a result differs"
-    if not math.isfinite(difference.value):
-        return UNCLEAR, f"{NO_CLAIM}: a value is not finite"
-    if difference.count < MIN_TEXTS:
-        return UNCLEAR, f"{NO_CLAIM}: an interval needs {MIN_TEXTS} texts or more"
-    is_better = (difference.value < 0) == lower_is_better
-    kind = BETTER if is_better else WORSE
-    if p is not None:
-        sentence = verdict(is_better, p, comparisons)
-        return (kind if p <= ALPHA else UNCLEAR), sentence
-    if difference.low <= 0 <= difference.high:
-        return UNCLEAR, f"{NO_CLAIM}: the interval contains 0"
-    return ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but with one seed each"
+    higher, lower = (WORSE, BETTER) if lower_is_better else (BETTER, WORSE)
+    sentence = claim.in_words(higher, lower)
+    if claim.verdict != NOT_SHOWN:
+        return (higher if claim.verdict == HIGHER else lower), sentence
+    return (ALONE if claim.reason == ONE_SEED else UNCLEAR), sentence
 
 
 def _repeated_seeds(setting: Setting) -> list[str]:

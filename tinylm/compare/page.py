@@ -21,7 +21,8 @@ from tinylm.compare.comparison import (
 )
 from tinylm.compare.runs import Run
 from tinylm.compare.sweep import Sweep
-from tinylm.evaluate.statistics import LEVEL, RESAMPLES
+from tinylm.evaluate.differences import RESAMPLES
+from tinylm.evaluate.statistics import LEVEL
 from tinylm.report import render
 from tinylm.report.sources import as_number
 from tinylm.report.wording import (
@@ -47,7 +48,7 @@ LABELS = {
     BLEU: "BLEU of four words",
     MINIMAL_PAIRS: "minimal pairs, right (mean over phenomena)",
 }
-OVER = {BLEU: "prompts", MINIMAL_PAIRS: "pairs"}  # the other metrics are over stories
+OVER = {BLEU: "prompts", MINIMAL_PAIRS: "draws of pairs"}  # the other metrics are over stories
 
 
 def _four_digits(value: Any) -> str:
@@ -206,7 +207,7 @@ def as_json(comparison: Comparison, sweep: Sweep | None = None) -> dict[str, Any
         "bootstrap": {
             "resamples": RESAMPLES,
             "level": LEVEL,
-            "over": "stories; BLEU: prompts; minimal pairs: pairs",
+            "over": "stories; BLEU: prompts; minimal pairs: draws",
         },
         "comparisons": comparison.comparisons,
         "against_first": {

@@ -22,7 +22,8 @@ import numpy as np
 
 from tinylm.base.config import InputError
 from tinylm.compare.runs import Run, Setting, match, settings_of
-from tinylm.evaluate.statistics import shared_seeds, student_point, text_freedom
+from tinylm.evaluate.differences import shared_seeds
+from tinylm.evaluate.statistics import student_point, text_freedom
 
 MOST_SEEDS = 1000
 SIMULATED = 20_000  # comparisons; the power is then known to about 0.01

@@ -15,7 +15,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
 from tinylm.compare.provenance import stage_paths, stale_stages
 from tinylm.compare.revisions import Absent, Revision
-from tinylm.evaluate.statistics import SeedError
+from tinylm.evaluate.differences import SeedError
 from tinylm.presets.write import Values, flatten
 from tinylm.report.sources import as_number
 
@@ -26,7 +26,7 @@ STORY_IDS = ["text_id", "tokens_id"]
 STORY_NUMBERS = ["nats", "tokens", "bits", "bytes", "raw_bits", "raw_bytes"]
 PROMPT_COLUMNS = ["story", "prompt", "reference"]
 SAMPLE_COLUMNS = [*PROMPT_COLUMNS, "continuation"]
-PAIR_COLUMNS = ["phenomenon", "right", "wrong"]
+PAIR_COLUMNS = ["phenomenon", "draw", "right", "wrong"]
 # sections of params.yaml; the others change no result that is compared
 RESULT_SECTIONS = ("data", "vocab", "embedding", "model", "train", "decode", "evaluate")
 _STAGES = ("download", "vocab", "train", "evaluate")  # where a run's metrics come from

@@ -8,11 +8,10 @@ import numpy as np
 
 from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.scoring import sequence_nats
-from tinylm.evaluate.settings import Metrics, Rows
-from tinylm.evaluate.statistics import bootstrap_intervals, holm, normal_p
+from tinylm.evaluate.settings import Rows
+from tinylm.evaluate.statistics import bootstrap_intervals
 from tinylm.model.transformer import TinyLM
 
-ALPHA = 0.05  # chance that any head is called needed if none is
 BATCH_ROWS = 8
 
 
@@ -63,20 +62,3 @@ def ablate(
 def _per_token(means: np.ndarray) -> np.ndarray:
     """(R, heads + 1), the last column being tokens -> (R, heads)"""
     return means[:, :-1] / means[:, -1:]
-
-
-def summarise_ablation(base: float, table: Rows, stories: int) -> Metrics:
-    """The head whose loss costs most, and how many heads are idle.
-
-    Idle: the loss without the head does not differ at `ALPHA`, after Holm's correction for all
-    heads.
-    """
-    p_values = []
-    for row in table:
-        p_values.append(normal_p(row["loss_increase"], row["low"], row["high"]))
-    return {
-        "stories": stories,
-        "nats_per_token": base,
-        "largest": max(table, key=lambda row: row["loss_increase"]),
-        "idle": sum(p > ALPHA for p in holm(p_values)),
-    }

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import perplexity
-from tinylm.evaluate.settings import Metrics
+from tinylm.evaluate.scoring import perplexity, with_interval
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.statistics import pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 
 
@@ -39,24 +40,33 @@ def baselines(
     """
     scored = sequences(evaluation, layout)
     tokens = sum(len(sequence) - 1 for sequence in scored)
-    uniform_nats = tokens * math.log(unigram.vocab_size)
-    metrics = {
-        "uniform": _metrics(uniform_nats, tokens),
-        "unigram": _metrics(_nats(unigram, scored), tokens),
-        "kneser_ney": {
-            "order": kneser_ney.order,
-            **_metrics(_nats(kneser_ney, scored), tokens),
-        },
-    }
+    metrics = {"uniform": _metrics(tokens * math.log(unigram.vocab_size), tokens)}
+    for name, model in (("unigram", unigram), ("kneser_ney", kneser_ney)):
+        sums = [float(model.log_probs(sequence).sum()) for sequence in scored]
+        metrics[name] = _metrics(-sum(sums), tokens)
+    metrics["kneser_ney"]["order"] = kneser_ney.order
     if log_prob is not None:
-        per_story = -log_prob / math.log(2) / max(len(evaluation), 1)
-        metrics["floor"] = {**_metrics(-log_prob, tokens), "bits_per_story": per_story}
+        metrics["floor"] = _metrics(-log_prob, tokens)
     return metrics
 
 
-def _nats(model: KneserNey, scored: list[np.ndarray]) -> float:
-    sums = [float(model.log_probs(sequence).sum()) for sequence in scored]
-    return -sum(sums)
+def less_than_ngrams(
+    stories: np.ndarray,
+    evaluation: TokenStore,
+    layout: str,
+    ngrams: KneserNey,
+    settings: EvaluateSettings,
+) -> Metrics:
+    """Nats per token of the model minus those of the n-grams, with the interval over stories.
+
+    stories (S, 2): the model's nats and scored tokens of each story, each token scored once.
+    """
+    nats = [np.append(0.0, -ngrams.log_probs(ids)) for ids in sequences(evaluation, layout)]
+    lengths = np.diff(evaluation.offsets)
+    story = np.repeat(np.arange(len(lengths)), lengths)  # of each token
+    by_ngrams = np.bincount(story, np.concatenate(nats), len(lengths))
+    gained = np.column_stack([stories[:, 0] - by_ngrams, stories[:, 1]])
+    return with_interval(gained, pooled_ratio, settings) | {"stories": len(lengths)}
 
 
 def _metrics(nats: float, tokens: int) -> Metrics:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.settings import Metrics, Rows
-from tinylm.evaluate.statistics import bootstrap_intervals, holm, normal_p
+from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, claims
 from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
 
 ROLES = (
@@ -24,7 +24,7 @@ ROLES = (
 )
 WORD_ROLES = ("subject-verb", "article-noun", "preposition-object", "adjective-noun")
 MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
-ALPHA = 0.05  # chance that any role of any head is claimed of heads that have none
+LEVEL = 0.01  # chance that any role is claimed of heads that have none; the report has 0.04 for the rest
 MIN_POSITIONS = 30  # with fewer a role is not measured
 SIMILAR = 0.5  # cosine of two input embeddings
 RolePairs = dict[str, np.ndarray]
@@ -153,19 +153,20 @@ class HeadRoles:
         """A row for each measured role and head: score, baseline, positions, low, high, claimed.
 
         layer and head count from 1. low, high: 95 % bootstrap interval of score - baseline, over
-        stories. claimed: that difference is at least `MARGIN`, and above 0 at `ALPHA` after Holm's
-        correction for all roles and heads. Roles with fewer than `MIN_POSITIONS` positions are
+        stories. claimed: that difference is at least `MARGIN`, and higher than 0 by `claims` over
+        all roles and heads. Roles with fewer than `MIN_POSITIONS` positions are
         left out.
         """
         rows: Rows = []
         for role in ROLES:
             if self._pairs[role]:
                 rows += self._score(role, resamples, seed)
-        p_values = []
-        for row in rows:
-            p_values.append(normal_p(gain(row), row["low"], row["high"]))
-        for row, p in zip(rows, holm(p_values), strict=True):
-            row["claimed"] = gain(row) >= MARGIN and p <= ALPHA
+        effects = {}
+        for index, row in enumerate(rows):
+            effects[index] = Effect(gain(row), row["low"], row["high"], self._passages)
+        for index, claim in claims(effects, level=LEVEL).items():
+            row = rows[index]
+            row["claimed"] = claim.verdict == HIGHER and gain(row) >= MARGIN
         return rows
 
     def _score(self, role: str, resamples: int, seed: int) -> Rows:

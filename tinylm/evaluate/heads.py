@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinylm.evaluate.ablation import ablate, summarise_ablation
+from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages
 from tinylm.evaluate.head_roles import HeadRoles, RolePairs, role_pairs, summarise_roles
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
@@ -65,6 +65,6 @@ def measure_heads(
     metrics = {
         "passages": len(stories),
         **summarise_roles(role_rows),
-        "ablation": summarise_ablation(whole_loss, ablation_rows, len(ablated)),
+        "ablation": {"stories": len(ablated), "nats_per_token": whole_loss},
     }
     return metrics, {"roles": role_rows, "ablation": ablation_rows}

@@ -12,7 +12,7 @@ from tinylm.base import paths
 from tinylm.base.files import atomic_write, read_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.attention_maps import write_maps
-from tinylm.evaluate.baselines import baselines, count_ngrams
+from tinylm.evaluate.baselines import baselines, count_ngrams, less_than_ngrams
 from tinylm.evaluate.continuations import (
     Continuer,
     evaluation_prompts,
@@ -89,13 +89,16 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
 
 def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> Part:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
-    metrics, stories = score_split(
+    metrics, stories, once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
     )
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
     if metrics["unknown_share"]:  # the generator scores the words behind <unk>, the model does not
         floor = None
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
+    metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
+        once, run.evaluation, run.layout, run.ngrams, settings
+    )
     return metrics, {"stories": stories}
 
 

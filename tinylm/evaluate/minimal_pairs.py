@@ -29,8 +29,8 @@ DECIMALS = 5  # of a margin in nats; pairs.csv holds as many, so that ties are t
 PROTOCOL = (
     f"Up to {PAIRS} pairs of each phenomenon, of tokens that occur at least {SEEN} times in the "
     "train split; a pair is right if the right text has the higher probability as a whole, and "
-    f"half right if both have the same to {DECIMALS} decimals of a nat. Each interval is that of "
-    "one phenomenon alone."
+    f"half right if both have the same to {DECIMALS} decimals of a nat. Crossed pairs are one "
+    "draw, and each interval is over the draws of one phenomenon."
 )
 Share = dict[str, float]  # value, low, high
 LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats
@@ -66,14 +66,15 @@ class _Encoder:
 def make_pairs(tokenizer: Tokenizer, train: TokenStore, context: int, seed: int) -> pd.DataFrame:
     """Pairs of every phenomenon in words that the model has seen, at most `context` tokens long.
 
-    Columns: phenomenon, right and wrong (texts), right_ids and wrong_ids, with <sos> where the
-    vocabulary has one.
+    Columns: phenomenon, draw (crossed pairs share one), right and wrong (texts), right_ids and
+    wrong_ids, with <sos> where the vocabulary has one.
     """
     encoder = _Encoder(tokenizer, train, context)
     rows: list[list[Any]] = []
     for phenomenon in PHENOMENA:
         rows += _draw_pairs(phenomenon, encoder, seed)
-    return pd.DataFrame(rows, columns=["phenomenon", "right", "wrong", "right_ids", "wrong_ids"])
+    ids = ["right_ids", "wrong_ids"]
+    return pd.DataFrame(rows, columns=["phenomenon", "draw", "right", "wrong", *ids])
 
 
 def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> list[list[Any]]:
@@ -96,7 +97,7 @@ def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> list[li
             right_ids = encoder.encode(right)
             wrong_ids = encoder.encode(wrong)
             if right_ids and wrong_ids and right_ids != wrong_ids:
-                row = [phenomenon.name, right, wrong, right_ids, wrong_ids]
+                row = [phenomenon.name, len(rows), right, wrong, right_ids, wrong_ids]
                 new.append(row)
         if len(new) == len(drawn):
             rows += new
@@ -114,17 +115,17 @@ def margins(pairs: pd.DataFrame, log_probs: LogProbs) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def share_right(margin: pd.Series) -> Share | None:
-    """The share of pairs whose right text is likelier, with Wilson's 95 % interval.
+def share_right(margin: pd.Series, draw: pd.Series) -> Share | None:
+    """The share of pairs whose right text is likelier, with Wilson's 95 % interval over draws.
 
     Pairs that are equal to `DECIMALS` count half. None for fewer than `TOO_FEW` pairs.
     """
     if len(margin) < TOO_FEW:
         return None
     rounded = np.round(margin, DECIMALS)
-    right = (rounded > 0).sum()
-    ties = (rounded == 0).sum()
-    return wilson(float(right + ties / 2), len(margin))
+    right = (rounded > 0).sum() + (rounded == 0).sum() / 2
+    draws = draw.nunique()
+    return wilson(float(right) * draws / len(margin), draws)
 
 
 def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
@@ -156,15 +157,16 @@ def judge_pairs(
         "kneser_ney": _by_ngrams(ngrams),
         "unigram": _by_ngrams(unigrams),
     }
-    table = pairs[["phenomenon", "right", "wrong"]].copy()
+    table = pairs[["phenomenon", "draw", "right", "wrong"]].copy()
     for name, log_probs in sources.items():
         table[name] = margins(pairs, log_probs)
     phenomena: dict[str, Metrics] = {}
     for phenomenon in PHENOMENA:
         rows = table[table["phenomenon"] == phenomenon.name]
         entry: Metrics = {"about": phenomenon.about, "pairs": len(rows)}
+        entry["draws"] = rows["draw"].nunique()
         for name in sources:
-            entry[name] = share_right(rows[name])
+            entry[name] = share_right(rows[name], rows["draw"])
         phenomena[phenomenon.name] = entry
     means = {}
     for name in sources:
@@ -181,17 +183,17 @@ def judge_pairs(
 def _over_training(pairs: pd.DataFrame, checkpoints: Checkpoints) -> Rows:
     """For each checkpoint its epochs, the shares of the first pairs, and their mean."""
     first = pairs.groupby("phenomenon", sort=False).head(PAIRS_IN_TRAINING)
-    rows = []
+    results = []
     for epochs, model in checkpoints:
         table = first.assign(margin=margins(first, _by_model(model)))
         phenomena = {}
-        for name, margin in table.groupby("phenomenon", sort=False)["margin"]:
-            share = share_right(margin)
+        for name, rows in table.groupby("phenomenon", sort=False):
+            share = share_right(rows["margin"], rows["draw"])
             if share is not None:
                 phenomena[name] = share
         mean = _mean_share(list(phenomena.values()))
-        rows.append({"epochs": epochs, "all": mean, "phenomena": phenomena})
-    return rows
+        results.append({"epochs": epochs, "all": mean, "phenomena": phenomena})
+    return results
 
 
 def _by_model(model: TinyLM) -> LogProbs:

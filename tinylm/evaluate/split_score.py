@@ -97,8 +97,10 @@ def score_split(
     layout: str,
     stories: str | Path,
     settings: EvaluateSettings,
-) -> tuple[Metrics, pd.DataFrame]:
-    """(metrics as in data/figures/evaluate.json, a row for each story).
+) -> tuple[Metrics, pd.DataFrame, np.ndarray]:
+    """(metrics as in data/figures/evaluate.json, a row for each story, nats and tokens).
+
+    The last (S, 2) has each token scored once; in layout "windows" the table has not.
 
     Metrics: perplexity with its 95 % bootstrap interval, nats per token, bits per byte, share of
     unknown words.
@@ -156,7 +158,7 @@ def score_split(
     }
     if layout == "windows":
         metrics["once"] = _metrics(once.rows, settings)
-    return metrics, table
+    return metrics, table, once.stories
 
 
 def headline(metrics: Metrics) -> Metrics:

@@ -1,27 +1,29 @@
-"""Intervals and tests: bootstrap, Wilson, Student's t, Holm, differences over texts and seeds.
+"""Intervals and tests: bootstrap, Wilson, Student's t, Holm, differences, and what may be claimed.
 
 The project's one statistics module. It needs numpy only, so that reports and comparisons start without torch.
 """
 
 import dataclasses
-import functools
 import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from tinylm.evaluate.differences import Difference
+
+K = TypeVar("K", bound=Hashable)
+
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
-Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 
 Z95 = 1.96  # standard deviations from the centre to either end of a 95 % normal interval
 LEVEL = 0.95  # of the intervals of differences
 ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anything false
-RESAMPLES = 4000  # of texts, for the interval of a difference
-SMALLEST_P = 1e-12
+MIN_TEXTS = 5  # with fewer texts, prompts or trials an interval is too narrow
+HIGHER, LOWER, SAME, NOT_SHOWN = "higher", "lower", "no difference", "not shown"
 NO_CLAIM = "no difference claimed"
-_RESAMPLING_SEED = 1
-_HALF_WIDTH = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)  # of an interval, in errors
+ONE_SEED = "one seed each"
 _DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
 
 
@@ -85,24 +87,6 @@ def bootstrap_intervals(
     return low, high
 
 
-def paired_interval(
-    first: np.ndarray, second: np.ndarray, statistic: Statistic, resamples: int, seed: int
-) -> tuple[float, float]:
-    """Interval of statistic(second) - statistic(first), measured on the same samples.
-
-    first, second (S, K): row i of both belongs to the same sample, and every resample draws the
-    same rows from both. What makes a sample hard for both cancels out (Koehn 2004).
-    """
-    width = first.shape[1]
-
-    def difference(means: np.ndarray) -> np.ndarray:
-        return statistic(means[:, width:]) - statistic(means[:, :width])
-
-    both = np.concatenate([first, second], axis=1)
-    low, high = bootstrap_intervals(both, difference, resamples, seed)
-    return float(low), float(high)
-
-
 def wilson(count: float, of: int) -> dict[str, float] | None:
     """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
 
@@ -155,17 +139,6 @@ def student_point(level: float, freedom: int) -> float:
     return high
 
 
-def normal_p(value: float, low: float, high: float) -> float:
-    """Two-sided p of a value whose 95 % interval is low to high, if its error is normal.
-
-    1.0 where value and interval are 0, and 0.0 where only the interval has no width.
-    """
-    error = (high - low) / (2 * Z95)
-    if not error:
-        return 0.0 if value else 1.0
-    return math.erfc(abs(value) / error / math.sqrt(2))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """p values corrected for their number, in the same order (Holm 1979).
 
@@ -182,168 +155,126 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-# A difference between two settings
-#
-# Texts and seeds are two crossed sources of chance (Bouthillier et al. 2021, arXiv:2103.03098; Owen 2007). Each has an
-# error of its own. That of the texts comes from a bootstrap that draws whole stories (or prompts, or pairs) from the
-# means over seeds. That of the seeds comes from the spread of the runs' metrics, seed by seed where both settings have
-# the same seeds. A difference counts at a level if it is larger than
-#
-#     sqrt((t_seeds * error_seeds)^2 + (t_texts * error_texts)^2)
-#
-# with a point of Student's t for each error, which keeps the level for any two variances (Banerjee
-# 1960). A single t with the degrees of freedom of Welch and Satterthwaite makes several times too
-# many claims with three seeds and many comparisons. The interaction of seed and story is in both errors,
-# which is conservative (Cameron, Gelbach and Miller 2011 subtract it).
-
-
-@dataclasses.dataclass(frozen=True)
-class SeedError:
-    """Standard error of a difference that comes from seeds, and its degrees of freedom."""
-
-    error: float
-    freedom: int
-    paired: bool  # seed by seed
-
-    @property
-    def bound(self) -> float:
-        """How far apart two such means are by their seeds alone, in 95 of 100 cases."""
-        return student_point(ALPHA, self.freedom) * self.error
-
-    def p(self, value: float) -> float:
-        """Probability of a difference at least as large as `value` by seeds alone."""
-        if not value:
-            return 1.0
-        if not self.error:
-            return 0.0
-        return student_tail(value / self.error, self.freedom)
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """A metric of two settings over the same texts; low, high: 95 % interval of second - first.
-
-    The interval covers the texts and, where `seeds` is not None, the seeds.
-    """
-
-    first: float
-    second: float
-    low: float
-    high: float
-    count: int  # texts that both were measured on
-    error: float  # standard error over the texts
-    seeds: SeedError | None = None
-
-    @property
-    def value(self) -> float:
-        """second - first"""
-        return self.second - self.first
-
-    @functools.cached_property
-    def p(self) -> float | None:
-        """The lowest level at which the difference counts; None where the seeds' error is unknown.
-
-        By bisection of its logarithm, to four digits, and never below SMALLEST_P.
-        """
-        if self.seeds is None or not math.isfinite(self.value):
-            return None
-        if not self.error:
-            return self.seeds.p(self.value)
-        low = math.log(SMALLEST_P)
-        high = 0.0
-        while high - low > 1e-4:
-            middle = (low + high) / 2
-            critical = critical_value(math.exp(middle), self.seeds, self.error, self.count)
-            if abs(self.value) >= critical:
-                high = middle
-            else:
-                low = middle
-        return math.exp(high)
-
-
 def text_freedom(texts: float) -> int:
     """Degrees of freedom of an error over texts; beyond 100 they hardly matter."""
     return int(min(max(texts - 1, 1), 100))
 
 
-def critical_value(level: float, seeds: SeedError, error: float, texts: int) -> float:
-    """The size that a difference must exceed at this level. error: over this many texts."""
-    by_seeds = student_point(level, seeds.freedom) * seeds.error
-    by_texts = student_point(level, text_freedom(texts)) * error
-    return math.hypot(by_seeds, by_texts)
+# What may be claimed
+#
+# Every sentence that says "higher", "lower" or "no difference" asks `claims`, with all the comparisons of one page or
+# table at once. The tests simulate pages without any effect: at most 5 of 100 claim anything.
 
 
-def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
-    """The smaller side's seeds, if they are two or more and the other has them all; else none."""
-    shared = sorted(first.keys() & second.keys())
-    smaller_side = min(len(first), len(second))
-    if len(shared) < max(smaller_side, 2):
-        return []
-    return shared
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """A difference from what was to be expected without an effect, with its 95 % interval.
 
-
-def seed_error(
-    first: Mapping[int, float], second: Mapping[int, float], recorded: SeedError | None = None
-) -> SeedError | None:
-    """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
-
-    With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
-    (Welch 1947), with the smaller side's degrees of freedom; a side with one run is taken to vary
-    as the other. recorded: the error for one run on each side, from stage seeds.
+    count: the independent texts, draws or trials that the interval is over.
+    bound: the size from which a difference matters; None if any size does.
     """
-    values = [*first.values(), *second.values()]
-    if not np.isfinite(values).all():
-        return None
-    if shared := shared_seeds(first, second):
-        deviation = statistics.stdev(second[seed] - first[seed] for seed in shared)
-        error = deviation / math.sqrt(len(shared))
-        return SeedError(error, len(shared) - 1, paired=True)
-    several = [side for side in (first, second) if len(side) > 1]
-    if not several:
-        return recorded
-    variances = [statistics.variance(side.values()) for side in several]
-    variance = variances[0] / len(first) + variances[-1] / len(second)
-    freedom = min(map(len, several)) - 1
-    return SeedError(math.sqrt(variance), freedom, paired=False)
+
+    value: float
+    low: float
+    high: float
+    count: float
+    bound: float | None = None
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing can be claimed; "" if something can."""
+        if not np.isfinite([self.value, self.low, self.high]).all():
+            return "a value is not finite"
+        return "" if self.count >= MIN_TEXTS else f"an interval needs {MIN_TEXTS} texts or more"
+
+    @property
+    def p(self) -> float:
+        """Two-sided probability of such a value without an effect, by Student's t."""
+        return self._p(0.0)
+
+    @property
+    def p_same(self) -> float:
+        """The same if the true size is `bound`: two one-sided tests (Schuirmann 1987)."""
+        if self.bound is None or abs(self.value) >= self.bound:
+            return 1.0
+        return max(self._p(self.bound), self._p(-self.bound)) / 2
+
+    def _p(self, expected: float) -> float:
+        if self.value == expected:
+            return 1.0
+        half = self.value - self.low if self.value > expected else self.high - self.value
+        error = half / Z95 * math.sqrt(self.count / (self.count - 1))
+        if not error:
+            return 0.0
+        return student_tail((self.value - expected) / error, text_freedom(self.count))
 
 
-def difference_of(
-    first: Tables, second: Tables, statistic: Statistic, recorded: SeedError | None = None
-) -> Difference:
-    """Two settings by the tables of their runs, whose rows are the same texts for all runs.
+def effect_between(
+    one: Mapping[str, float], other: Mapping[str, float], count: float, bound: float | None = None
+) -> Effect:
+    """one - other, of two values with the ends of their intervals: value, low, high.
 
-    Every resample draws the same rows from both. A side's metric is that of its mean over seeds:
-    for perplexity, exp of the mean loss.
-    recorded: see `seed_error`.
+    The ends are at the root of the squared distances (Zou and Donner 2008). They are exact for
+    independent values and too wide for values over the same texts.
     """
-    if shared := shared_seeds(first, second):
-        first = {seed: first[seed] for seed in shared}
-        second = {seed: second[seed] for seed in shared}
-    one = np.mean(list(first.values()), axis=0)
-    other = np.mean(list(second.values()), axis=0)
-    low, high = paired_interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
-    error = (high - low) / (2 * _HALF_WIDTH)
-    count = len(one)
-    first_value = float(statistic(one.mean(axis=0)))
-    second_value = float(statistic(other.mean(axis=0)))
-    seeds = seed_error(_by_seed(first, statistic), _by_seed(second, statistic), recorded)
-    if seeds is not None:
-        value = second_value - first_value
-        half = critical_value(ALPHA, seeds, error, count)
-        low = value - half
-        high = value + half
-    return Difference(first_value, second_value, low, high, count, error, seeds)
+    value = one["value"] - other["value"]
+    below = math.hypot(one["value"] - one["low"], other["high"] - other["value"])
+    above = math.hypot(one["high"] - one["value"], other["value"] - other["low"])
+    return Effect(value, value - below, value + above, count, bound)
 
 
-def _by_seed(tables: Tables, statistic: Statistic) -> dict[int, float]:
-    return {seed: float(statistic(rows.mean(axis=0))) for seed, rows in tables.items()}
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What may be said of an effect: `HIGHER`, `LOWER`, `SAME` (below its bound) or `NOT_SHOWN`.
+
+    p: corrected for `comparisons`; None if there is an obstacle, which `reason` names.
+    """
+
+    verdict: str
+    p: float | None
+    comparisons: int
+    reason: str
+
+    def in_words(self, higher: str, lower: str) -> str:
+        """The verdict with these words for a claim, and p."""
+        words = {HIGHER: higher, LOWER: lower, SAME: SAME, NOT_SHOWN: NO_CLAIM}[self.verdict]
+        if self.p is None:
+            return f"{words}: {self.reason}"
+        after = f" after {self.comparisons} comparisons" if self.comparisons > 1 else ""
+        return f"{words}; p = {self.p:.2g}{after}"
 
 
-def verdict(better: bool, p: float, comparisons: int = 1) -> str:
-    """The sentence on a difference with this corrected p: a claim if p <= 0.05."""
-    sentence = f"p = {p:.2g}"
-    if comparisons > 1:
-        sentence += f" after {comparisons} comparisons"
-    if p > ALPHA:
-        return f"{NO_CLAIM}: {sentence}"
-    return f"{'better' if better else 'worse'}; {sentence}"
+def claims(
+    effects: Mapping[K, "Effect | Difference"],
+    hypotheses: Mapping[K, Hashable] | None = None,
+    level: float = ALPHA,
+) -> dict[K, Claim]:
+    """What may be claimed of all effects of one page, so that `level` pages are wrong anywhere.
+
+    p is corrected by Holm's method for the number of hypotheses. Effects of the same hypothesis
+    share the largest p, so they are claimed together or not at all. "No difference" is a
+    hypothesis of its own, of effects with a bound.
+    """
+    names = {key: (hypotheses or {}).get(key, key) for key in effects}
+    p_values: dict[tuple[Hashable, bool], float] = {}
+    for key, effect in effects.items():
+        if effect.obstacle:
+            continue
+        differs = names[key], False
+        p_values[differs] = max(effect.p, p_values.get(differs, 0.0))
+        if effect.bound is not None:
+            p_values[key, True] = effect.p_same
+    corrected = dict(zip(p_values, holm(list(p_values.values()))))
+    result = {}
+    for key, effect in effects.items():
+        p = corrected.get((names[key], False))
+        p_same = corrected.get((key, True), 1.0)
+        verdict = NOT_SHOWN
+        if effect.obstacle:
+            p = None
+        elif p_same <= level:
+            verdict, p = SAME, p_same
+        elif p is not None and p <= level:
+            verdict = HIGHER if effect.value > 0 else LOWER
+        result[key] = Claim(verdict, p, len(corrected), effect.obstacle)
+    return result

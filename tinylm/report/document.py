@@ -9,8 +9,9 @@ from markupsafe import Markup
 from tinylm.base import paths
 from tinylm.base.files import discard, write_bytes, write_json
 from tinylm.report import pictures, render
-from tinylm.report.cost_findings import COST_RULES, relative, with_baseline
+from tinylm.report.cost_findings import COST_RULES
 from tinylm.report.drawing import Picture, to_png, to_svg
+from tinylm.report.effects import IDLE, Claims, claims_of, relative, timed_pairs
 from tinylm.report.findings import RULES, Finding, limits
 from tinylm.report.heads import HEAD_RULES, best_by_role, heads
 from tinylm.report.settings import ReportSettings
@@ -71,8 +72,7 @@ def write_document(
         settings=settings,
         lab=lab,
         drawn=drawn,
-        shown=[finding for finding in findings if finding.is_shown],
-        not_shown=[finding for finding in findings if not finding.is_shown],
+        findings=findings,
         picture=lambda name, caption: _picture(drawn, name, caption),
         missing=lambda *names: _missing(run, names),
     )
@@ -80,6 +80,7 @@ def write_document(
 
 def template_values(run: Run) -> dict[str, Any]:
     """The values that the templates name: params, results and times of each stage, tables."""
+    claimed = claims_of(run)
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
     phenomena = run.tree("evaluate").pairs.phenomena.items()
     memorised = run.tree("evaluate").memorised
@@ -88,7 +89,8 @@ def template_values(run: Run) -> dict[str, Any]:
         "run": run,
         "params": as_tree(run.params),
         "settings_rows": lambda section: [(key, setting(value)) for key, value in section.items()],
-        "relative": relative,
+        "relative": lambda bench, index: relative(run, claimed, bench, index),
+        "idle": IDLE,
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
         "seed_metrics": _SEED_METRICS,
@@ -99,16 +101,17 @@ def template_values(run: Run) -> dict[str, Any]:
         "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),
         "roles": records(best_by_role(run)),
-        "kv_settings": with_baseline(run, "kv_bench_time", "cache", ("new_tokens", "rows")),
-        "ckpt_settings": with_baseline(run, "ckpt_bench_time", "recompute", ("layers",)),
+        "kv_settings": timed_pairs(run, "kv_bench_time"),
+        "ckpt_settings": timed_pairs(run, "ckpt_bench_time"),
         "stages": STAGES,
     }
 
 
-def all_findings(run: Run) -> list[Finding]:
+def all_findings(run: Run, claimed: Claims | None = None) -> list[Finding]:
     """All that this run shows and does not show, in the order of the page."""
+    claimed = claims_of(run) if claimed is None else claimed
     rules = (*RULES, *HEAD_RULES, *COST_RULES, limits)
-    return [finding for rule in rules for finding in rule(run)]
+    return [finding for rule in rules for finding in rule(run, claimed)]
 
 
 def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:

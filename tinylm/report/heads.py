@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from tinylm.evaluate.statistics import HIGHER, LOWER, NOT_SHOWN, SAME
+from tinylm.report.effects import IDLE, Claims
 from tinylm.report.findings import Finding, not_shown, shown
 from tinylm.report.sources import Run, records
-from tinylm.report.wording import count, loss, many, number
+from tinylm.report.wording import loss, many, number
 
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "positions", "claimed"]
@@ -30,17 +32,13 @@ def best_by_role(run: Run) -> pd.DataFrame:
 
 
 def heads(run: Run) -> pd.DataFrame:
-    """Each head with its best role, and the loss (nats per token) that ablating it adds.
-
-    idle: the interval of the added loss contains zero.
-    """
+    """Each head with its best role, and the loss (nats per token) that ablating it adds."""
     best = roles(run).drop_duplicates(_HEAD).astype({"layer": int, "head": int})
     effects = run.frame("ablation").reindex(columns=_EFFECT).astype({"layer": int, "head": int})
-    measured = best.merge(effects, "outer", _HEAD).sort_values(_HEAD)
-    return measured.assign(idle=(measured["low"] <= 0) & (measured["high"] >= 0))
+    return best.merge(effects, "outer", _HEAD).sort_values(_HEAD)
 
 
-def judge_roles(run: Run) -> Iterator[Finding]:
+def judge_roles(run: Run, _: Claims) -> Iterator[Finding]:
     """Which of the described roles some head fits clearly better than its baseline."""
     claimed = []
     absent = []
@@ -55,28 +53,34 @@ def judge_roles(run: Run) -> Iterator[Finding]:
         claim = "Some heads have a role that their baseline does not explain."
         yield shown(claim, f"These are: {'; '.join(claimed)}.")
     if absent:
-        margin = number(run.tree("evaluate").heads.margin, 2)
-        why = f"No head scores {margin} above its baseline: {', '.join(absent)}."
-        yield not_shown("Whether any head has one of the other roles.", why)
+        yield not_shown("Whether any head has one of the other roles.", f"{', '.join(absent)}.")
 
 
-def judge_ablation(run: Run) -> Iterator[Finding]:
-    """Which head the model needs most, and how many it does not need."""
-    measured = heads(run).dropna(subset="loss_increase")
-    if measured.empty:
+def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
+    """How many heads the model needs, and how many it does not need."""
+    measured_heads = heads(run).dropna(subset="loss_increase")
+    if measured_heads.empty:
         return
-    most = max(records(measured), key=lambda head: head["loss_increase"])
-    if most["low"] > 0:
-        claim = f"The model needs layer {most['layer']}, head {most['head']} most."
-        span = f"{loss(most['low'])} to {loss(most['high'])}"
-        rise = (
-            f"Without it the loss rises by {loss(most['loss_increase'])} nats per token ({span})."
+    verdicts = []
+    for head in records(measured_heads):
+        verdicts.append(claims["head", head["layer"], head["head"]].verdict)
+    of = f"of {many(len(verdicts), 'head')}"
+    most = max(records(measured_heads), key=lambda head: head["loss_increase"])
+    where = f"layer {most['layer']}, head {most['head']}"
+    ends = f"{loss(most['low'])} to {loss(most['high'])}"
+    rise = f"{loss(most['loss_increase'])} nats per token ({ends}), without {where}"
+    if needed := verdicts.count(HIGHER):
+        claim = f"Without any one of {needed} {of} the loss rises."
+        yield shown(claim, f"The largest measured rise is {rise}.")
+    if useless := verdicts.count(LOWER):
+        yield shown(f"Without any one of {useless} {of} the loss falls.")
+    if idle := verdicts.count(SAME):
+        claim = (
+            f"Without any one of {idle} {of} the loss changes by less than {IDLE} nats per token."
         )
-        yield shown(claim, rise)
-    many_heads = many(len(measured), "head")
-    idle = count(measured["idle"].sum())
-    claim = f"{idle} of {many_heads} can be ablated without a measurable change."
-    yield shown(claim, "The 95 % intervals are not corrected for the number of heads.")
+        yield shown(claim)
+    if unclear := verdicts.count(NOT_SHOWN):
+        yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
 
 
 HEAD_RULES = (judge_roles, judge_ablation)

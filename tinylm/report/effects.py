@@ -1,0 +1,195 @@
+"""What a run measured that a finding may rest on, and what may be claimed of it.
+
+`statistics.claims` decides over everything that one report compares. So at most 4 of 100 reports of
+runs without any effect claim anything; the roles of heads, which stage evaluate decides, have the
+fifth.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+from tinylm.evaluate.statistics import (
+    ALPHA,
+    NOT_SHOWN,
+    SAME,
+    Z95,
+    Claim,
+    Effect,
+    claims,
+    effect_between,
+)
+from tinylm.report.sources import Run, Tree, as_number, records
+from tinylm.report.wording import ABSENT, interval, number
+
+LEVEL = ALPHA - 0.01
+NEAR_FLOOR = 0.10  # nats per token: closer to the generator's floor is "close"
+IDLE = 0.01  # nats per token: a head is idle if the loss without it changes by less
+CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
+BENCHES = {"kv_bench_time": "tokens_per_s", "ckpt_bench_time": "step_s"}
+
+Key = tuple[Any, ...]  # the rule, then what tells its effects apart
+Claims = dict[Key, Claim]
+
+
+def claims_of(run: Run) -> Claims:
+    """What may be claimed of every effect of a run."""
+    effects = dict(effects_of(run))
+    hypotheses: dict[Key, Key] = {}
+    for key in effects:
+        if key[0] in ("chance", "untrained"):  # a phenomenon is learnt if it is above both
+            hypotheses[key] = ("learnt", key[1])
+    return claims(effects, hypotheses, LEVEL)
+
+
+def effects_of(run: Run) -> Iterator[tuple[Key, Effect]]:
+    """Every difference that the report compares, by its key."""
+    evaluate = run.tree("evaluate")
+    stories = evaluate.baselines.kneser_ney.difference.stories or 0
+    measured = [
+        (("ngrams",), _between(evaluate.baselines.kneser_ney.difference, _ZERO, stories)),
+        (("floor",), _from_floor(run, stories)),
+        (("predictable",), _predictable(evaluate.samples)),
+        (("shared",), _shared(evaluate.memorised)),
+    ]
+    measured += _beams(run)
+    for name, row in evaluate.pairs.phenomena.items():
+        draws = row.draws or 0
+        measured.append((("chance", name), _between(row.model, CHANCE, draws)))
+        measured.append((("untrained", name), _between(row.model, row.untrained, draws)))
+        measured.append((("kneser_ney", name), _between(row.model, row.kneser_ney, draws)))
+    for head in records(run.frame("ablation")):
+        added = {"value": head["loss_increase"], "low": head["low"], "high": head["high"]}
+        count = evaluate.heads.ablation.stories or 0
+        key = "head", head["layer"], head["head"]
+        measured.append((key, _between(added, _ZERO, count, IDLE)))
+    measured += _times(run)
+    for key, effect in measured:
+        if effect is not None:
+            yield key, effect
+
+
+_ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def _between(one: Any, other: Any, count: float, bound: float | None = None) -> Effect | None:
+    """The difference of two values with intervals; None if either is missing."""
+    if interval(one) is None or interval(other) is None:
+        return None
+    return effect_between(one, other, count, bound)
+
+
+def _logarithms(value: Any) -> dict[str, float] | None:
+    """A positive value and its interval as logarithms; None if it is missing."""
+    span = interval(value)
+    if span is None or not span[0] > 0:
+        return None
+    return {name: math.log(value[name]) for name in ("value", "low", "high")}
+
+
+def _from_floor(run: Run, stories: float) -> Effect | None:
+    once = run.scored_once()
+    floor = as_number(run.tree("evaluate").baselines.floor.nats_per_token)
+    span = interval(once.perplexity_interval)
+    if floor is None or span is None or not once.perplexity:
+        return None
+    model = _logarithms({"value": once.perplexity, "low": span[0], "high": span[1]})
+    return _between(model, {"value": floor, "low": floor, "high": floor}, stories, NEAR_FLOOR)
+
+
+def _predictable(samples: Tree) -> Effect | None:
+    sampled = _logarithms(samples.continuation_perplexity)
+    stories = _logarithms(samples.reference_perplexity)
+    return _between(sampled, stories, samples["count"] or 0)
+
+
+def _shared(memorised: Tree) -> Effect | None:
+    sampled = memorised.continuations
+    stories = memorised.references
+    texts = min(sampled["count"] or 0, stories["count"] or 0)
+    return _between(sampled.longest_run, stories.longest_run, texts)
+
+
+def _beams(run: Run) -> Iterator[tuple[Key, Effect | None]]:
+    """Probability and sense of each wider beam, compared with greedy decoding."""
+    methods = run.tree("beam_bench").methods
+    for name, method in methods.items():
+        if name.startswith("beam ") and name != "beam 1":
+            against = method.against_greedy
+            key = "log_prob", name
+            yield key, _between(against.difference, _ZERO, against.prompts or 0)
+            words = _logarithms(method.sense.words)
+            greedy = _logarithms(methods.greedy.sense.words)
+            yield ("words", name), _between(words, greedy, method.sense.texts or 0)
+
+
+# ---------------------------------------------------------------- times
+
+
+def _with_baseline(
+    run: Run, bench: str, switch: str, keys: Sequence[str]
+) -> dict[Any, tuple[Tree, Tree]]:
+    """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
+    setting_of = itemgetter(*keys)
+    rows: list[Tree] = []
+    for part in ("settings", "smaller", "other_ways"):
+        rows += run.tree(bench)[part] or []
+    rows.sort(key=setting_of)
+    off = {setting_of(row): row for row in rows if row[switch] is False}
+    pairs = [(row, off.get(setting_of(row), row)) for row in rows]
+    return dict(enumerate(pairs))
+
+
+def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
+    """The settings of a bench by name or number, each with the one that its time is compared with."""
+    if bench == "kv_bench_time":
+        return _with_baseline(run, bench, "cache", ("new_tokens", "rows"))
+    if bench == "ckpt_bench_time":
+        return _with_baseline(run, bench, "recompute", ("layers",))
+    methods = run.tree(bench).methods
+    return {name: (row, methods.greedy) for name, row in methods.items()}
+
+
+def _times(run: Run) -> Iterator[tuple[Key, Effect | None]]:
+    """ln of the ratio of two median times, by the spread of all trials of the bench."""
+    for bench, key in (*BENCHES.items(), ("beam_bench_time", "tokens_per_s")):
+        pairs = timed_pairs(run, bench)
+        trials = run.param(bench.removesuffix("_time"), "repeats") or 1
+        if trials < 2:
+            continue
+        variances = [_variance(row, key, trials) for row, _ in pairs.values()]
+        known = [variance for variance in variances if variance is not None]
+        if not known:
+            continue
+        error = math.sqrt(2 * sum(known) / len(known) / trials)
+        count = len(known) * (trials - 1) + 1  # degrees of freedom, and one
+        for name, (row, base) in pairs.items():
+            value, other = as_number(row[key]), as_number(base[key])
+            if row is not base and value and other:
+                ratio = math.log(value / other)
+                half = Z95 * error
+                yield (bench, name), Effect(ratio, ratio - half, ratio + half, count)
+
+
+def _variance(row: Tree, key: str, trials: int) -> float | None:
+    """An upper bound of the variance of a time's logarithm (Popoviciu), exact for two trials."""
+    span = interval([row[f"low_{key}"], row[f"high_{key}"]])
+    if span is None or not span[0] > 0:
+        return None
+    return math.log(span[1] / span[0]) ** 2 / 4 * trials / (trials - 1)
+
+
+def relative(run: Run, claimed: Claims, bench: str, name: Any) -> str:
+    """One time relative to another, such as 2.1 times, or why no ratio is given."""
+    row, base = timed_pairs(run, bench).get(name, (Tree(), Tree()))
+    key = BENCHES.get(bench, "tokens_per_s")
+    value, other = as_number(row[key]), as_number(base[key])
+    if row is base or not value or not other:
+        return ABSENT
+    claim = claimed.get((bench, name))
+    if claim is None:
+        return "measured once"
+    if claim.verdict in (NOT_SHOWN, SAME):
+        return "no difference shown"
+    return f"{number(value / other, 2)} times"
