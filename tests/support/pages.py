@@ -81,7 +81,7 @@ def headline() -> list[str]:
     ]
     parameters = _read("metrics/train.json")["parameters"] / 1e6
     return [
-        "| | |",
+        "| measured | value |",
         "|---|---|",
         f"| evaluation perplexity | **{run['perplexity']:.2f}** ({low:.2f} to {high:.2f}) |",
         f"| the best possible: the generator's own | {baselines['floor']['perplexity']:.2f} |",
@@ -114,7 +114,7 @@ def sense() -> list[str]:
     errors = sorted(found["kinds"].items(), key=lambda pair: -pair[1])
     frequent = ", ".join(f"{kind} {count}" for kind, count in errors if count)
     return [
-        "| | |",
+        "| sampled stories | value |",
         "|---|---|",
         f"| possible from beginning to end | {_interval(found['possible'], 100, '.0f')} % |",
         f"| words per error | {_interval(found['words'], 1, '.0f')} |",
