@@ -1,5 +1,6 @@
 """The pages are plain English, keep to their word budgets, and the generated ones are current."""
 
+import json
 import re
 
 import pytest
