@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tinylm.base.config import parse_yaml
+from tinylm.learn import use
 from tinylm.learn.course import Exercise, load_course
 from tinylm.learn.grade import order_of, outcomes_of, passed
-from tinylm.learn.worker import run_check
+from tinylm.learn.worker import load, run_check
 
 COURSE = load_course()
 PLANTED = parse_yaml(
@@ -57,7 +58,7 @@ def test_a_planted_bug_is_caught_with_a_counterexample(name, number, tmp_path):
     assert code.count(old) == 1
     wrong = [o for o in graded(COURSE[name], code.replace(old, new), tmp_path) if not o.holds]
     assert wrong
-    assert len(wrong[0].lines) >= 2
+    assert wrong[0].lines
     assert wrong[0].suggestion
 
 
@@ -70,8 +71,23 @@ def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     is_clinic = exercise.part == "diagnose"
     assert [len(exercise.hints()), bool(exercise.minutes)] == [3, True]
     assert {path.name for path in exercise.folder.iterdir()} >= (
-        {"fix.txt", "run.csv"} if is_clinic else {"reference.py"}
+        {"fix.txt", "run.csv", "samples.txt"} if is_clinic else {"reference.py"}
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"), [("", "", True), ("math.sqrt(w)", "math.sqrt(d)", False)]
+)
+def test_use_tells_a_right_attention_from_a_wrong_one(
+    old, new, same, finished_run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(finished_run)
+    monkeypatch.setattr(use, "TRAIN_S", 1.0)
+    path = tmp_path / "mine.py"
+    path.write_text(right(COURSE["attention"]).replace(old, new), "utf-8")
+    plan = load(COURSE["attention"].folder / "use.py", "plan")
+    verdict = use.verdict(*use.both_runs(plan, load(path, "student")))
+    assert verdict.startswith(("identical", "within")) == same
 
 
 def test_a_project_part_that_show_names_exists():

@@ -12,6 +12,7 @@ from tinylm.learn.course import WORK, Exercise
 from tinylm.learn.grade import ROOT, Outcome, grade, passed
 
 STATE = WORK / ".state.json"  # {exercise: {"hints": shown, "checked": ..., "passed": ...}}
+LONGEST_SAMPLE = 700
 HEADINGS = {
     "implement": "To implement",
     "bonus": "Bonus",
@@ -58,7 +59,27 @@ def start(exercise: Exercise, force: bool = False) -> None:
         raise InputError(f"{exercise.file} exists; --force writes over it")
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.task())
+    if exercise.part == "diagnose":
+        print(f"\nwhat the model wrote:\n{exercise.read('samples.txt')[:LONGEST_SAMPLE].strip()}")
+        print(f"\n{draw(exercise)}: the curves of this run and of a healthy one")
     print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
+
+
+def draw(exercise: Exercise) -> Path:
+    """Draw run.csv, a line for each metric of both runs, next to the student's file; returns the picture."""
+    import pandas as pd
+
+    from tinylm.report.charts import draw_lines
+    from tinylm.report.drawing import to_png
+
+    frame = pd.read_csv(exercise.folder / "run.csv").melt("step", var_name="series").dropna()
+    frame["series"] = frame["series"].replace(
+        {"^ours": "healthy", "^yours": "this run"}, regex=True
+    )
+    picture = draw_lines(frame.rename(columns={"step": "x"}), exercise.title, "step", "value")
+    path = exercise.file.with_suffix(".png")
+    write_bytes(path, to_png(picture.drawing))
+    return path
 
 
 def show_hint(exercise: Exercise) -> None:

@@ -12,4 +12,4 @@ def replacements(student):
                 x = block(x, mask)
         return x
 
-    return {"run_blocks": in_order}
+    return {"tinylm.train.preparation.in_order": in_order}

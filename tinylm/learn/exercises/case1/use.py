@@ -1,0 +1,9 @@
+RUN = "train"
+
+
+def replacements(student):
+    def attention(ops, qkv, scale, mask, dropout, rope_cache=None):
+        queries, keys, values = qkv.permute(2, 0, 3, 1, 4)
+        return student.attention(queries, keys, values).transpose(1, 2).flatten(2)
+
+    return {"tinylm.model.ops.Ops.attention": attention}

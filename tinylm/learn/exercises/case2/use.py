@@ -1,0 +1,13 @@
+RUN = "train"
+
+
+def usual():
+    return {"tinylm.vocab.batches.POOL_BATCHES": 0.125}  # rows are not sorted by length
+
+
+def replacements(student):
+    def output_loss(ops, hidden, weight, bias, targets):
+        mean = student.batch_loss(hidden @ weight.T, targets)
+        return mean * (targets >= 0).sum()  # the trainer divides by this number
+
+    return {**usual(), "tinylm.model.ops.Ops.output_loss": output_loss}

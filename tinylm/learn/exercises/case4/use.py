@@ -1,0 +1,55 @@
+"""Logits of the cached loop compared with those of the whole window, at each step."""
+
+import torch
+
+from tinylm.base import paths
+from tinylm.decoding.texts import encode_prompt
+from tinylm.model.checkpoint import load_model
+from tinylm.vocab.tokenizer import open_tokenizer
+
+NEW = 260
+
+
+class _Model:
+    def __init__(self, model):
+        self.model = model
+        self.calls = []
+
+    def _logits(self, ids, positions):
+        with torch.no_grad():
+            hidden = self.model.hidden_states(
+                torch.tensor([ids]), torch.tensor([positions]), self.cache
+            )
+            logits = self.model.logits(hidden[:, -1])[0]
+        logits[[0, 1, 2, 3]] = float("-inf")
+        self.calls.append(logits)
+        return logits.tolist()
+
+    def fill(self, ids):
+        self.cache = self.model.new_cache(1)
+        return self._logits(ids, list(range(len(ids))))
+
+    def step(self, token, position):
+        return self._logits([token], [position])
+
+
+def measure(student):
+    model, _ = load_model(paths.MODELS)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    context = model.settings.context
+    prompt = encode_prompt(tokenizer, "once upon a time", "the prompt")
+    if student is None:
+        return {"steps": {"logit_difference": [0.0] * NEW}, "text": []}
+    watched = _Model(model)
+    ids = student.greedy(watched, prompt, NEW, context)
+    differences = []
+    start = 0
+    for number in range(NEW):
+        length = len(prompt) + number
+        if length - start > context:
+            start += context // 2
+        with torch.no_grad():
+            whole = model(torch.tensor([ids[start:length]]))[0, -1]
+        difference = (watched.calls[number] - whole)[4:].abs().max().item()
+        differences.append(round(difference, 3))  # the last digits are rounding
+    return {"steps": {"logit_difference": differences}, "text": [tokenizer.decode(ids)]}

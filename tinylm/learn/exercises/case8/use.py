@@ -1,0 +1,39 @@
+"""BLEU by the length of the prompt, of the trained model on 40 held-out stories."""
+
+from pathlib import Path
+
+from tinylm.base import paths
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import generate_text
+from tinylm.download.stories import read_stories
+from tinylm.learn.course import find, load_course
+from tinylm.model.checkpoint import load_model
+from tinylm.vocab.tokenizer import open_tokenizer
+
+PROMPTS = (5, 10, 20, 40, 60, 80)
+NEW = 30
+
+
+def _right():
+    names = {}
+    exec(find(load_course(), "case8").solution(), names)
+    return names["score"]
+
+
+def measure(student):
+    score = _right() if student is None else student.score
+    model, _ = load_model(paths.MODELS)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    texts = (
+        tokenizer.split(story["text"]) for story in read_stories(Path(paths.STORIES), "held_out")
+    )
+    stories = [words for words in texts if len(words) >= PROMPTS[-1] + NEW][:40]
+    settings = DecodeSettings(temperature=0.8, top_k=50)
+    values = []
+    for count in PROMPTS:
+        prompts = [" ".join(words[:count]) for words in stories]
+        written = generate_text(
+            model, tokenizer, prompts, settings, max_new_tokens=NEW, stop_at_eos=False
+        )
+        values.append(round(score(stories, [text.split() for text in written], count), 4))
+    return {"steps": {"prompt_words": list(PROMPTS), "bleu": values}, "text": written[:2]}
