@@ -8,7 +8,7 @@ import pytest
 from tests.support import pages, size
 
 # Words of each page at most, without its generated parts; together at most TOTAL.
-TOTAL = 23_000
+TOTAL = 23_600
 BUDGETS = {
     "AGENTS.md": 350,
     "ARCHITECTURE.md": 1_700,
@@ -44,7 +44,7 @@ BUDGETS = {
     "docs/reference/pipeline.md": 1_000,
     "docs/reference/platforms.md": 350,
     "docs/reference/results.md": 800,
-    "docs/teach.md": 1_000,
+    "docs/teach.md": 1_100,
     "docs/tutorial/first-run.md": 600,
     "docs/tutorial/one-story.md": 2_700,
 }
