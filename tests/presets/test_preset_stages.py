@@ -84,7 +84,7 @@ def plant_gpt2(folder: Path) -> str:
 def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     params = small("storybook")
-    params["data"] |= {"source": "storybook", "path": "tinylm/storybook", "train_stories": 80}
+    params["data"] |= {"source": "storybook", "train_stories": 80}
     params["data"] |= {"evaluation_stories": 20, "held_out_share": 0.1}
     params["model"]["context"], params["train"]["tokens"] = 64, 40_000
     params["train"]["sample_every"] = 10

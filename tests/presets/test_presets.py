@@ -1,9 +1,11 @@
 """Presets: every one is a whole, valid params.yaml; a hand-edited file is not lost."""
 
+import difflib
 import re
 from pathlib import Path
 
 import pytest
+from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
 from tinylm.base.config import InputError, load_params
@@ -18,10 +20,12 @@ BASE = """\
 # head
 train:        # stage train
   lr: 3e-3    # peak
-  clip: null  # null: off
+  clip:       # null: off
   on: true
-  widths: [1, 5]
-  title: "a: b"
+  widths:
+  - 1
+  - 5
+  title: 'a: b'
 """
 
 
@@ -29,10 +33,6 @@ train:        # stage train
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("dvc.yaml").touch()
-    for name in ("data", "vocab"):  # what the complete preset reads
-        path = Path(preset_values("storybook")[f"{name}.path"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
     return tmp_path
 
 
@@ -62,8 +62,35 @@ def test_comments_of_the_base_survive(name):
 
 def test_merge_changes_only_the_named_values():
     override = "# why\ntrain:\n  lr: null\n  on: false\n  widths: [2, 3, 4]\n"
-    changed = BASE.replace("3e-3 ", "null ").replace("on: true", "on: false")
-    assert merge(BASE, override, "x.yaml") == "# why\n" + changed.replace("[1, 5]", "[2, 3, 4]")
+    changed = BASE.replace("3e-3 ", "     ").replace("on: true", "on: false")
+    changed = changed.replace("  - 1\n  - 5\n", "  - 2\n  - 3\n  - 4\n")
+    assert merge(BASE, override, "x.yaml") == "# why\n" + changed
+
+
+def changed_by_dvc(text, override):
+    """The lines that `dvc exp run -S` takes away from the text, or adds to it."""
+    Path("params.yaml").write_text(text, "utf-8")
+    apply_overrides("params.yaml", [override])
+    after = Path("params.yaml").read_text("utf-8")
+    lines = difflib.ndiff(text.splitlines(), after.splitlines())
+    return [line[2:] for line in lines if line[0] in "+-"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hub"), [*((name, False) for name in names()), *((name, True) for name in write.HUB)]
+)
+def test_dvc_changes_only_the_line_that_it_sets(name, hub):
+    changed = changed_by_dvc(preset_text(name, hub), "train.lr=0.123")
+    assert [line.split()[0] for line in changed] == ["lr:", "lr:"]
+
+
+def test_dvc_sets_each_key_without_another_line():
+    text = preset_text("storybook")
+    others = {int: "7", float: "0.25", str: "x", bool: "false", type(None): "3", list: "[3,4]"}
+    for name, value in preset_values("storybook").items():
+        changed = changed_by_dvc(text, f"{name}={others[type(value)]}")
+        key = name.partition(".")[2]
+        assert all(line.startswith((f"  {key}:", "  - ")) for line in changed), name
 
 
 @pytest.mark.parametrize(

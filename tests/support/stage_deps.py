@@ -6,35 +6,21 @@ import textwrap
 from pathlib import Path
 
 from tests.support.closure import stage_code
-from tinylm.base.config import parse_yaml
 from tinylm.base.files import write_bytes
 from tinylm.host.command import guard
-from tinylm.presets.write import BASE, preset_text
 
 PIPELINE = "dvc.yaml"
 _ENTRY = re.compile(r"^  (\w+):\n.*?^    deps: \[(.*?)\]\n", re.MULTILINE | re.DOTALL)
 
 
 def written(text: str) -> str:
-    """The text of dvc.yaml with the `deps` of every stage rewritten: code first, then its other entries in their order.
-
-    Code that an entry such as `${data.path}` names by its default value is left out: it is listed already.
-    """
-    defaults = parse_yaml(preset_text(BASE), f"preset {BASE}")
+    """The text of dvc.yaml with the `deps` of every stage rewritten: code first, then its other entries in their order."""
 
     def rewritten(match: re.Match[str]) -> str:
         entries = re.split(r",\s*", match[2].strip())
         others = [entry for entry in entries if not entry.startswith(("stages/", "tinylm/"))]
-        keys = re.findall(r"\$\{(\w+)\.(\w+)\}", " ".join(others))
-        listed = [f"{defaults[section].get(key)}/" for section, key in keys if section in defaults]
-        code = [
-            path
-            for path in stage_code(f"stages/{match[1]}.py")
-            if not f"{path}/".startswith(tuple(listed))
-        ]
-        lines = textwrap.wrap(
-            ", ".join([*code, *others]), 110, break_long_words=False, break_on_hyphens=False
-        )
+        listed = ", ".join([*stage_code(f"stages/{match[1]}.py"), *others])
+        lines = textwrap.wrap(listed, 110, break_long_words=False, break_on_hyphens=False)
         head, _, tail = match[0].partition(match[2])
         return head + "\n      ".join(lines) + tail
 

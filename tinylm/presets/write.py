@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.representer import RoundTripRepresenter
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml
 from tinylm.base.files import atomic_write
@@ -27,8 +26,8 @@ MOST_SHOWN = 12  # differing keys that a message names
 Values = dict[str, Any]  # "section.key" -> value
 Params = dict[str, dict[str, Any]]  # section -> key -> value
 
-# What `--hub` changes. A path must still name a file that is there, since dvc.yaml lists it.
-HUB_STORIES: Params = {"data": {"source": "hub", "path": "tinylm/storybook"}}
+# What `--hub` changes. A path must still name a folder that is there, since dvc.yaml lists it.
+HUB_STORIES: Params = {"data": {"source": "hub", "path": "inputs/stories"}}
 HUB_VECTORS: Params = {  # the official vectors of 7.24 GB: Common Crawl and Wikipedia, width 300
     "embedding": {
         "source": "file",
@@ -38,7 +37,7 @@ HUB_VECTORS: Params = {  # the official vectors of 7.24 GB: Common Crawl and Wik
 }
 HUB_GPT2: Params = {
     "vocab": {
-        "path": "tinylm/vocab/gpt2.py",
+        "path": "inputs/vocab",
         "hub_id": "openai-community/gpt2",
         "hub_revision": "607a30d783dfa663caf39e06633721c8d4cfcd7e",
     }
@@ -51,15 +50,6 @@ HUB: dict[str, Params] = {
     "word-10k": HUB_STORIES | HUB_VECTORS,
     "word-50k": HUB_STORIES | HUB_VECTORS,
 }
-
-
-class _Representer(RoundTripRepresenter):
-    """ruamel's, but null is spelled out: an empty value looks like a mistake."""
-
-
-_Representer.add_representer(
-    type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null")
-)
 
 
 def names() -> list[str]:
@@ -110,14 +100,13 @@ def preset_text(name: str, hub: bool = False) -> str:
 def merge(base: str, override: str, source: str) -> str:
     """The text of `base` with the values of `override`.
 
-    The comments of `base` stay; those at the top of `override` come first. Raises InputError for
-    a section or key that `base` lacks, naming the override by `source`.
+    The comments of `base` stay; those at the top of `override` come first. The form is the one that
+    DVC writes: an empty value for null, an item of a list on each line. Raises InputError for a
+    section or key that `base` lacks, naming the override by `source`.
     """
     parse_yaml(override, source)  # what is refused in params.yaml is refused here too
     yaml = YAML()
-    yaml.Representer = _Representer
-    yaml.preserve_quotes = True
-    yaml.width = 4096
+    yaml.default_flow_style = False
     document = yaml.load(base)
     for section, values in YAML().load(override).items():
         if section not in document or not isinstance(values, dict):
@@ -127,7 +116,7 @@ def merge(base: str, override: str, source: str) -> str:
             if key not in document[section]:
                 allowed = ", ".join(document[section])
                 raise InputError(f"{source}: {section}.{key} is unknown; allowed: {allowed}")
-            document[section][key] = value
+            document[section][key] = list(value) if isinstance(value, list) else value
     target = io.StringIO()
     yaml.dump(document, target)
     return _head(override) + target.getvalue()
