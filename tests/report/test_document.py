@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.report.document import write_document
+from tinylm.report.document import measured_elsewhere, write_document
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.render import to_html
 from tinylm.report.sources import FILES, read_run
@@ -78,6 +78,14 @@ def test_a_damaged_file_is_named_with_its_repair(finished_run, run, tmp_path):
     for name in ("loss", "train"):
         assert FILES[name][0] in problems[name]
         assert "dvc repro" in problems[name]
+
+
+def test_a_report_built_elsewhere_names_the_machines_of_its_times(run):
+    assert measured_elsewhere(run) == []
+    run.files["train_time"]["conditions"] |= {"cpu": "Abacus", "date": "2001-02-03"}
+    (machine,) = measured_elsewhere(run)
+    assert "Abacus" in machine
+    assert "2001-02-03" in machine
 
 
 def test_text_of_models_and_users_is_never_markup(run, settings):

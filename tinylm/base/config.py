@@ -18,9 +18,9 @@ PARAMS_FILE = "params.yaml"
 # Keys of release 0.3.0 that are gone, with the value that changes nothing, and paths that moved.
 REMOVED = {"decode.precision": "fp32", "report.compare": "none"}
 MOVED = {
-    "tinylm/text/storybook": "tinylm/storybook",
-    "tinylm/text/tokens/gpt2.py": "tinylm/vocab/gpt2.py",
-    "tinylm/text/skipgram.py": "tinylm/embedding/skipgram.py",
+    "tinylm/text/storybook": "inputs/stories",
+    "tinylm/text/tokens/gpt2.py": "inputs/vocab",
+    "tinylm/text/skipgram.py": "inputs/vectors",
 }
 S = TypeVar("S")
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from tinylm.base import paths
 from tinylm.base.files import discard, write_bytes, write_json
+from tinylm.host.runtime import conditions
 from tinylm.report import pictures, render
 from tinylm.report.cost_findings import COST_RULES
 from tinylm.report.drawing import Picture, to_png, to_svg
@@ -16,7 +17,7 @@ from tinylm.report.findings import RULES, Finding, limits
 from tinylm.report.heads import HEAD_RULES, best_by_role, heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
-from tinylm.report.wording import FORMATS, setting
+from tinylm.report.wording import FORMATS, many, setting
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
@@ -104,7 +105,19 @@ def template_values(run: Run) -> dict[str, Any]:
         "kv_settings": timed_pairs(run, "kv_bench_time"),
         "ckpt_settings": timed_pairs(run, "ckpt_bench_time"),
         "stages": STAGES,
+        "elsewhere": measured_elsewhere(run),
     }
+
+
+def measured_elsewhere(run: Run) -> list[str]:
+    """Each machine other than this one on which a time of the run was measured, with the date."""
+    here = conditions(None, threads=1)
+    machines = []
+    for stage in STAGES:
+        used = run.tree(f"{stage}_time").conditions
+        if used and (used.cpu, used.cores) != (here["cpu"], here["cores"]):
+            machines.append(f"{used.cpu} with {many(used.cores, 'core')} ({used.date})")
+    return sorted(set(machines))
 
 
 def all_findings(run: Run, claimed: Claims | None = None) -> list[Finding]:
