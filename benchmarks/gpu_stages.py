@@ -18,7 +18,6 @@ from tinylm.host.command import guard
 from tinylm.presets.write import merge
 
 STAGES = ["download", "vocab", "train", "evaluate"]
-STAGES += [f"accum_run {steps}" for steps in (1, 2, 4, 8)]
 STAGES += ["accum_sweep", "beam_bench", "kv_bench", "ckpt_bench"]
 PREPARATION = ("download", "vocab")
 PROJECT = ("tinylm", "stages", "dvc.yaml", "params.yaml", "pyproject.toml")

@@ -1,9 +1,9 @@
-"""Stage accum_sweep: merge the runs of the sweep into one table and three graphs; time its settings."""
+"""Stage accum_sweep: train with each number of mini-batches per update; time each of them."""
 
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import keep_only, read_json, write_csv
+from tinylm.base.files import write_csv
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
@@ -20,17 +20,13 @@ def main() -> None:
     model = stage.settings("model", ModelSettings)
     train = stage.settings("train", TrainSettings)
     stage.begin(train.seed)
-    keep_only(paths.ACCUM, set(map(str, settings.settings)))
-    runs = [
-        read_json(paths.accum_run(number), f"accum_run@{number}")
+    tasks = [
+        accum.make_task(number, settings, model, train, stage.runtime)
         for number in sorted(settings.settings)
     ]
-    measured, failed = measure.split_failures("accum_sweep", runs)
-    by_number = {run["accumulation"]: run for run in measured}
-    merged = accum.merge(by_number)
-    results = accum.run(
-        [accum.make_task(number, settings, model, train, stage.runtime) for number in by_number]
-    )
+    runs, failed = measure.split_failures("accum_sweep", accum.train_all(tasks))
+    by_number = {run["accumulation"]: run for run in runs}
+    results = accum.run([task for task in tasks if task.accumulation in by_number])
     timed, not_timed = measure.split_failures("accum_sweep", results)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
@@ -40,9 +36,8 @@ def main() -> None:
         "not_measured": failed + not_timed + missing,
     }
     shown = {f"accum/{number}": costs.get(number, {}) for number in settings.settings}
+    merged = accum.merge(by_number)
     stage.write(merged, measure.shown(shown, "epoch_s", "peak_mib"), times)
-    for number, row in merged["settings"].items():
-        print(f"accumulation {number}: held-out loss {row['held_out_loss_at_equal_tokens']:.3f}")
 
 
 if __name__ == "__main__":

@@ -35,25 +35,19 @@ def main() -> None:
     measured, failed = measure.split_failures("kv_bench", kv.run(tasks, context, settings.repeats))
     compared, ties = kv.compare(measured, tasks[0])
     columns = (*measure.with_spread(kv.TIMES), *MEMORY)
-    rows, missing = measure.records(
-        measured, ("new_tokens", "rows", "cache", "past_context"), columns
-    )
+    rows, missing = measure.records(measured, ("new_tokens", "cache", "past_context"), columns)
     same = not ties if compared else None  # any other difference has failed the stage
-    lengths = [{"new_tokens": length, "rows": size} for length, size in compared]
-    results = {"batch": len(prompts), "same_ids": same, "compared": lengths, "ties": ties}
-    by_length = [row for row in rows if row["rows"] == len(prompts)]
+    results = {"batch": len(prompts), "same_ids": same, "compared": compared, "ties": ties}
     plotted = [
         (row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"])
-        for row in by_length
+        for row in rows
     ]
     write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
-    smaller = [row for row in rows if row not in by_length]
     times = {
-        "settings": by_length,
-        "smaller": smaller,
+        "settings": rows,
         "not_measured": failed + missing,
     }
-    metrics = measure.shown(kv.longest(by_length), "tokens_per_s", "speedup", "peak_mib")
+    metrics = measure.shown(kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
     stage.write(results, metrics, times)
 
 

@@ -77,10 +77,15 @@ def trained(folder, model_settings):
 @pytest.fixture
 def inline(monkeypatch):
     """Settings are measured in this process: faster, and what they are given is pickled all the same."""
-    monkeypatch.setattr(
-        "tinylm.bench.measure.in_own_process",
-        lambda function, task: function(pickle.loads(pickle.dumps(task))),
-    )
+
+    def call(function, task):
+        return function(pickle.loads(pickle.dumps(task)))
+
+    def call_each(function, tasks, together):
+        return (call(function, task) for task in tasks)
+
+    monkeypatch.setattr("tinylm.bench.measure.in_own_process", call)
+    monkeypatch.setattr("tinylm.bench.measure.in_own_processes", call_each)
 
 
 def write_params(values):

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from stages import accum_run, accum_sweep
+from stages import accum_sweep
 from tests.support.reruns import PIPELINE
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json
@@ -12,11 +12,6 @@ from tinylm.host.command import CommandFailed
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore
-
-
-def run_stage(monkeypatch, number):
-    monkeypatch.setattr("sys.argv", ["accum_run", str(number)])
-    accum_run.main()
 
 
 @pytest.fixture
@@ -39,12 +34,10 @@ def mini_batches(rows):
     return TrainBatches(TokenStore("data/tokens", "train"), "stories", rows, 16, 2, 1)
 
 
-def test_settings_are_compared_at_equal_tokens_and_at_equal_updates(
-    folder, inline, monkeypatch, results
-):
-    for number in (1, 2):
-        run_stage(monkeypatch, number)
-    one, two = (read_json(folder / f"data/accum/{number}.json") for number in (1, 2))
+def test_settings_are_compared_at_equal_tokens_and_at_equal_updates(folder, inline, task, results):
+    one, two = (
+        accum.train_setting(dataclasses.replace(task, accumulation=number)) for number in (1, 2)
+    )
     assert one["held_out"][0] == two["held_out"][0]  # the same initial weights
     assert one["tokens"] == two["tokens"] == two["budget_tokens"] <= 300  # the same mini-batches
     assert one["updates"] == 2 * two["updates"]
@@ -119,27 +112,40 @@ def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     assert settings == dataclasses.replace(task.train, **named, **absent, processes=1)
     samples = {"sample_every", "sample_prompt"}  # of which a run of the sweep draws none
     unlisted = {*named, *absent, *samples, "processes"}
-    for stage in ("accum_run", "accum_sweep"):
-        listed = {key[6:] for key in PIPELINE[stage]["params"] if key.startswith("train.")}
-        assert listed == {field.name for field in dataclasses.fields(TrainSettings)} - unlisted
+    keys = PIPELINE["accum_sweep"]["params"]
+    listed = {key[6:] for key in keys if key.startswith("train.")}
+    assert listed == {field.name for field in dataclasses.fields(TrainSettings)} - unlisted
 
 
 def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(
     folder, inline, monkeypatch, results
 ):
-    run_stage(monkeypatch, 1)
-    with monkeypatch.context() as dying:
-        dying.setattr(measure, "in_own_process", lambda *_: {"error": measure.KILLED})
-        with pytest.raises(CommandFailed):
-            run_stage(monkeypatch, 2)
-        assert not (folder / "data/accum/2.json").exists()
-        dying.setattr(measure, "in_own_process", lambda *_: {"error": measure.OOM})
-        run_stage(monkeypatch, 2)
+    def failing(reason):
+        def run(function, tasks, together):
+            return iter([function(tasks[0]), {"error": reason}])
+
+        return run
+
+    monkeypatch.setattr(measure, "in_own_processes", failing(measure.KILLED))
+    with pytest.raises(CommandFailed):
+        accum_sweep.main()
+    assert not (folder / "data/figures/accum_sweep.json").exists()
+    monkeypatch.setattr(measure, "in_own_processes", failing(measure.OOM))
     accum_sweep.main()
     merged, times = results("accum_sweep")
     assert list(merged["settings"]) == ["1"]
     (failed,) = times["not_measured"]
     assert (failed["setting"], failed["reason"]) == ("accumulation 2", "oom")
+
+
+def test_runs_in_processes_of_their_own_answer_in_order():
+    tasks = [[3, 1], [2], [], [5, 4]]
+    answers = measure.in_own_processes(sorted_copy, tasks, together=2)
+    assert [answer["sorted"] for answer in answers] == [[1, 3], [2], [], [4, 5]]
+
+
+def sorted_copy(numbers):
+    return {"sorted": sorted(numbers)}
 
 
 def test_settings_that_end_at_other_tokens_are_refused():

@@ -15,9 +15,9 @@ CASES = {
         lambda found: list(found["methods"]) == ["sampling", "greedy", "beam 1"],
     ),
     "kv_bench": (
-        lambda task: (task.new_tokens, len(task.prompts), task.cache) == (23, 3, False),
-        ["23 new tokens, 3 rows, no cache"],
-        lambda found: [row["new_tokens"] for row in found["compared"]] == [4, 23],
+        lambda task: (task.new_tokens, task.cache) == (23, False),
+        ["23 new tokens, no cache"],
+        lambda found: found["compared"] == [4],
     ),
     "ckpt_bench": (
         lambda task: (task.model.layers, task.recompute) == (3, "none"),
@@ -72,6 +72,6 @@ def test_under_a_real_limit_of_memory_only_the_deep_model_is_too_large(
     )
     ckpt_bench.main()
     found, times = results("ckpt_bench")
-    ways = ("none", "blocks", "blocks+loss", "sqrt")
+    ways = ("none", "blocks", "sqrt")
     assert not_measured(times) == [f"40 layers, recompute {way}" for way in ways]
     assert found["depths"] == [1]

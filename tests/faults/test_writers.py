@@ -49,9 +49,7 @@ def test_fault_06_13_14_every_call_of_every_stage(finished_run, tmp_path, monkey
         shutil.rmtree(path) if Path(path).is_dir() else Path(path).unlink(missing_ok=True)
     watch = Watch(folder, expected)
     disk = Disk(folder, aside, watch.look, watch.failed)
-    disk.keep = (
-        4 if command.split()[0] in ("accum_run", "seed_score") else 9
-    )  # within the first file, or after it
+    disk.keep = 4 if command.startswith("seed_score") else 9  # within the first file, or after it
     if command == "report":  # hundreds of calls, all alike: one error each
         disk.errors = ((errno.ENOSPC,), (errno.EIO,))
     code = LEAKED

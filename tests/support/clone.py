@@ -42,7 +42,7 @@ exec {python} "$@"
 
 @dataclass(frozen=True)
 class Repro:
-    """What one `dvc repro` did, by stage; accum_run@1 and @2 are one name."""
+    """What one `dvc repro` did, by stage; seed_train@2 and @3 are one name."""
 
     text: str
     ran: set[str]  # DVC's word for it

@@ -27,16 +27,14 @@ SCORES = ("data/seeds/train.json", "data/seeds/2.json")
 SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
 
 
-def filled(path: str) -> list[str]:
-    """A path of dvc.yaml with the values of params.yaml, one for each setting of a matrix."""
+def filled(path: str) -> str:
+    """A path of dvc.yaml with the values of params.yaml and seed 2."""
     path = re.sub(r"\$\{(\w+)\.(path)\}", lambda match: PARAMS[match[1]][match[2]], path)
-    path = path.replace("${item.seed}", "2")
-    numbers = PARAMS["accum_sweep"]["settings"]
-    return [path.replace("${item.accumulation}", str(number)) for number in numbers]
+    return path.replace("${item.seed}", "2")
 
 
 def dependencies(stage: dict[str, Any]) -> set[str]:
-    return {path for entry in stage["deps"] for path in filled(entry)}
+    return {filled(entry) for entry in stage["deps"]}
 
 
 def outputs(stage: dict[str, Any], *kinds: str) -> dict[str, bool]:
@@ -45,10 +43,10 @@ def outputs(stage: dict[str, Any], *kinds: str) -> dict[str, bool]:
     for kind in kinds or ("outs", "metrics", "plots"):
         for entry in stage.get(kind, []):
             if isinstance(entry, str):
-                cached |= dict.fromkeys(filled(entry), True)
+                cached[filled(entry)] = True
             else:
                 ((path, options),) = entry.items()
-                cached |= dict.fromkeys(filled(path), options.get("cache", True))
+                cached[filled(path)] = options.get("cache", True)
     return cached
 
 

@@ -40,7 +40,7 @@ SMALL = {
     "runtime": {"threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
 }  # fmt: skip
 ORDER = [
-    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_run 1", "accum_run 2", "accum_sweep",
+    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep",
     "ckpt_bench", "seed_train 2", "seed_score 2", "seeds", "report"
 ]  # fmt: skip
 

@@ -18,7 +18,6 @@ VOCAB = "data/vocab"
 TOKENIZER = "data/vocab/tokenizer.json"
 EMBEDDING = "data/vocab/embedding.safetensors"
 EVALUATE = "data/evaluate"
-ACCUM = "data/accum"
 SEEDS = "data/seeds"
 FIGURES = "data/figures"
 BEAM_BENCH = "data/beam_bench"
@@ -56,11 +55,6 @@ def plot(name: str) -> str:
 def evaluated(file: str) -> str:
     """A table or array of stage evaluate."""
     return f"data/evaluate/{file}"
-
-
-def accum_run(accumulation: int) -> str:
-    """The run of the sweep with this many mini-batches per update."""
-    return f"data/accum/{accumulation}.json"
 
 
 def seed_run(seed: int) -> str:

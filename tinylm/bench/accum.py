@@ -2,8 +2,9 @@
 
 import dataclasses
 import itertools
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
+from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
@@ -107,7 +109,7 @@ def fresh_model(task: Task) -> TinyLM:
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
 MEMORY = ("peak_mib", "process_mib")
 TRIALS = 3
-TRIAL_UPDATES = 4  # updates of the largest setting whose mini-batches a trial uses
+TRIAL_UPDATES = 2  # updates of the largest setting whose mini-batches a trial uses
 TAIL_TOKENS = 0.1  # the train loss is averaged over this last share of the budget
 
 
@@ -196,7 +198,30 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     )
 
 
-def measure_run(task: Task) -> dict[str, Any]:
+def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
+    """The curves of each setting (see `train_setting`), or its error; prints each when it is done.
+
+    A step of a few rows gains little from a second thread. So on a CPU each run has one thread, and
+    as many run together as there are threads. On a CUDA card they run one after another.
+    """
+    together = 1
+    if pick_device(tasks[0].device).type == "cpu":
+        together = tasks[0].threads
+        tasks = [dataclasses.replace(task, threads=1) for task in tasks]
+    results = measure.in_own_processes(train_setting, tasks, together)
+    for task, result in zip(tasks, results, strict=True):
+        name = f"accumulation {task.accumulation}"
+        if result.get("error") not in (None, measure.OOM):
+            raise CommandFailed(f"{name}: {result['error']}")
+        if "error" in result:
+            print(f"{name}: not measured: {result['error']}", file=sys.stderr)
+        else:
+            loss = result["held_out"][-1][3]
+            print(f"{name}: held-out loss {loss:.4f} after {result['updates']} updates", flush=True)
+        yield {"setting": name, "accumulation": task.accumulation, **result}
+
+
+def train_setting(task: Task) -> dict[str, Any]:
     """Train one setting; returns its curves, the same in every run.
 
     Every setting starts from the same weights and uses the same mini-batches. A loss of the curve
@@ -213,7 +238,10 @@ def measure_run(task: Task) -> dict[str, Any]:
         scored = scoring_batches(held_out, layout, rows, context, task.pad_id)
         return itertools.islice(scored, task.sweep.held_out_batches)
 
-    result = train(model, batches, held_out_batches, settings, log_every_s=task.log_every_s)
+    label = f"accumulation {task.accumulation}: "
+    result = train(
+        model, batches, held_out_batches, settings, log_every_s=task.log_every_s, label=label
+    )
     curves, steps = result.curves, task.accumulation
     return {
         "batch_size": rows,

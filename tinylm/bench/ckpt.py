@@ -29,7 +29,6 @@ STEPS = 2  # of which a trial's time is the median
 SERIES = {
     "none": "plain",
     "blocks": "recompute",
-    "blocks+loss": "blocks+loss",
     "sqrt": "sqrt",
 }  # as plots name them
 MODES = tuple(SERIES)

@@ -21,7 +21,6 @@ from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
-SMALLER = 4  # parts of the batch of which one is measured too, as is a single row
 TIMES = ("tokens_per_s", "first_token_s", "rest_s_per_token")
 
 
@@ -142,30 +141,21 @@ def choose_batch(
 
 
 def make_tasks(settings: KvBenchSettings, prompts: list[list[int]], **shared: Any) -> list[Task]:
-    """Each length without and with the cache, in turn, then smaller batches at the second length.
-
-    `shared` are the other fields of Task.
-    """
-    lengths = sorted(settings.lengths)
-    sizes = sorted({1, len(prompts) // SMALLER} - {0, len(prompts)})
-    chosen = [(length, len(prompts)) for length in settings.lengths] + [
-        (lengths[:2][-1], size) for size in sizes
-    ]
-    return [
-        Task(prompts=prompts[:rows], new_tokens=length, cache=cache, **shared)
-        for length, rows in chosen
-        for cache in (False, True)
-    ]
+    """Each length without and with the cache, in turn; `shared` are the other fields of Task."""
+    tasks = []
+    for length in settings.lengths:
+        for cache in (False, True):
+            tasks.append(Task(prompts=prompts, new_tokens=length, cache=cache, **shared))
+    return tasks
 
 
 def run(tasks: Sequence[Task], context: int, trials: int) -> list[dict[str, Any]]:
     """Measure each task, then time all of them again in turn, and print what each gave (see `measure.run_trials`)."""
 
     def known(task: Task) -> dict[str, Any]:
-        rows = f"{len(task.prompts)} row{'s' if len(task.prompts) > 1 else ''}"
-        setting = f"{task.new_tokens} new tokens, {rows}, {'cache' if task.cache else 'no cache'}"
+        setting = f"{task.new_tokens} new tokens, {'cache' if task.cache else 'no cache'}"
         past = len(task.prompts[0]) + task.new_tokens - 1 > context  # of the last step's window
-        shape = {"new_tokens": task.new_tokens, "rows": len(task.prompts), "cache": task.cache}
+        shape = {"new_tokens": task.new_tokens, "cache": task.cache}
         return {"setting": setting, **shape, "past_context": past}
 
     def speed_and_memory(result: dict[str, Any]) -> str:
@@ -193,23 +183,22 @@ def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def compare(
     results: Sequence[dict[str, Any]], task: Task
-) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
-    """((length, rows) of the settings that gave the same ids with and without the cache, ties on the way).
+) -> tuple[list[int], list[dict[str, Any]]]:
+    """(lengths of the settings that gave the same ids with and without the cache, ties on the way).
 
     The two ways add the same numbers in another order, so two words whose logits differ by no more than rounding may
     swap places. Where the ids of a row first differ, both words are scored again: closer than TIE nats it is a tie
     and the row is not compared further, since each path rightly continues its own text. Raises CommandFailed with
     the place for any other difference. `task`, which has all prompts, supplies the model.
     """
-    compared: list[tuple[int, int]] = []
+    compared: list[int] = []
     ties: list[dict[str, Any]] = []
-    by_shape = {(row["new_tokens"], row["rows"], row["cache"]): row for row in results}
-    for new_tokens, rows, has_cache in by_shape:
-        cached = by_shape.get((new_tokens, rows, True))
+    by_length = {(row["new_tokens"], row["cache"]): row for row in results}
+    for (new_tokens, has_cache), plain in by_length.items():
+        cached = by_length.get((new_tokens, True))
         if has_cache or cached is None:
             continue
-        compared.append((new_tokens, rows))
-        plain = by_shape[new_tokens, rows, False]
+        compared.append(new_tokens)
         for row, (ids, others) in enumerate(zip(plain["ids"], cached["ids"], strict=True)):
             position = first_difference(ids, others)
             if position is None:
@@ -222,14 +211,13 @@ def compare(
             )
             if not gap <= TIE:
                 raise CommandFailed(
-                    f"kv_bench: with the cache other ids: {new_tokens} new tokens, {rows} rows, prompt {row}, "
+                    f"kv_bench: with the cache other ids: {new_tokens} new tokens, prompt {row}, "
                     f"new token {position}: {others[position]} with, {ids[position]} without; "
                     f"their logits are {gap:.2g} nats apart, a tie is up to {TIE}"
                 )
             ties.append(
                 {
                     "new_tokens": new_tokens,
-                    "rows": rows,
                     "prompt": row,
                     "position": position,
                     "gap_nats": gap,

@@ -10,7 +10,8 @@ import signal
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -102,27 +103,60 @@ def start_server(module: str) -> None:
         forkserver.ensure_running()
 
 
-def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """Call function(*args) in a new process; returns its dict, or {"error": reason} if it failed.
+class Started:
+    """A call of function(*args) in a new process, which has begun.
 
-    `function` must be defined at the top level of a module; arguments and result are pickled. The
-    reason is "oom" if memory ran out. Raises InputError if the function does.
+    `function` must be defined at the top level of a module; arguments and result are pickled.
     """
-    start_server(function.__module__)
-    context = multiprocessing.get_context("forkserver")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(function, args, sender), daemon=True)
-    try:
-        process.start()
+
+    def __init__(self, function: Callable[..., dict[str, Any]], *args: Any) -> None:
+        start_server(function.__module__)
+        context = multiprocessing.get_context("forkserver")
+        self._receiver, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=_answer, args=(function, args, sender), daemon=True)
+        self._process.start()
         sender.close()
-        kind, answer = _receive(receiver, process)
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the function's dict; {"error": reason} if it failed.
+
+        The reason is "oom" if memory ran out. Raises InputError if the function does.
+        """
+        try:
+            kind, answer = _receive(self._receiver, self._process)
+        finally:
+            self.end()
+        if kind == _BAD_INPUT:
+            raise InputError(answer)
+        return answer if kind == _DONE else {"error": answer}
+
+    def end(self) -> None:
+        """Kill the process if it still runs."""
+        if self._process.is_alive():
+            self._process.kill()
+        self._receiver.close()
+
+
+def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+    """Call function(*args) in a new process; see `Started`."""
+    return Started(function, *args).result()
+
+
+def in_own_processes(
+    function: Callable[..., dict[str, Any]], tasks: Sequence[Any], together: int
+) -> Iterator[dict[str, Any]]:
+    """function(task) of each task in a process of its own, in order; `together` run at a time."""
+    running: deque[Started] = deque()
+    try:
+        for task in tasks:
+            if len(running) == together:
+                yield running.popleft().result()
+            running.append(Started(function, task))
+        while running:
+            yield running.popleft().result()
     finally:
-        if process.is_alive():
-            process.kill()
-        receiver.close()
-    if kind == _BAD_INPUT:
-        raise InputError(answer)
-    return answer if kind == _DONE else {"error": answer}
+        for process in running:
+            process.end()
 
 
 def _receive(receiver: Connection, process: Any) -> tuple[str, Any]:

@@ -31,16 +31,24 @@ class _Lines(io.TextIOBase):
 
 
 class Progress:
-    """Counts units of work and shows how far it is; the time left too, if the total is known."""
+    """Counts units of work and shows how far it is; the time left too, if the total is known.
 
-    def __init__(self, what: str, total: int | None, unit: str, every_s: float = 5.0) -> None:
+    label: in front of every line, where several processes print.
+    """
+
+    def __init__(
+        self, what: str, total: int | None, unit: str, every_s: float = 5.0, label: str = ""
+    ) -> None:
+        self._label = label
         options: dict[str, Any] = {"dynamic_ncols": True}
         if not sys.stderr.isatty():
             line = LINE_WITHOUT_TOTAL if total is None else LINE
             options = {"file": _Lines(), "bar_format": line, "delay": every_s, "leave": False}
             options |= {"mininterval": every_s, "miniters": 1}
         tqdm.monitor_interval = 0  # no thread, since stages start processes
-        self._bar = tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, **options)
+        self._bar = tqdm(
+            total=total, desc=label + what, unit=f" {unit}", unit_scale=True, **options
+        )
 
     def __enter__(self) -> "Progress":
         return self
@@ -60,5 +68,5 @@ class Progress:
 
     def write(self, text: str) -> None:
         """Print a line without breaking the bar."""
-        self._bar.write(text)
+        self._bar.write(self._label + text)
         sys.stdout.flush()

@@ -15,7 +15,7 @@ A stage script reads its settings, calls the package that does the work, and wri
 
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from tinylm.base import paths
@@ -33,17 +33,14 @@ ENVIRONMENT = (
 )  # fmt: skip
 
 
-def number_argument(stage: str, allowed: str, numbers: Collection[int] | None = None) -> int:
+def number_argument(stage: str, allowed: str) -> int:
     """The command-line argument of a stage that dvc.yaml runs once per number.
 
-    numbers: the allowed ones, None for any. allowed: their description in the error message.
-    Raises InputError for any other argument.
+    allowed: its description in the error message. Raises InputError for any other argument.
     """
     arguments = sys.argv[1:]
     if len(arguments) == 1 and arguments[0].isdecimal():
-        number = int(arguments[0])
-        if numbers is None or number in numbers:
-            return number
+        return int(arguments[0])
     given = " ".join(arguments) or "nothing"
     raise InputError(f"stages.{stage}: argument {given}; allowed: {allowed}")
 

@@ -133,7 +133,7 @@ def _with_baseline(
     """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
     setting_of = itemgetter(*keys)
     rows: list[Tree] = []
-    for part in ("settings", "smaller", "other_ways"):
+    for part in ("settings", "other_ways"):
         rows += run.tree(bench)[part] or []
     rows.sort(key=setting_of)
     off = {setting_of(row): row for row in rows if row[switch] is False}
@@ -144,7 +144,7 @@ def _with_baseline(
 def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
     """The settings of a bench by name or number, each with the one that its time is compared with."""
     if bench == "kv_bench_time":
-        return _with_baseline(run, bench, "cache", ("new_tokens", "rows"))
+        return _with_baseline(run, bench, "cache", ("new_tokens",))
     if bench == "ckpt_bench_time":
         return _with_baseline(run, bench, "recompute", ("layers",))
     methods = run.tree(bench).methods

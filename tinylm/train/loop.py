@@ -39,6 +39,7 @@ def train(
     snapshots: Snapshots | None = None,
     logger: Logger | None = None,
     group: Group | None = None,
+    label: str = "",
 ) -> TrainResult:
     """Train until the next update would exceed the budget, or early stopping ends the run.
 
@@ -49,6 +50,7 @@ def train(
     `snapshots`, an interrupted run continues from its newest one and ends with the same bytes, and
     the weights after `keep_epochs` are saved there. `logger` receives the curves during the run. In
     a `group` every rank calls this function; only rank 0 samples, logs and writes.
+    `label` is printed in front of every line.
     """
     group = group or Group()
     if not group.is_rank0:
@@ -58,7 +60,7 @@ def train(
     checkpoints = EpochCheckpoints(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
     stopping = EarlyStopping(settings.patience)
     with (
-        Progress("train", trainer.end, "tokens", log_every_s) as progress,
+        Progress("train", trainer.end, "tokens", log_every_s, label) as progress,
         signals_noted(snapshots is not None or group.size > 1) as received,
     ):
         run = _Run(trainer, held_out, on_sample, snapshots, logger, checkpoints, progress, stopping)
