@@ -20,6 +20,13 @@ def counts(entries: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(f"{by_verdict[name]} {name}" for name in VERDICTS if by_verdict[name])
 
 
+def in_words(entry: Mapping[str, Any]) -> str:
+    """The claim, the source's own words, and where they stand, as far as these are known."""
+    quote = f" “{entry['quote']}”" if "quote" in entry else ""
+    place = f" ({entry['place']})" if "place" in entry else ""
+    return f"{entry['claim']}{quote}{place}"
+
+
 def main() -> None:
     parser = Parser(prog="python -m studies.ledger", description=__doc__)
     parser.add_argument("--check", action="store_true", help="print only the numbers that differ")
@@ -29,7 +36,7 @@ def main() -> None:
     for name, entry in entries.items():
         wrong += [f"{name}: {line}" for line in wrong_numbers(entry)]
         if not arguments.check:
-            print(f"{name}: {entry['verdict']}\n  {entry['claim']}")
+            print(f"{name}: {entry['verdict']}\n  {in_words(entry)}")
             print(f"  {entry.get('evidence', '')}".rstrip())
     print(f"{len(entries)} claims: {counts(entries)}")
     if wrong:

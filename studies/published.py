@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from studies.ledger import counts
+from studies.ledger import counts, in_words
 from studies.records import FOLDER, SYSTEMS, Record, published, read, wrong_numbers
 from tinylm.base.files import read_json, write_bytes
 from tinylm.evaluate.differences import Difference, seed_error
@@ -143,7 +143,8 @@ def _studies() -> Iterator[Section]:
 def _ledger() -> Section:
     entries = read("ledger.yaml")
     rows = [
-        (entry["claim"], entry["verdict"], entry.get("evidence", "–")) for entry in entries.values()
+        (in_words(entry), entry["verdict"], entry.get("evidence", "–"))
+        for entry in entries.values()
     ]
     text = f"{len(entries)} claims: {counts(entries)}."
     return Section("Claims of the published systems", text, ("claim", "verdict", "evidence"), rows)

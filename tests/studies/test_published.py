@@ -14,6 +14,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.presets.write import names
 
 ROOT = Path(__file__).parents[2]
+FIELDS = {"claim", "system", "verdict", "place", "quote", "quotes", "evidence", "numbers"}
 
 
 def test_the_published_numbers_fit_each_other_where_the_sources_say_so():
@@ -47,6 +48,7 @@ def test_a_verdict_is_one_of_five_and_has_evidence_with_numbers():
         assert entry["verdict"] in ledger.VERDICTS, name
         assert entry["system"] in SYSTEMS, name
         assert "evidence" in entry or "quotes" in entry or "numbers" in entry, name
+        assert {"claim", "system", "verdict"} <= set(entry) <= FIELDS, name
 
 
 @pytest.mark.parametrize("place", ["quotes", "numbers"])
