@@ -23,8 +23,8 @@ def counts(entries: Mapping[str, Mapping[str, Any]]) -> str:
 def in_words(entry: Mapping[str, Any]) -> str:
     """The claim, the source's own words, and where they stand, as far as these are known."""
     quote = f" “{entry['quote']}”" if "quote" in entry else ""
-    place = f" ({entry['place']})" if "place" in entry else ""
-    return f"{entry['claim']}{quote}{place}"
+    where = f" ({entry['place']})" if "place" in entry else ""
+    return f"{entry['claim']}{quote}{where}"
 
 
 def main() -> None:

@@ -105,12 +105,8 @@ def compared_with_first(runs: dict[str, dict[str, Record]]) -> dict[str, Record]
             differences[setting] = Difference(one, other, *ends, count=0, error=0.0, seeds=error)
     compared = {}
     for setting, claim in claims(differences).items():
-        difference = differences[setting]
-        compared[setting] = {
-            "difference": difference.value,
-            "p": claim.p,
-            "says": claim.in_words("worse", "better"),
-        }
+        says = claim.in_words("worse", "better")
+        compared[setting] = {"difference": differences[setting].value, "p": claim.p, "says": says}
     return compared
 
 

@@ -8,6 +8,7 @@ import pytest
 from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
+from studies.records import published
 from tinylm.base.config import InputError, load_params
 from tinylm.cli import main
 from tinylm.host.params import read_sections, rule_errors
@@ -58,6 +59,15 @@ def test_comments_of_the_base_survive(name):
     written = comments(preset_text(name))
     assert [line for line in comments(BASE_FILE.read_text("utf-8")) if line not in written] == []
     assert preset_text(name).startswith(f"# {name}: ")
+
+
+@pytest.mark.parametrize("name", sorted({system["preset"] for system in published().values()}))
+def test_each_value_of_a_published_system_says_where_it_is_from(name):
+    lines = (write.FOLDER / f"{name}.yaml").read_text("utf-8").splitlines()
+    values = [line for line in lines if re.match(r"  \w+:", line)]
+    unmarked = [line for line in values if not re.search(r"# (given|implied|ours)\b", line)]
+    assert len(values) > 40
+    assert unmarked == []
 
 
 def test_merge_changes_only_the_named_values():
