@@ -72,7 +72,7 @@ fuzz: .venv/.ready-dev
 	FUZZ_CASES=1000 pytest -n 2 tests/fuzz
 
 # The site's folder has the pages where the links between them expect them.
-PAGES = ':(glob)*.md' CITATION.cff docs benchmarks/README.md studies/README.md
+PAGES = ':(glob)*.md' ':(glob)*/README.md' CITATION.cff docs
 
 pages: .venv/.ready-dev .venv-pages/.ready
 	python -m tests.support.pages

@@ -4,19 +4,18 @@ import importlib.util
 import re
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 from dvc.cli import DvcParserError, parse_args
 
+from tests.support import size
 from tests.support.reruns import PARAMS, ROOT, STAGES
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli.command import NAMES as TINYLM_COMMANDS
 from tinylm.cli.command import parser_of
 from tinylm.presets.write import names
 
-FILES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("[a-z]*/README.md")]
-NAMES = sorted({str(path.relative_to(ROOT)) for path in FILES})
+NAMES = size.pages()
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 # Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
 RUN = (
@@ -133,34 +132,6 @@ def test_blocks_name_their_language_and_yaml_keys_exist(name):
         if language == "yaml":
             for section, values in parse_yaml(text, name).items():
                 assert set(values) <= set(PARAMS[section])
-
-
-def anchors(page: Path) -> set[str]:
-    """The names by which a link can point at the page's headings."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if name != "CHANGELOG.md"])
-def test_links_lead_somewhere(name):
-    wrong = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
-        target, _, anchor = link.partition("#")
-        page = (ROOT / name).parent / target if target else ROOT / name
-        if "://" in link:
-            continue
-        if not page.exists() or (anchor and anchor not in anchors(page)):
-            wrong.append(link)
-    assert wrong == []
-
-
-def test_the_index_leads_to_every_page():
-    pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/")}
-    linked = re.findall(r"\]\(([^)\s]+)\)", PAGES["docs/README.md"])
-    assert pages - {"README.md"} <= set(linked)
-    assert "](docs/README.md)" in PAGES["README.md"]
-    navigation = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
-    assert sorted(navigation) == NAMES
 
 
 def test_the_reading_order_is_as_long_as_it_says():

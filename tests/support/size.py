@@ -125,9 +125,9 @@ def density(folder: str, files: list[Path]) -> Density:
 
 
 def pages() -> list[str]:
-    """The pages of the documentation, from the root of the repository."""
-    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
+    """The pages of the documentation, with the README of each folder, from the root of the repository."""
+    paths = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("[a-z]*/README.md")]
+    return sorted({path.relative_to(ROOT).as_posix() for path in paths})
 
 
 def written(page: str) -> str:
