@@ -138,12 +138,14 @@ def test_p_is_the_level_at_which_a_difference_just_counts():
     rng = np.random.default_rng(1)
     tokens = rng.integers(50, 150, 200)
     hardness = rng.normal(2.0, 0.5, 200)  # of the same stories in both runs
-    runs = []
+    sides = []
     for shift in (0.0, -0.05):
-        nats = tokens * (hardness + shift + rng.normal(0, 0.02, 200))
-        runs.append({1: np.stack([nats, tokens], axis=1)})
-    recorded = SeedError(0.01, 2, paired=False)
-    difference = difference_of(*runs, pooled_ratio, recorded=recorded)
+        by_seed = {}
+        for seed in (1, 2, 3):
+            nats = tokens * (hardness + shift + rng.normal(0, 0.01) + rng.normal(0, 0.02, 200))
+            by_seed[seed] = np.stack([nats, tokens], axis=1)
+        sides.append(by_seed)
+    difference = difference_of(*sides, pooled_ratio)
     reached = critical_value(difference.p, difference.seeds, difference.error, difference.count)
     assert reached == pytest.approx(abs(difference.value), rel=1e-3)
     holds_zero = difference.low <= 0 <= difference.high

@@ -6,7 +6,6 @@ which is claimed only if both show it. `statistics.claims` decides over all hypo
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,7 +21,7 @@ from tinylm.compare.runs import (
     settings_of,
 )
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
-from tinylm.evaluate.differences import Difference, SeedError, Tables, difference_of
+from tinylm.evaluate.differences import Difference, Tables, difference_of
 from tinylm.evaluate.statistics import (
     HIGHER,
     NO_CLAIM,
@@ -163,8 +162,8 @@ class _Sides:
         self.differs = what_differs(first.first, second.first)
         by_metric = {
             PERPLEXITY: self._perplexity(),
-            RAW_BITS: self._bits(RAW_BITS, ["raw_bits", "raw_bytes"]),
-            BITS: self._bits(BITS, ["bits", "bytes"]),
+            RAW_BITS: self._bits(["raw_bits", "raw_bytes"]),
+            BITS: self._bits(["bits", "bytes"]),
             BLEU: self._bleu(),
             MINIMAL_PAIRS: self._minimal_pairs(),
         }
@@ -187,17 +186,16 @@ class _Sides:
         if not self.match.tokens:
             return None
         first, second = self._tables(["nats", "tokens"])
-        recorded = self._recorded_error(PERPLEXITY)
-        return difference_of(first, second, pooled_perplexity, recorded)
+        return difference_of(first, second, pooled_perplexity)
 
-    def _bits(self, metric: str, columns: list[str]) -> Difference | None:
+    def _bits(self, columns: list[str]) -> Difference | None:
         if not self.match.texts:
             return None
         first, second = self._tables(columns)
         tables = [*first.values(), *second.values()]
         if any(np.isnan(table).any() for table in tables):
             return None
-        return difference_of(first, second, pooled_ratio, self._recorded_error(metric))
+        return difference_of(first, second, pooled_ratio)
 
     def _bleu(self) -> Difference | None:
         if not self.match.prompts:
@@ -239,17 +237,6 @@ class _Sides:
             columns = weighted[side]
             tables[side] = {seed: columns[[seed]].to_numpy() for seed in columns}
         return difference_of(tables["first"], tables["second"], mean)
-
-    def _recorded_error(self, metric: str) -> SeedError | None:
-        """The recorded error between seeds; an unknown variance is assumed to equal the other."""
-        sides = (self.first, self.second)
-        errors = [side.recorded_error(metric) for side in sides]
-        recorded = [error for error in errors if error is not None]
-        if not recorded:
-            return None
-        variance = sum(error.error**2 for error in recorded) / len(recorded)
-        freedom = min(error.freedom for error in recorded)
-        return SeedError(math.sqrt(variance), freedom, paired=False)
 
 
 def _hypothesis(metric: str) -> str:

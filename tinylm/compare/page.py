@@ -35,7 +35,6 @@ from tinylm.report.wording import (
     number,
     setting,
     share,
-    share_with_interval,
 )
 
 TEMPLATE = Path(__file__).with_name("compare.md.j2")
@@ -109,9 +108,6 @@ def to_markdown(comparison: Comparison, sweep: Sweep | None = None, *, stories: 
         first=first,
         parameters=_grid(comparison.parameters.map(setting), "parameter", "params.yaml"),
         metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
-        phenomena=_grid(
-            _phenomena(runs), "phenomenon", "pairs whose right sentence is likelier (95 % interval)"
-        ),
         findings=lambda against: _findings_table(first, against),
         labels=LABELS,
         sweep=sweep,
@@ -144,18 +140,6 @@ def _metric_table(runs: list[Run]) -> pd.DataFrame:
             cells.append(cell)
         table[run.name] = cells
     return table[(table != ABSENT).any(axis=1)]
-
-
-def _phenomena(runs: list[Run]) -> pd.DataFrame:
-    """Each run's share of right minimal pairs by phenomenon; with many runs, nothing."""
-    cells: dict[str, pd.Series] = {}
-    if len(runs) > SIDE_BY_SIDE:
-        return pd.DataFrame()
-    for run in runs:
-        rows = run.value("evaluate", "pairs", "phenomena") or {}
-        shares = {name: row["model"] for name, row in rows.items() if row.get("model")}
-        cells[run.name] = pd.Series(shares, dtype=object).map(share_with_interval)
-    return pd.DataFrame(cells).fillna(ABSENT)
 
 
 def signed(value: float) -> str:

@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +14,6 @@ from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
 from tinylm.compare.provenance import stage_paths, stale_stages
 from tinylm.compare.revisions import Absent, Revision
-from tinylm.evaluate.differences import SeedError
 from tinylm.presets.write import Values, flatten
 from tinylm.report.sources import as_number
 
@@ -133,15 +131,6 @@ class Setting:
                 if value is not None:
                     values.setdefault(seed, value)
         return values
-
-    def recorded_error(self, metric: str) -> SeedError | None:
-        """The error of a difference between two such runs, by the spread that stage seeds recorded."""
-        for run in self.runs:
-            deviation = as_number(run.value("seeds", metric, "sd"))
-            seeds = as_number(run.value("seeds", "n"))
-            if deviation is not None and seeds is not None and seeds > 1:
-                return SeedError(math.sqrt(2) * deviation, int(seeds) - 1, paired=False)
-        return None
 
 
 def _with_equal(

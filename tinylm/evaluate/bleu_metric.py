@@ -8,7 +8,7 @@ import datasets
 import evaluate
 import numpy as np
 
-from tinylm.evaluate.bleu import MAX_ORDER, brevity_penalty, corpus_bleu, precisions, score_texts
+from tinylm.evaluate.bleu import MAX_ORDER, corpus_bleu, score_texts
 
 
 class Bleu(evaluate.Metric):
@@ -17,8 +17,6 @@ class Bleu(evaluate.Metric):
     `Bleu().compute(predictions=texts, references=texts, tokenize="13a")` gives
       bleu1 .. bleu4      corpus BLEU up to that order, unsmoothed; bleu4 is the hub's
       sentence_bleu       mean over texts of sentence BLEU (see `score_texts`)
-      precisions          modified n-gram precision of orders 1 to 4
-      brevity_penalty     min(1, exp(1 - reference_length / prediction_length))
       prediction_length, reference_length   tokens in all texts
     What is not defined (no text, an empty one, fewer tokens than the order) is 0.0.
     """
@@ -51,8 +49,6 @@ class Bleu(evaluate.Metric):
         return {
             **{f"bleu{order}": float(corpus_bleu(total, order)) for order in orders},
             "sentence_bleu": float(np.mean(sentences)) if sentences else 0.0,
-            "precisions": precisions(total).tolist(),
-            "brevity_penalty": float(brevity_penalty(total)),
             "prediction_length": int(total[0]),
             "reference_length": int(total[1]),
         }

@@ -130,14 +130,12 @@ def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> l
     return shared
 
 
-def seed_error(
-    first: Mapping[int, float], second: Mapping[int, float], recorded: SeedError | None = None
-) -> SeedError | None:
+def seed_error(first: Mapping[int, float], second: Mapping[int, float]) -> SeedError | None:
     """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
 
     With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
     (Welch 1947), with the smaller side's degrees of freedom; a side with one run is taken to vary
-    as the other. recorded: the error for one run on each side, from stage seeds.
+    as the other.
     """
     values = [*first.values(), *second.values()]
     if not np.isfinite(values).all():
@@ -148,21 +146,18 @@ def seed_error(
         return SeedError(error, len(shared) - 1, paired=True)
     several = [side for side in (first, second) if len(side) > 1]
     if not several:
-        return recorded
+        return None
     variances = [statistics.variance(side.values()) for side in several]
     variance = variances[0] / len(first) + variances[-1] / len(second)
     freedom = min(map(len, several)) - 1
     return SeedError(math.sqrt(variance), freedom, paired=False)
 
 
-def difference_of(
-    first: Tables, second: Tables, statistic: Statistic, recorded: SeedError | None = None
-) -> Difference:
+def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:
     """Two settings by the tables of their runs, whose rows are the same texts for all runs.
 
     Every resample draws the same rows from both. A side's metric is that of its mean over seeds:
     for perplexity, exp of the mean loss.
-    recorded: see `seed_error`.
     """
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}
@@ -174,7 +169,7 @@ def difference_of(
     count = len(one)
     first_value = float(statistic(one.mean(axis=0)))
     second_value = float(statistic(other.mean(axis=0)))
-    seeds = seed_error(_by_seed(first, statistic), _by_seed(second, statistic), recorded)
+    seeds = seed_error(_by_seed(first, statistic), _by_seed(second, statistic))
     if seeds is not None:
         value = second_value - first_value
         half = critical_value(ALPHA, seeds, error, count)

@@ -130,7 +130,13 @@ def measure_continuations(
 def measure_pairs(run: TrainedRun, settings: EvaluateSettings) -> Part:
     """Minimal pairs of grammar and meaning."""
     pairs, table = judge_pairs(
-        run.tokenizer, run.train, run.ngrams, run.unigrams, run.checkpoints, settings.seed
+        run.tokenizer,
+        run.train,
+        run.ngrams,
+        run.unigrams,
+        run.model,
+        run.checkpoints[0][1],
+        settings.seed,
     )
     return {"pairs": pairs}, {"pairs": table}
 

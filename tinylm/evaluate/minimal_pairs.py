@@ -12,7 +12,7 @@ from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair, Phenomenon
 from tinylm.evaluate.scoring import sequence_nats
-from tinylm.evaluate.settings import Metrics, Rows
+from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import wilson
 from tinylm.model.checkpoint import new_model
 from tinylm.model.transformer import TinyLM
@@ -20,7 +20,6 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 PAIRS = 200  # of each phenomenon, if the vocabulary has enough words
-PAIRS_IN_TRAINING = 60  # of those, for each checkpoint
 TOO_FEW = 20  # with fewer pairs there is no share
 SEEN = 10  # times that each token of a pair must have occurred in the train split
 TRIES = 3000
@@ -34,7 +33,6 @@ PROTOCOL = (
 )
 Share = dict[str, float]  # value, low, high
 LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats
-Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: the end) and the model
 
 
 class _Encoder:
@@ -141,19 +139,19 @@ def judge_pairs(
     train: TokenStore,
     ngrams: KneserNey,
     unigrams: KneserNey,
-    checkpoints: Checkpoints,
+    model: TinyLM,
+    untrained: TinyLM,
     seed: int,
 ) -> tuple[Metrics, pd.DataFrame]:
-    """(metrics, a row for each pair) of the model, its checkpoints and the n-gram baselines.
+    """(metrics, a row for each pair) of the model, its untrained twin and the n-gram baselines.
 
-    checkpoints: from the untrained model to the trained one. The shares of a phenomenon are None
-    where there are fewer than `TOO_FEW` pairs; "all" is the mean over the others.
+    The shares of a phenomenon are None where there are fewer than `TOO_FEW` pairs; "all" is the
+    mean over the others.
     """
-    model = checkpoints[-1][1]
     pairs = make_pairs(tokenizer, train, model.settings.context, seed)
     sources = {
         "model": _by_model(model),
-        "untrained": _by_model(checkpoints[0][1]),
+        "untrained": _by_model(untrained),
         "kneser_ney": _by_ngrams(ngrams),
         "unigram": _by_ngrams(unigrams),
     }
@@ -171,29 +169,7 @@ def judge_pairs(
     means = {}
     for name in sources:
         means[name] = _mean_share([entry[name] for entry in phenomena.values()])
-    metrics = {
-        "protocol": PROTOCOL,
-        "all": means,
-        "phenomena": phenomena,
-        "training": _over_training(pairs, checkpoints),
-    }
-    return metrics, table
-
-
-def _over_training(pairs: pd.DataFrame, checkpoints: Checkpoints) -> Rows:
-    """For each checkpoint its epochs, the shares of the first pairs, and their mean."""
-    first = pairs.groupby("phenomenon", sort=False).head(PAIRS_IN_TRAINING)
-    results = []
-    for epochs, model in checkpoints:
-        table = first.assign(margin=margins(first, _by_model(model)))
-        phenomena = {}
-        for name, rows in table.groupby("phenomenon", sort=False):
-            share = share_right(rows["margin"], rows["draw"])
-            if share is not None:
-                phenomena[name] = share
-        mean = _mean_share(list(phenomena.values()))
-        results.append({"epochs": epochs, "all": mean, "phenomena": phenomena})
-    return results
+    return {"protocol": PROTOCOL, "all": means, "phenomena": phenomena}, table
 
 
 def _by_model(model: TinyLM) -> LogProbs:

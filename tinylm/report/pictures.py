@@ -64,20 +64,6 @@ def _sense_training(run: Run) -> Picture | None:
     return _lines(pd.DataFrame(rows), *labels, from_zero=True, counted_x=False)
 
 
-def _pairs_training(run: Run) -> Picture | None:
-    pairs = run.tree("evaluate").pairs
-    rows = []
-    for checkpoint in pairs.training or []:
-        epochs = _epochs(run, checkpoint.epochs)
-        for name, result in checkpoint.phenomena.items():
-            about = pairs.phenomena[name].about
-            rows.append({"x": epochs, "series": about, "value": (result or {}).get("value")})
-    frame = pd.DataFrame(rows, columns=["x", "series", "value"])
-    means = frame.groupby(["series", "x"], as_index=False).mean()
-    title = "Pairs whose right sentence is more likely, during training"
-    return _lines(means, title, "epochs", "share of pairs", counted_x=False)
-
-
 def _trade_off(quality: str, y_label: str) -> Draw:
     """Draws the quality of each decoding method against its speed."""
 
@@ -153,7 +139,6 @@ PICTURES: dict[str, Draw] = {
     "grad_norm": _curves("grad_norm", "step", "Gradient norm", "updates", "gradient norm"),
     "seed_losses": _seed_losses,
     "sense_training": _sense_training,
-    "pairs_training": _pairs_training,
     "beam_log_prob": _trade_off("log_prob_per_token", "Log-probability per token (nats)"),
     "beam_bleu": _trade_off("bleu4", "BLEU-4"),
     "kv_speed": _switched(
