@@ -83,9 +83,9 @@ def ngram_codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def _occurring(texts: Sequence[str], wanted: np.ndarray) -> np.ndarray:
     """Indices of the sorted codes `wanted` that the texts have."""
-    codes = np.unique(ngram_codes(texts)[0])
+    codes, _ = ngram_codes(texts)
     indices = np.searchsorted(wanted, codes)
-    return indices[wanted.take(indices, mode="clip") == codes]
+    return np.unique(indices[wanted.take(indices, mode="clip") == codes])
 
 
 def count_near_copies(
