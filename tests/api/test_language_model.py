@@ -107,14 +107,6 @@ def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
     assert len(lm.next_words(PROMPT, 10**6)) == lm.model.vocab_size
 
 
-def test_log_prob_adds_up_word_by_word(lm):
-    second = lm.log_prob("cat", given="the")
-    parts = [lm.log_prob("the"), second, lm.log_prob("sat", given="the cat")]
-    assert lm.log_prob("the cat sat") == pytest.approx(math.fsum(parts), abs=1e-5)
-    likely = dict(lm.next_words("the", 10**6))
-    assert second == pytest.approx(math.log(likely["cat"]), abs=1e-5)
-
-
 def test_perplexity_counts_every_token_and_the_end(lm):
     texts = ["the cat sat", "the dog"]
     nats, tokens = 0.0, 0

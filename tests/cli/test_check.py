@@ -126,9 +126,10 @@ def test_near_copies_and_files_that_are_not_read_are_noted_before_training():
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     Path("stories/a.jsonl").write_text(lines)
     Path("stories/b.csv").touch()
-    plant({"data.source": "local", "data.path": "stories", "data.held_out_share": 0.2})
+    path = f"../{Path.cwd().name}/stories"
+    plant({"data.source": "local", "data.path": path, "data.held_out_share": 0.2})
     (note,) = [finding.note for finding in check.find_all() if finding.note]
-    for named in ("b.csv", "held-out", "evaluation"):
+    for named in ("b.csv", "held-out", "evaluation", "--temp"):
         assert named in note
 
 

@@ -82,7 +82,10 @@ def _readable(key: str, name: str) -> Finding:
         problem = f"params.yaml: {key} = {name!r}: no such file or folder{moved}"
     elif not os.access(name, os.R_OK):
         problem = f"params.yaml: {key} = {name!r}: no permission to read it"
-    return Finding(key, name, problem)
+    note = ""
+    if os.path.normpath(name).startswith(".."):
+        note = "dvc exp run --temp or --queue needs its absolute path"
+    return Finding(key, name, problem, note)
 
 
 def _corpus(sections: Sections) -> Finding:
@@ -99,7 +102,8 @@ def _corpus(sections: Sections) -> Finding:
         return Finding("data.hub_id", data.hub_id, note="checked by stage download")
     if data.source == "local":
         try:
-            return dataclasses.replace(finding, note="; ".join(_corpus_notes(data)))
+            notes = [finding.note, *_corpus_notes(data)]
+            return dataclasses.replace(finding, note="; ".join(filter(None, notes)))
         except InputError as error:
             return Finding("data.path", data.path, str(error))
     return finding
@@ -116,8 +120,6 @@ def _corpus_notes(data: Any) -> list[str]:
     notes = []
     if source.description["left_out"]:
         notes.append(f"not read: {', '.join(source.description['left_out'])}")
-    if data.path.startswith(".."):
-        notes.append("dvc exp run --temp or --queue needs its absolute path")
     if source.size <= QUICK_BYTES and data.held_out == "hash":
         with tempfile.TemporaryDirectory() as folder:
             corpus = write_stories(data, folder, every_s=3600)
@@ -138,7 +140,7 @@ def check_files(sections: Sections) -> Iterator[Finding]:
         finding = _readable("embedding.path", path)
         if not finding.problem:
             errors = vector_file_errors(sections)
-            finding = Finding("embedding.path", path, "; ".join(errors))
+            finding = dataclasses.replace(finding, problem="; ".join(errors))
         yield finding
 
 
