@@ -119,7 +119,8 @@ def test_nothing_but_files_py_writes():
 
 
 def test_a_commit_of_everything_holds_no_large_file():
-    assert [name for name in working_tree(ROOT) if (ROOT / name).stat().st_size > 512 << 10] == []
+    large = [name for name in working_tree(ROOT) if (ROOT / name).stat().st_size > 512 << 10]
+    assert large == ["docs/lab/index.html"]  # whose limit tests/lab/test_docs_lab.py checks
 
 
 def test_what_is_left_to_test_all_exists():

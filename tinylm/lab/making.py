@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import discard, write_bytes
@@ -17,6 +15,8 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run, as_number
 from tinylm.report.wording import share
 from tinylm.vocab.tokenizer import open_tokenizer
+
+BATCHES = 5  # whose loss is averaged for a checkpoint
 
 
 def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
@@ -70,11 +70,11 @@ def make_page(
 
 
 def _average(run: Run, done: float) -> str:
-    """What a held-out token got on average after the share `done` of the training."""
+    """What the right token got in the training batches nearest to the share `done`."""
     losses = run.frame("loss")
     if losses.empty:
         return ""
-    held_out = losses[losses["series"] == "held-out"]
-    tokens = held_out["tokens"]
-    loss = np.interp(done * tokens.max(), tokens, held_out["value"])
+    batches = losses[losses["series"] == "train"]
+    distance = (batches["tokens"] - done * batches["tokens"].max()).abs()
+    loss = batches.loc[distance.nsmallest(BATCHES).index, "value"].mean()
     return f": {share(math.exp(-loss))} for the right {run.token()} on average"

@@ -56,6 +56,7 @@ export function percent(share) {
 // A chance as a percentage, a small one as 1 in how many
 export function odds(chance) {
   if (chance >= 0.01) return percent(chance);
+  if (chance < 1e-6) return "under 1 in 1,000,000";
   return `1 in ${Number((1 / chance).toPrecision(2)).toLocaleString("en")}`;
 }
 

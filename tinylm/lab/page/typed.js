@@ -50,7 +50,7 @@ function verdict(lab, words) {
   if (strange.length > words.length / 3) {
     const share = `${strange.length} of ${words.length} words surprise the model`;
     parts.push(`${share}: expect a story that does not fit, or take an opening below.`);
-  } else if (words.length && !unknown.length) {
+  } else if (words.length && !parts.length) {
     parts.push("The model has read stories that begin like this.");
   }
   return parts.join(" ");

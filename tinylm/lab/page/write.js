@@ -25,7 +25,8 @@ export function bindWriting(lab, token) {
     const box = $("story");
     const { rule } = lab.tokenizer;
     const spans = lab.ids.map((id, position) => {
-      const text = rule.kind === "words" ? `${lab.word(id)} ` : lab.word(id);
+      const isPiece = rule.kind !== "words" && !rule.specials.includes(id);
+      const text = isPiece ? lab.tokenizer.decode([id]) : `${lab.word(id)} `;
       const isChosen = String(position === lab.chosen);
       const role = { role: "option", id: `token-${position}`, "aria-selected": isChosen };
       const span = make("span", role, text);
