@@ -23,7 +23,7 @@ def graded(exercise: Exercise, code: str, folder: Path, by_student: bool = True)
     path = folder / "mine.py"
     path.write_text(code, "utf-8")
     events = []
-    run_check(order_of(exercise, path, by_student), events.append)
+    run_check({**order_of(exercise, path, by_student), "seconds": 60.0}, events.append)
     return outcomes_of(events, ["it never ended"])
 
 

@@ -73,18 +73,18 @@ def _code() -> list[str]:
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
     if arguments.exercises:
-        _hand_in_exercises(arguments.entry)
+        _hand_in_exercises(arguments.entry, arguments.course)
     else:
         _hand_in_run(arguments)
 
 
-def _hand_in_exercises(entry: str) -> None:
+def _hand_in_exercises(entry: str, course: str | None) -> None:
     from tinylm.exchange.handin import check_entry, write_zip
-    from tinylm.learn.course import load_course
+    from tinylm.learn.course import COURSE, load_course
     from tinylm.learn.results import files_to_hand_in
 
     name = check_entry(entry)
-    files = files_to_hand_in(load_course())
+    files = files_to_hand_in(load_course(course or COURSE))
     path = write_zip(name, {inside: file.read_bytes() for inside, file in files.items()})
     print(f"{path}: {len(files)} files")
 

@@ -14,8 +14,8 @@ from tinylm.base.config import InputError
 from tinylm.learn.course import Exercise
 
 ROOT = Path(__file__).parents[2]
-PROPERTY_S = 4.0  # for the student's code in one property
-WHOLE_S = 15.0
+PROPERTY_S = 4.0  # of computing, for the student's code in one property
+WHOLE_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from unittest import mock
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.base.files import write_bytes, write_csv
+from tinylm.base.files import write_bytes
 from tinylm.host.command import CommandFailed, guard
 from tinylm.learn.course import Exercise
 from tinylm.learn.grade import environment
@@ -32,6 +32,7 @@ TOKENS = 250_000  # that the schedule spans
 BOUND = 1e-4  # relative difference that rounding may reach
 EXACT = 20  # updates after which rounding may have grown
 VALIDATE_EVERY = 25
+SHOWN = (1, 2, 5, 10, 20, 50, 100, 200, 400)  # steps of the table that is printed
 STARTS = ("once upon a time", "the little", "one morning")
 
 Run = dict[str, Any]  # "steps", {name: one number, or None, for each step}; "text", what it wrote
@@ -171,21 +172,25 @@ def both_runs(plan: ModuleType, student: ModuleType) -> tuple[Run, Run]:
 
 
 def verdict(ours: Run, theirs: Run) -> str:
-    """identical, within the bound, or different: with the first place where they differ."""
-    if ours == theirs:
-        return "identical: every number and every word is the same"
+    """identical, within the bound, or different: with the first step at which they differ."""
     compared = EXACT if "loss" in ours["steps"] else sys.maxsize
+    is_same = True
     for name, values in ours["steps"].items():
-        for step, (one, other) in enumerate(
-            zip(values[:compared], theirs["steps"][name], strict=False), 1
-        ):
-            if one is not None and not abs(one - other) <= BOUND * abs(one):  # NaN too
+        for step, (one, other) in enumerate(zip(values, theirs["steps"][name], strict=False), 1):
+            if one == other:
+                continue
+            is_same = False
+            if step <= compared and not abs(one - other) <= BOUND * abs(one):  # NaN too
                 return f"different: {name} number {step} is {other:.6g}, ours is {one:.6g}"
+    if is_same:
+        return "identical: every number is the same"
     return f"within a bound: the first {EXACT} steps differ by less than {BOUND:g} (rounding)"
 
 
 def main() -> None:
     """Both runs, the verdict, and exercises/NAME.csv and NAME.txt with their curves and texts."""
+    import pandas as pd
+
     order = json.loads(sys.argv[1])
     file = Path(order["file"])
     try:
@@ -196,25 +201,17 @@ def main() -> None:
     except BaseException as error:
         lines = own_lines(error, str(file))
         raise CommandFailed(f"your part ended the run: {'; '.join(lines)}") from error
-    columns = list(ours["steps"])
-    header = ["step", *(f"ours {name}" for name in columns), *(f"yours {name}" for name in columns)]
-    series = [run["steps"][name] for run in (ours, theirs) for name in columns]
-    length = max(map(len, series), default=0)
-    rows = []
-    for step in range(length):
-        cells = [values[step] if step < len(values) else None for values in series]
-        rows.append([step + 1, *("" if cell is None else cell for cell in cells)])
-    if rows:
-        write_csv(file.with_suffix(".csv"), header, rows)
-    text = "\n\n".join(theirs["text"]) + "\n"
-    write_bytes(file.with_suffix(".txt"), text.encode())
-    for step, row in enumerate(rows, 1):
-        if step in (1, 2, 5, 10, 20, 50, 100, 200, 400, length):
-            cells = (
-                f"{name} {cell:.5g}" for name, cell in zip(header, row, strict=True) if cell != ""
-            )
-            print("  ".join(cells))
-    print(f"yours wrote: {theirs['text'][0][:300]}" if theirs["text"] else "", flush=True)
+    columns = {}
+    for whose, run in (("ours", ours), ("yours", theirs)):
+        for name, values in run["steps"].items():
+            columns[f"{whose} {name}"] = pd.Series(values, dtype=float)
+    frame = pd.DataFrame(columns)
+    frame.index += 1
+    table = frame.to_csv(index_label="step", float_format="%.6g")
+    write_bytes(file.with_suffix(".csv"), table.encode())
+    write_bytes(file.with_suffix(".txt"), "\n\n".join([*theirs["text"], ""]).encode())
+    print(frame.loc[frame.index.isin([*SHOWN, len(frame)])].to_string(na_rep=""))
+    print("yours wrote:", *(text[:300] for text in theirs["text"][:1]))
     print(verdict(ours, theirs))
 
 

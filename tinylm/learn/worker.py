@@ -30,19 +30,30 @@ class OutOfTime(BaseException):
     """The student's code took too long; raised where it is at that time."""
 
 
+ADVICE: dict[type[BaseException], str] = {
+    NotImplementedError: "this part is still to be written",
+    OutOfTime: "no answer after some seconds: does this loop end?",
+    ImportError: "this import fails here; torch and Python's own modules are enough",
+    SyntaxError: "Python cannot read this line",
+    SystemExit: "your code ends the process; remove exit()",
+    EOFError: "your code waits for input; remove input()",
+    RecursionError: "the function calls itself without end",
+}
+
+
 def _out_of_time(number: int, frame: FrameType | None) -> None:
     raise OutOfTime
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime inside the block after so many seconds, and again if that is caught."""
-    signal.signal(signal.SIGALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)
+    """Raise OutOfTime inside the block after so many seconds of computing, and again if caught."""
+    signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def load(path: str | Path, name: str) -> ModuleType:
@@ -71,24 +82,12 @@ def own_lines(error: BaseException, path: str) -> list[str]:
     return [*lines, f"{type(error).__name__}: {message}" if message else type(error).__name__]
 
 
-def explain(error: BaseException, path: str, seconds: float) -> tuple[list[str], str]:
+def explain(error: BaseException, path: str) -> tuple[list[str], str]:
     """(lines, suggestion) for what the student's code raised."""
     if isinstance(error, Wrong):
         return error.lines, error.suggestion
-    lines = own_lines(error, path)
-    if isinstance(error, NotImplementedError):
-        return lines, "this part is still to be written"
-    if isinstance(error, OutOfTime):
-        return lines, f"no answer after {seconds:g} s: does this loop end?"
-    if isinstance(error, ImportError):
-        return lines, "this import fails here; torch and Python's own modules are enough"
-    if isinstance(error, SyntaxError):
-        return lines, "Python cannot read this line"
-    if isinstance(error, SystemExit):
-        return lines, "your code ends the process; remove exit()"
-    if isinstance(error, EOFError):
-        return lines, "your code waits for input; remove input()"
-    return lines, ""
+    fitting = [advice for kind, advice in ADVICE.items() if isinstance(error, kind)]
+    return own_lines(error, path), "".join(fitting)
 
 
 def forbidden(source: str, avoid: list[str]) -> str:
@@ -145,7 +144,7 @@ def run_check(order: dict[str, Any], tell: Callable[[dict[str, Any]], object]) -
             with contextlib.redirect_stdout(printed), time_limit(seconds):
                 action()
         except BaseException as error:
-            lines, suggestion = explain(error, path, seconds)
+            lines, suggestion = explain(error, path)
             tell({"ok": False, "lines": lines, "suggestion": suggestion})
             return name != READ and not isinstance(error, OutOfTime)
         tell({"ok": True})

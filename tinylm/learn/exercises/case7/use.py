@@ -11,7 +11,7 @@ from tinylm.learn import use
 from tinylm.vocab.token_store import TokenStore, write_store
 from tinylm.vocab.tokenizer import open_tokenizer
 
-SETTINGS = {"train": {"tokens": 100_000, "batch_size": 4}}
+SETTINGS = {"train": {"tokens": 45_000, "batch_size": 4}}
 SHARE = 0.2
 STORIES = 60
 
