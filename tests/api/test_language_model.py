@@ -186,7 +186,7 @@ def test_importing_it_loads_neither_torch_nor_dvc(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=env)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-to/python.md"])
+@pytest.mark.parametrize("page", ["docs/how-to/python.md"])
 def test_the_page_s_code_runs(page, folder, tmp_path, monkeypatch, capsys):
     shutil.copytree(folder, tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 import tinylm
-from tinylm.base.config import InputError, load_params
+from tinylm.base.config import MOVED, InputError, load_params
+from tinylm.cli.check import check_files
 from tinylm.host.params import read_sections, rule_errors
 from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -42,8 +43,11 @@ def test_each_tokenizer_has_the_same_ids(name):
 
 def test_parameters_load_and_what_moved_is_named():
     sections, errors = read_sections(load_params())
-    assert [error.split()[1] for error in errors] == ["data.path"]
-    assert rule_errors(sections) == []
+    assert errors == rule_errors(sections) == []
+    problems = [finding.problem for finding in check_files(sections)]
+    for problem, new in zip(problems, MOVED.values(), strict=True):
+        assert (RELEASE.parents[2] / new).exists()
+        assert new in problem
     params = yaml.safe_load(Path("params.yaml").read_text("utf-8"))
     params["decode"]["precision"] = "int8"
     Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")

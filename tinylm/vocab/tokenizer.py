@@ -125,10 +125,10 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
         raise _not_ours(path, error) from None
     try:
         tokenizer = _of_library(library)
-    except (ValueError, LookupError) as error:
+        if not _behaves_like(library, tokenizer):
+            raise ValueError("its ids or its rule are others")
+    except Exception as error:
         raise _not_ours(path, error) from None
-    if not _behaves_like(library, tokenizer):
-        raise _not_ours(path, "its ids or its rule are others")
     return tokenizer
 
 
@@ -168,6 +168,9 @@ def _of_library(library: Any) -> Tokenizer:
     from tinylm.vocab import bpe, gpt2, longest_match, words
 
     kind = type(library.model).__name__
+    ids = library.get_vocab(with_added_tokens=False)
+    if sorted(ids.values()) != list(range(len(ids))):  # the library would write all ids between
+        raise ValueError("its ids are not consecutive")
     if kind == "BPE":
         tokens, merges = bpe.parts_of(library)
         if tokens[0] == bpe.SPECIALS[0]:
@@ -175,7 +178,6 @@ def _of_library(library: Any) -> Tokenizer:
             is_lower = normalizer is not None and normalizer.normalize_str("A") == "a"
             return bpe.BpeTokenizer(tokens, merges, is_lower)
         return gpt2.published(tokens, merges)
-    ids = library.get_vocab(with_added_tokens=False)
     tokens = sorted(ids, key=ids.__getitem__)
     if kind == "WordLevel":
         return words.WordTokenizer(tokens[len(words.SPECIALS) :], words.splitter_of(library))
