@@ -81,14 +81,6 @@ def test_more_settings_make_the_same_difference_less_sure(make_run):
     assert among.kind == "unclear"
 
 
-def test_a_repeated_seed_counts_once_and_is_named(make_run):
-    runs = [*seeded(make_run, "a"), *seeded(make_run, "b", {"train.lr": 1})]
-    again = make_run("again", {"train.lr": 1}, shift=9.0)
-    against = compare([*runs, again]).against[2]
-    assert any("again" in note for note in against.notes)
-    assert against.findings == compare(runs).against[2].findings
-
-
 @pytest.mark.parametrize("seed", ["train.seed", "data.seed", "decode.seed"])
 def test_a_difference_between_seeds_alone_is_not_claimed(make_run, seed):
     comparison = compare([make_run("a"), make_run("b", {seed: 2}, shift=-0.2)])

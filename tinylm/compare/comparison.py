@@ -268,7 +268,7 @@ def _against(sides: _Sides, claims_of: Mapping[str, Claim]) -> Against:
         second.name,
         sides.differs,
         findings,
-        [*sides.match.notes, *_repeated_seeds(second)],
+        sides.match.notes,
         most_changed(first.first, second.first),
         (sorted(first.stories), sorted(second.stories)),
     )
@@ -289,17 +289,6 @@ def judge(
     if claim.verdict != NOT_SHOWN:
         return (higher if claim.verdict == HIGHER else lower), sentence
     return (ALONE if claim.reason == ONE_SEED else UNCLEAR), sentence
-
-
-def _repeated_seeds(setting: Setting) -> list[str]:
-    """A line for each run that is left out, because an earlier run has its setting and seed."""
-    by_seed: dict[int, str] = {}
-    notes = []
-    for run in setting.runs:
-        earlier = by_seed.setdefault(run.seed, run.name)
-        if earlier != run.name:
-            notes.append(f"{run.name} has the seed of {earlier} and is left out")
-    return notes
 
 
 def most_changed(first: Run, second: Run) -> pd.DataFrame:
