@@ -104,9 +104,7 @@ def test_roles_without_enough_positions_are_not_measured():
     roles = measured(rows, [np.eye(length)[None, None] for length, _, _ in rows])
     table = roles.table(10, 1)
     assert table == []
-    result = summarise_roles(table)
-    assert result["roles"] == {}
-    assert set(result["not_measured"]) == set(ROLES)
+    assert set(summarise_roles(table)["not_measured"]) == set(ROLES)
 
 
 def pairs_of(row, vectors=None):

@@ -41,11 +41,9 @@ def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path)
     metrics, tables = measure_heads(*prepared(storybook(40), model, tmp_path), SETTINGS)
     assert metrics["passages"] == 30
     assert set(metrics["not_measured"]) == {"punctuation", "sentence start"}
-    assert set(metrics["roles"]) == set(ROLES) - set(metrics["not_measured"])
+    measured = {row["role"] for row in tables["roles"]}
+    assert measured == set(ROLES) - set(metrics["not_measured"])
     assert metrics["ablation"]["stories"] == 5
     assert places(tables["ablation"]) == HEADS
-    for role, best in metrics["roles"].items():
-        rows = [row for row in tables["roles"] if row["role"] == role]
-        assert places(rows) == HEADS
-        gains = [row["score"] - row["baseline"] for row in rows]
-        assert best["score"] - best["baseline"] == max(gains)
+    for role in measured:
+        assert places([row for row in tables["roles"] if row["role"] == role]) == HEADS

@@ -120,20 +120,6 @@ def test_the_variances_of_different_seeds_add_up():
     assert seed_error(first, {1: float("nan")}) is None
 
 
-@pytest.mark.parametrize(("seeds", "share"), [(2, 0.5), (3, 0.1), (5, 0.4)])
-def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
-    rng = np.random.default_rng(5)
-    draws = 4000
-    level = 0.05
-    variances = share * rng.chisquare(seeds - 1, draws) / (seeds - 1)
-    values = np.abs(rng.standard_normal(draws))
-    claims = 0
-    for value, variance in zip(values, variances, strict=True):
-        error = SeedError(variance**0.5, seeds - 1, paired=True)
-        claims += value > critical_value(level, error, (1 - share) ** 0.5, 1000)
-    assert 0.1 * level * draws < claims <= level * draws
-
-
 def test_p_is_the_level_at_which_a_difference_just_counts():
     rng = np.random.default_rng(1)
     tokens = rng.integers(50, 150, 200)

@@ -225,14 +225,8 @@ def _per_position(means: np.ndarray) -> np.ndarray:
 
 
 def summarise_roles(rows: Rows) -> Metrics:
-    """The best head of each role, relative to its baseline, and the roles not measured."""
-    roles = {}
-    missing = {}
-    for role in ROLES:
-        heads = [row for row in rows if row["role"] == role]
-        if not heads:
-            missing[role] = f"fewer than {MIN_POSITIONS} comparable positions"
-            continue
-        best = max(heads, key=gain)
-        roles[role] = {name: value for name, value in best.items() if name != "role"}
-    return {"margin": MARGIN, "roles": roles, "not_measured": missing}
+    """The margin of a claim, and why roles were not measured."""
+    reason = f"fewer than {MIN_POSITIONS} comparable positions"
+    measured = {row["role"] for row in rows}
+    missing = {role: reason for role in ROLES if role not in measured}
+    return {"margin": MARGIN, "not_measured": missing}
