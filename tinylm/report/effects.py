@@ -5,6 +5,7 @@ runs without any effect claim anything; the roles of heads, which stage evaluate
 fifth.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -26,11 +27,13 @@ from tinylm.report.wording import ABSENT, interval, number
 LEVEL = ALPHA - 0.01
 NEAR_FLOOR = 0.10  # nats per token: closer to the generator's floor is "close"
 IDLE = 0.01  # nats per token: a head is idle if the loss without it changes by less
+_ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
 CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
 BENCHES = {"kv_bench_time": "tokens_per_s", "ckpt_bench_time": "step_s"}
 
 Key = tuple[Any, ...]  # the rule, then what tells its effects apart
 Claims = dict[Key, Claim]
+Measured = Iterator[tuple[Key, Effect | None]]
 
 
 def claims_of(run: Run) -> Claims:
@@ -45,32 +48,61 @@ def claims_of(run: Run) -> Claims:
 
 def effects_of(run: Run) -> Iterator[tuple[Key, Effect]]:
     """Every difference that the report compares, by its key."""
-    evaluate = run.tree("evaluate")
-    stories = evaluate.baselines.kneser_ney.difference.stories or 0
-    measured = [
-        (("ngrams",), _between(evaluate.baselines.kneser_ney.difference, _ZERO, stories)),
-        (("floor",), _from_floor(run, stories)),
-        (("predictable",), _predictable(evaluate.samples)),
-        (("shared",), _shared(evaluate.memorised)),
-    ]
-    measured += _beams(run)
-    for name, row in evaluate.pairs.phenomena.items():
-        draws = row.draws or 0
-        measured.append((("chance", name), _between(row.model, CHANCE, draws)))
-        measured.append((("untrained", name), _between(row.model, row.untrained, draws)))
-        measured.append((("kneser_ney", name), _between(row.model, row.kneser_ney, draws)))
-    for head in records(run.frame("ablation")):
-        added = {"value": head["loss_increase"], "low": head["low"], "high": head["high"]}
-        count = evaluate.heads.ablation.stories or 0
-        key = "head", head["layer"], head["head"]
-        measured.append((key, _between(added, _ZERO, count, IDLE)))
-    measured += _times(run)
-    for key, effect in measured:
+    measured = (
+        _predictions(run),
+        _samples(run),
+        _beams(run),
+        _pairs(run),
+        _heads(run),
+        _times(run),
+    )
+    for key, effect in itertools.chain(*measured):
         if effect is not None:
             yield key, effect
 
 
-_ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
+def _predictions(run: Run) -> Measured:
+    """The model compared with n-grams, story by story, and with the generator's floor."""
+    baselines = run.tree("evaluate").baselines
+    difference = baselines.kneser_ney.difference
+    yield ("ngrams",), _between(difference, _ZERO, difference.stories or 0)
+    once = run.scored_once()
+    span = interval(once.perplexity_interval)
+    floor = as_number(baselines.floor.nats_per_token)
+    if floor is not None and span is not None:
+        model = _logarithms({"value": once.perplexity, "low": span[0], "high": span[1]})
+        exact = {"value": floor, "low": floor, "high": floor}
+        yield ("floor",), _between(model, exact, difference.stories or 0, NEAR_FLOOR)
+
+
+def _samples(run: Run) -> Measured:
+    """Sampled text compared with the stories' own continuations."""
+    samples = run.tree("evaluate").samples
+    sampled = _logarithms(samples.continuation_perplexity)
+    stories = _logarithms(samples.reference_perplexity)
+    yield ("predictable",), _between(sampled, stories, samples["count"] or 0)
+    memorised = run.tree("evaluate").memorised
+    written = memorised.continuations
+    true = memorised.references
+    texts = min(written["count"] or 0, true["count"] or 0)
+    yield ("shared",), _between(written.longest_run, true.longest_run, texts)
+
+
+def _pairs(run: Run) -> Measured:
+    """Each phenomenon compared with chance, an untrained model and n-grams."""
+    for name, row in run.tree("evaluate").pairs.phenomena.items():
+        draws = row.draws or 0
+        yield ("chance", name), _between(row.model, CHANCE, draws)
+        yield ("untrained", name), _between(row.model, row.untrained, draws)
+        yield ("kneser_ney", name), _between(row.model, row.kneser_ney, draws)
+
+
+def _heads(run: Run) -> Measured:
+    """The loss that each head's ablation adds."""
+    stories = run.tree("evaluate").heads.ablation.stories or 0
+    for head in records(run.frame("ablation")):
+        added = {"value": head["loss_increase"], "low": head["low"], "high": head["high"]}
+        yield ("head", head["layer"], head["head"]), _between(added, _ZERO, stories, IDLE)
 
 
 def _between(one: Any, other: Any, count: float, bound: float | None = None) -> Effect | None:
@@ -88,37 +120,14 @@ def _logarithms(value: Any) -> dict[str, float] | None:
     return {name: math.log(value[name]) for name in ("value", "low", "high")}
 
 
-def _from_floor(run: Run, stories: float) -> Effect | None:
-    once = run.scored_once()
-    floor = as_number(run.tree("evaluate").baselines.floor.nats_per_token)
-    span = interval(once.perplexity_interval)
-    if floor is None or span is None or not once.perplexity:
-        return None
-    model = _logarithms({"value": once.perplexity, "low": span[0], "high": span[1]})
-    return _between(model, {"value": floor, "low": floor, "high": floor}, stories, NEAR_FLOOR)
-
-
-def _predictable(samples: Tree) -> Effect | None:
-    sampled = _logarithms(samples.continuation_perplexity)
-    stories = _logarithms(samples.reference_perplexity)
-    return _between(sampled, stories, samples["count"] or 0)
-
-
-def _shared(memorised: Tree) -> Effect | None:
-    sampled = memorised.continuations
-    stories = memorised.references
-    texts = min(sampled["count"] or 0, stories["count"] or 0)
-    return _between(sampled.longest_run, stories.longest_run, texts)
-
-
-def _beams(run: Run) -> Iterator[tuple[Key, Effect | None]]:
+def _beams(run: Run) -> Measured:
     """Probability and sense of each wider beam, compared with greedy decoding."""
     methods = run.tree("beam_bench").methods
     for name, method in methods.items():
         if name.startswith("beam ") and name != "beam 1":
             against = method.against_greedy
-            key = "log_prob", name
-            yield key, _between(against.difference, _ZERO, against.prompts or 0)
+            prompts = against.prompts or 0
+            yield ("log_prob", name), _between(against.difference, _ZERO, prompts)
             words = _logarithms(method.sense.words)
             greedy = _logarithms(methods.greedy.sense.words)
             yield ("words", name), _between(words, greedy, method.sense.texts or 0)
@@ -151,7 +160,7 @@ def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
     return {name: (row, methods.greedy) for name, row in methods.items()}
 
 
-def _times(run: Run) -> Iterator[tuple[Key, Effect | None]]:
+def _times(run: Run) -> Measured:
     """ln of the ratio of two median times, by the spread of all trials of the bench."""
     for bench, key in (*BENCHES.items(), ("beam_bench_time", "tokens_per_s")):
         pairs = timed_pairs(run, bench)
