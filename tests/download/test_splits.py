@@ -40,6 +40,7 @@ def test_every_story_is_in_exactly_one_split(corpus):
     assert 30 < len(written["held_out"]) < 90
     assert 30 < len(written["evaluation"]) < 90
     assert written["train"] == sorted(written["train"], key=STORIES.index)
+    assert (info["files"], info["left_out"]) == ({"train": ["a.jsonl"]}, [])
     assert info["splits"]["train"] == {
         "stories": len(written["train"]),
         "words": 3 * len(written["train"]),
@@ -56,6 +57,7 @@ def test_an_official_evaluation_story_never_reaches_train(corpus):
     assert sorted(written["train"] + written["held_out"]) == sorted(STORIES)
     assert info["dropped"] == {"empty": 0, "in_evaluation": 4, "over_limit": 0}
     assert info["evaluation_split"] == "validation"
+    assert info["files"] == {"train": ["train.jsonl"], "evaluation": ["validation.jsonl"]}
 
 
 def test_copies_and_almost_equal_stories_are_on_one_side_and_a_further_one_moves_no_other(corpus):
@@ -128,7 +130,7 @@ def test_an_error_in_the_data_leaves_earlier_files_alone(corpus):
     before = corpus.files()
     with open(f"{settings.path}/train.jsonl", "a") as handle:
         handle.write('{"text": null}\n')
-    with pytest.raises(InputError, match=r"train\.jsonl, row 301"):
+    with pytest.raises(InputError, match=r"train\.jsonl, line 301"):
         corpus.write(settings)
     assert corpus.files() == before
 
@@ -159,7 +161,7 @@ def test_the_storybook_reports_its_log_probabilities(corpus, monkeypatch):
 @pytest.mark.parametrize(
     ("source", "changes", "keys"),
     [
-        ("storybook", {"path": "x"}, ["path", "train_stories", "evaluation_stories"]),
+        ("storybook", {}, ["train_stories", "evaluation_stories"]),
         ("storybook", {"overlap": 3, "drop_first_line": True}, ["overlap", "drop_first_line"]),
         ("hub", {"hub_revision": ""}, ["hub_revision"]),
         ("local", {"path": "", "column": ""}, ["path", "column"]),

@@ -78,14 +78,15 @@ def open_source(settings: DataSettings) -> Source:
                 yield text, None
 
     description["evaluation_split"] = "".join(official) or NO_OFFICIAL_EVALUATION[settings.held_out]
+    root = folder.parent if folder.is_file() else folder
     description["files"] = {}
     size = 0
     for role, of_role in inputs.items():
-        description["files"][role] = [str(path.relative_to(folder)) for path in of_role]
+        description["files"][role] = [str(path.relative_to(root)) for path in of_role]
         size += sum(path.stat().st_size for path in of_role)
     description["left_out"] = list(files.left_out)
     for split in sorted(files.splits.keys() - {"train", *official}):
-        description["left_out"] += [str(path.relative_to(folder)) for path in files.splits[split]]
+        description["left_out"] += [str(path.relative_to(root)) for path in files.splits[split]]
     return Source(
         name,
         description,

@@ -48,7 +48,11 @@ def in_style() -> Iterator[None]:
     installed = set(fontManager.get_font_names())
     fallbacks = [name for name in FALLBACK_FONTS if name in installed]
     families = {"font.family": [*STYLE["font.family"], *fallbacks]}
-    with rc_context({**STYLE, **families}), warnings.catch_warnings(record=True) as caught:
+    with (
+        rc_context(STYLE),
+        rc_context(families),  # type: ignore[arg-type]
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         yield
     is_first = not _not_drawn
