@@ -46,19 +46,13 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
 def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
     """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
     maps: list[torch.Tensor] = []
-    row = id_tensor(model, ids)
+    row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
     hidden = model.hidden_states(row[None], attention_weights_out=maps)[0, -1]
     logits = model.logits(hidden).double()
     probabilities = torch.softmax(logits, dim=-1)
     probability, token = probabilities.max(dim=-1)
     stacked = torch.cat(maps).float()  # one row of ids: (layers, H, T, T)
     return Attention(stacked.cpu().numpy(), int(token), float(probability))
-
-
-def id_tensor(model: TinyLM, ids: Sequence[int] | np.ndarray) -> torch.Tensor:
-    """One row of ids (T,) on the model's device."""
-    row = torch.as_tensor(np.asarray(ids, dtype=np.int64))
-    return row.to(model.embedding.device)
 
 
 def head_table(layers: int, heads: int) -> pd.DataFrame:

@@ -38,25 +38,14 @@ def corpus_bleu(counts: np.ndarray, order: int = MAX_ORDER) -> np.ndarray:
 
     0.0 if an order has no match. Sums over texts and means over texts give the same.
     """
-    shares = precisions(counts)[..., :order]
-    is_match = shares > 0
-    logs = np.log(np.where(is_match, shares, 1.0))
-    score = brevity_penalty(counts) * np.exp(logs.mean(axis=-1))
-    return np.where(is_match.all(axis=-1), score, 0.0)
-
-
-def precisions(counts: np.ndarray) -> np.ndarray:
-    """Modified n-gram precision of orders 1 to 4: (..., 10) -> (..., 4)."""
-    matches = counts[..., 2 : 2 + MAX_ORDER]
-    totals = counts[..., 2 + MAX_ORDER :]
-    without_ngrams = np.zeros(matches.shape)
-    return np.divide(matches, totals, out=without_ngrams, where=totals > 0)
-
-
-def brevity_penalty(counts: np.ndarray) -> np.ndarray:
-    """min(1, exp(1 - reference length / prediction length)): (..., 10) -> (...)."""
+    matches = counts[..., 2 : 2 + order]
+    totals = counts[..., 2 + MAX_ORDER : 2 + MAX_ORDER + order]
+    precisions = np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
+    is_match = precisions > 0
+    logs = np.log(np.where(is_match, precisions, 1.0))
     predicted = counts[..., 0]
-    reference = counts[..., 1]
     unbounded = np.full(predicted.shape, np.inf)
-    ratio = np.divide(reference, predicted, out=unbounded, where=predicted > 0)
-    return np.exp(np.minimum(1 - ratio, 0.0))
+    ratio = np.divide(counts[..., 1], predicted, out=unbounded, where=predicted > 0)
+    brevity_penalty = np.exp(np.minimum(1 - ratio, 0.0))
+    score = brevity_penalty * np.exp(logs.mean(axis=-1))
+    return np.where(is_match.all(axis=-1), score, 0.0)
