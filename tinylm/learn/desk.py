@@ -68,15 +68,17 @@ def start(exercise: Exercise, force: bool = False) -> None:
 def draw(exercise: Exercise) -> Path:
     """Draw run.csv, a line for each metric of both runs, next to the student's file; returns the picture."""
     import pandas as pd
+    from matplotlib import rc_context
 
     from tinylm.report.charts import draw_lines
-    from tinylm.report.drawing import to_png
+    from tinylm.report.drawing import STYLE, to_png
 
     frame = pd.read_csv(exercise.folder / "run.csv").melt("step", var_name="series").dropna()
     frame["series"] = frame["series"].replace(
         {"^ours": "healthy", "^yours": "this run"}, regex=True
     )
-    picture = draw_lines(frame.rename(columns={"step": "x"}), exercise.title, "step", "value")
+    with rc_context(STYLE):
+        picture = draw_lines(frame.rename(columns={"step": "x"}), exercise.title, "step", "value")
     path = exercise.file.with_suffix(".png")
     write_bytes(path, to_png(picture.drawing))
     return path

@@ -11,9 +11,9 @@ from tinylm.learn import use
 from tinylm.vocab.token_store import TokenStore, write_store
 from tinylm.vocab.tokenizer import open_tokenizer
 
-SETTINGS = {"train": {"tokens": 45_000, "batch_size": 4}}
-SHARE = 0.2
-STORIES = 60
+SETTINGS = {"train": {"tokens": 250_000, "batch_size": 4, "lr": 5e-3}}
+SHARE = 0.1
+STORIES = 250
 
 
 def _corpus():
