@@ -1,4 +1,5 @@
 # make repro     set up everything, then run the pipeline (STAGE=train: up to there)
+# make quick     the same in about a minute, with a worse model: preset quick; back with: tinylm preset storybook
 # make test      set up everything, then run the tests that a change usually breaks (aim: 2 minutes on two quiet cores)
 # make test-all  those, then the rest
 # make lint      format, style and types
@@ -20,7 +21,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz coverage pages peers bench bench-gpu clean
+.PHONY: setup unmoved repro quick story test test-all lint size deps golden fuzz coverage pages peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -61,6 +62,11 @@ repro: setup
 	@python -m tinylm.cli check --quiet
 	@python -m tinylm.cli.mend
 	dvc repro $(STAGE)
+
+quick: setup
+	@python -m tinylm.cli preset quick
+	@python -m tinylm.cli.mend
+	dvc repro
 
 story: .venv/.ready-dev
 	python -m tests.support.literate

@@ -103,10 +103,8 @@ def commands() -> str:
 
 
 def _documented(heading: str, value: Any) -> list[str]:
-    """A heading with the signature and the docstring below it; its paragraphs stay paragraphs."""
+    """A heading with the docstring below it; its paragraphs stay paragraphs."""
     lines = [heading, ""]
-    if inspect.isfunction(value):
-        lines += ["```python", f"{value.__name__}{_signature(value)}", "```", ""]
     for paragraph in (inspect.getdoc(value) or "").split("\n\n"):
         named, count = re.subn(r"^(\w+(?:, \w+)*): ", r"\0`\1`: ", paragraph, flags=re.MULTILINE)
         items = named.split("\0") if count > 1 else [paragraph]
@@ -129,15 +127,15 @@ def python() -> str:
         f"`import tinylm` has these names: {', '.join(f'`{n}`' for n in tinylm.__all__)}.",
         "",
     ]
-    lines += _documented("## tinylm.load", tinylm.load)
+    lines += _documented(f"## `tinylm.load{_signature(tinylm.load)}`", tinylm.load)
     for name in ("LanguageModel", "Text", "NextWord", "NextWords", "Attention"):
         kind = getattr(tinylm, name)
-        lines += _documented(f"## tinylm.{name}", kind)
+        lines += _documented(f"## `tinylm.{name}`", kind)
         for key, member in vars(kind).items():
             if key.startswith("_") or not (inspect.isfunction(member) or member.__doc__):
                 continue
             if inspect.isfunction(member):
-                lines += _documented(f"### {name}.{key}", member)
+                lines += _documented(f"### `{key}{_signature(member)}`", member)
             elif isinstance(member, property):
-                lines += _documented(f"### {name}.{key}", member.fget)
+                lines += _documented(f"### `{key}`", member.fget)
     return "\n".join(lines)
