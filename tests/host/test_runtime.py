@@ -84,7 +84,8 @@ def test_a_python_without_torch_is_one_line_and_exit_code_2():
 
 
 def test_characters_that_a_terminal_would_obey_are_spelt_out():
-    text = "a\x1b[2J\u202eb\u200d\x07\x9b\r\u2028\udc80"
-    expected = "a⟨U+001B⟩[2J⟨U+202E⟩b⟨U+200D⟩⟨U+0007⟩⟨U+009B⟩⟨U+000D⟩⟨U+2028⟩⟨U+DC80⟩"
+    text = "a\x1b[2J\u202eb\u200b\x07\x9b\r\u2028\udc80"
+    expected = "a⟨U+001B⟩[2J⟨U+202E⟩b⟨U+200B⟩⟨U+0007⟩⟨U+009B⟩⟨U+000D⟩⟨U+2028⟩⟨U+DC80⟩"
     assert visible(text) == "".join(map(visible, text)) == expected
     assert visible("one\ntwo\tthree é 日 \ufffd") == "one\ntwo three é 日 \ufffd"
+    assert visible("می\u200cخ 👨\u200d👩") == "می\u200cخ 👨\u200d👩"  # joiners are part of words
