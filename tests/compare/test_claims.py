@@ -3,13 +3,15 @@
 `python -m pytest tests/compare/test_claims.py -s` prints the rates that docs/explanation/evaluation.md names.
 """
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from tinylm.compare.comparison import BETTER, WORSE, compare
 from tinylm.compare.planning import recorded_noise
-from tinylm.compare.runs import Run
+from tinylm.compare.runs import PAIR_COLUMNS, Run
 
 SWEEPS, SETTINGS, SEEDS, STORIES = 200, 6, 3, 40
 # nats per token: of a seed in all settings, of a seed in one setting, of a story under one setting, of one such run
@@ -64,6 +66,29 @@ def test_at_most_5_of_100_null_sweeps_claim_anything():
     # the same sweeps do tempt: the test would fail without either correction
     assert uncorrected > 0.05 * SWEEPS + 2 * (0.05 * 0.95 * SWEEPS) ** 0.5
     assert by_stories > uncorrected
+
+
+def with_texts_and_answers(run, rng):
+    """The run with random continuations and with random answers to 40 twos of minimal pairs."""
+    words = np.array(["the", "dog", "ran", "home", "and", "slept"])
+    samples = pd.DataFrame({"story": range(10), "prompt": "once", "reference": "the dog ran home"})
+    samples["continuation"] = [" ".join(rng.choice(words, 6)) for _ in range(10)]
+    names = [("word order", str(i // 2), f"right {i}", f"wrong {i}") for i in range(80)]
+    index = pd.MultiIndex.from_tuples(names, names=PAIR_COLUMNS)
+    answers = np.repeat(rng.integers(0, 2, 40), 2).astype(float)  # both of a two, or neither
+    run.metrics["evaluate"]["pairs"] = {"phenomena": {"word order": {"model": {"value": 0.5}}}}
+    return dataclasses.replace(run, samples=samples, pairs=pd.Series(answers, index))
+
+
+def test_random_texts_and_answers_are_not_claimed_to_differ():
+    rng = np.random.default_rng(5)
+    false = 0
+    for _ in range(10):
+        runs = [with_texts_and_answers(run, rng) for run in sweep(rng, settings=1, stories=20)]
+        comparison = compare(runs)
+        assert comparison.comparisons == 3
+        false += is_claimed(comparison)
+    assert false <= 2  # of 10: at the level 0.05 this holds in 99 of 100 tests
 
 
 def test_recorded_noise_is_that_of_the_simulation():
