@@ -68,19 +68,6 @@ def test_settings_are_compared_seed_by_seed_where_seeds_are_the_same(make_run):
     assert comparison.against[0].seeds == ([1, 2, 3], [1, 2, 3])
 
 
-def test_more_settings_make_the_same_difference_less_sure(make_run):
-    base = seeded(make_run, "a")
-    changed = seeded(make_run, "b", {"train.lr": 0.5}, shift=-0.003, noise=0.01)
-    alone = findings(compare([*base, *changed]), 2)["perplexity"]
-    others = []
-    for lr in range(1, 9):
-        others += seeded(make_run, f"r{lr}", {"train.lr": lr}, noise=0.01, seed=lr)
-    among = findings(compare([*base, *changed, *others]), 2)["perplexity"]
-    assert among.difference == alone.difference
-    assert alone.p < among.p / 8
-    assert among.kind == "unclear"
-
-
 @pytest.mark.parametrize("seed", ["train.seed", "data.seed", "decode.seed"])
 def test_a_difference_between_seeds_alone_is_not_claimed(make_run, seed):
     comparison = compare([make_run("a"), make_run("b", {seed: 2}, shift=-0.2)])
@@ -172,13 +159,6 @@ def test_the_stories_that_changed_most_come_first_with_both_continuations(make_r
     assert continuations == ["the dog ran home", "a cat sat"]
     assert (most["prompt"], most["unit"]) == ("prompt 20", "nats per token")
     assert most_changed(first, make_run("b")).empty
-
-
-@pytest.mark.parametrize(("count", "kind"), [(1, "unclear"), (4, "unclear"), (5, "one seed")])
-def test_few_stories_show_no_difference(make_run, count, kind):
-    texts = [f"text {i}" for i in range(count)]
-    second = make_run("b", {"train.lr": 0.01}, texts=texts, shift=-0.5)
-    assert kinds(compare([make_run("a", texts=texts), second]))["perplexity"] == kind
 
 
 def with_pairs(run, right, of=40):
