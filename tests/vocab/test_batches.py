@@ -12,7 +12,7 @@ from tinylm.base.config import InputError
 from tinylm.vocab.batches import Prefetcher, TrainBatches, scoring_batches, scoring_starts
 from tinylm.vocab.token_store import TokenStore, write_store
 
-SOS, EOS, PAD = 0, 1, 2
+SOS, EOS, PAD, UNK = 0, 1, 2, 3
 VOCAB = 5000
 
 
@@ -152,3 +152,19 @@ def test_an_error_in_the_thread_is_raised_where_the_batch_is_needed():
     prefetcher = Prefetcher(lambda update: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         prefetcher.get(0)
+
+
+def test_a_share_of_the_inputs_is_unknown_and_the_targets_stay(store):
+    plain = epoch(TrainBatches(store, "stories", 6, 50, PAD, seed=1), 0)
+    hiding = TrainBatches(store, "stories", 6, 50, PAD, 1, UNK, 0.2)
+    words = hidden = 0
+    for before, after in zip(plain, epoch(hiding, 0), strict=True):
+        assert torch.equal(before.targets, after.targets)
+        differs = before.inputs != after.inputs
+        assert bool((after.inputs[differs] == UNK).all())
+        assert bool((before.inputs[differs] > UNK).all())
+        words += int((before.inputs > UNK).sum())
+        hidden += int(differs.sum())
+    assert hidden / words == pytest.approx(0.2, abs=0.04)
+    assert torch.equal(hiding.batch(3).inputs, epoch(hiding, 0)[3].inputs)
+    assert not torch.equal(hiding.batch(3).inputs, hiding.batch(3 + len(hiding)).inputs)

@@ -84,6 +84,7 @@ def assemble(
     pad_id: int,
     device: Any,
     threads: int,
+    unk_id: int | None = None,
 ) -> Assembly:
     """Weights and batches as settings and seed decide them; seeds every generator.
 
@@ -94,7 +95,8 @@ def assemble(
     prepare_process(resolved(train, device).precision, device)
     fresh = training_model(model, train, embedding, device)
     shape = (train.layout, train.batch_size, model.context, pad_id)
-    batches = TrainBatches(stores["train"], *shape, derive_seed(train.seed, "order"))
+    order = derive_seed(train.seed, "order")
+    batches = TrainBatches(stores["train"], *shape, order, unk_id, train.unknown)
     return Assembly(fresh, batches, lambda: scoring_batches(stores["held_out"], *shape))
 
 
@@ -154,7 +156,8 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
-    assembly = assemble(model, settings, matrix, stores, tokenizer.pad_id, device, threads)
+    pad_id, unk_id = tokenizer.pad_id, tokenizer.unk_id
+    assembly = assemble(model, settings, matrix, stores, pad_id, device, threads, unk_id)
 
     no_kernels = why_not_native(settings.precision, device)
     kernels = f"torch's ({no_kernels})" if no_kernels else "native"

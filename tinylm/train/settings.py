@@ -10,6 +10,7 @@ class TrainSettings:
     """Section `train`."""
 
     layout: str = setting(choices=("stories", "stream", "windows"))
+    unknown: float = setting(low=0.0, high=0.5)
     batch_size: int = setting(low=1, high=1_000_000)
     accumulation: int = setting(low=1, high=100_000)
     processes: int = setting(low=1, high=1024)

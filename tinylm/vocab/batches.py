@@ -126,16 +126,28 @@ class TrainBatches:
     target once per epoch.
     layout "windows": every window of the context at stride 1, shuffled. Memory holds only the order
     of one epoch, 8 bytes per window. Tokens are targets `context` times, fewer near the ends.
+
+    unknown: the probability that a word that occurs once in its row becomes `unk_id` as an input.
     """
 
     def __init__(
-        self, store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int, seed: int
+        self,
+        store: TokenStore,
+        layout: str,
+        batch_size: int,
+        context: int,
+        pad_id: int,
+        seed: int,
+        unk_id: int | None = None,
+        unknown: float = 0.0,
     ) -> None:
         self._rows = _rows(store, layout, context, ring=True)
         self._ids = np.asarray(store.ids)
         self._layout = layout
         self._pad_id = pad_id
         self._seed = seed
+        self._unk_id = unk_id
+        self._unknown = unknown
         self.batch_size = batch_size
         self.tokens_per_epoch = int(self._rows.lengths.sum())
         self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
@@ -164,7 +176,15 @@ class TrainBatches:
         """Batch number `index`, counted over all epochs: epoch = index // len(self)."""
         epoch, within = divmod(index, len(self))
         shift, batches = self._epoch(epoch)
-        return self._rows.gather(self._ids, batches[within], shift, self._pad_id)
+        batch = self._rows.gather(self._ids, batches[within], shift, self._pad_id)
+        if self._unk_id is not None and self._unknown:
+            rng = np.random.default_rng(derive_seed(self._seed, "unknown", index))
+            is_hidden = torch.from_numpy(rng.random(batch.inputs.shape) < self._unknown)
+            is_word = batch.inputs > self._unk_id  # special tokens have the lowest ids
+            is_same = batch.inputs[:, :, None] == batch.inputs[:, None, :]
+            is_alone = is_same.sum(2) == 1  # a word that comes again is needed later
+            batch.inputs[is_hidden & is_word & is_alone] = self._unk_id
+        return batch
 
 
 class Prefetcher:
