@@ -2,7 +2,8 @@ import re
 
 import pytest
 
-from tinylm.storybook.classes import class_lists, look_up, phrase_words, word_classes
+from tests.support.free_sentences import sentences
+from tinylm.storybook.classes import all_words, class_lists, look_up, phrase_words, word_classes
 from tinylm.storybook.corpus import RULES, generate, normalise
 
 
@@ -37,6 +38,12 @@ def test_every_word_of_a_story_has_a_class_and_marks_are_those_of_the_text(stori
         same += sum(a == b for a, b in zip(look_up(words), classes, strict=True))
         total += len(words)
     assert 0.95 < same / total < 1  # without the generator, most words get the same class
+
+
+def test_the_lexicon_has_the_words_of_sentences_that_people_type():
+    words = normalise(" ".join(sentences())).split()
+    known = [word in all_words() for word in words]
+    assert sum(known) / len(known) > 0.95
 
 
 @pytest.mark.parametrize("text", ["", "the zebra", "once upon a time there were"])

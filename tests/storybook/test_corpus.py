@@ -13,7 +13,7 @@ from tinylm.storybook.corpus import RULES, Sampler, Story, generate, sample_tell
 from tinylm.storybook.corpus import render as render_pieces
 from tinylm.storybook.lexicon import KINDS, SLOTS
 
-PINNED_FIRST_100 = "c612e1cbd92fe69f1bb39675e5bdc4708568c235b4a0a623fb07cb60da46e849"
+PINNED_FIRST_100 = "dc9b3d9121a5fdf8fcad3e11c79e9002234841ba043debd731b31b8451c09038"
 PRINT_DIGEST = """
 import hashlib
 from tinylm.storybook.corpus import generate
@@ -68,7 +68,7 @@ def test_lengths_sentences_and_articles(tellings):
     assert 105 <= sum(lengths) / len(lengths) <= 132
     consonant = ("uni", "use", "usu", "ukul", "one", "eu")
     for text, _ in tellings:
-        assert re.fullmatch(r"[A-Z][A-Za-z .,!?'\"]+[.!?\"]", text)
+        assert re.fullmatch(r"\"?[A-Z][A-Za-z .,!?'\"]+[.!?\"]", text)
         assert text.count('"') % 2 == 0
         assert not re.search(r"\. \"?[a-z]|  | [.,!?]|[.,!?]{2}", text), text
         for article, next_word in re.findall(r"\b([Aa]n?) ([a-z]+)", text):

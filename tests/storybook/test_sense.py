@@ -46,7 +46,7 @@ def test_the_first_impossible_word_and_its_kind(text, word, kind, expected):
 
 
 def test_a_text_makes_sense_to_its_end_exactly_if_it_has_a_probability():
-    rng = random.Random(1)
+    rng = random.Random(2)
     for words in STORIES:
         changed = list(words)
         position = rng.randrange(len(words))
