@@ -27,7 +27,7 @@ def compare(lab, *words):
 
 def test_experiments_are_listed_side_by_side_with_their_losses(lab):
     rows = csv.DictReader(io.StringIO(lab.run("dvc", "exp", "show", "--csv").stdout))
-    losses = {(row["train.lr"], row["train.seed"]): row["held_out"] for row in rows}
+    losses = {(row["train.lr"], row["train.seed"]): row["val_loss"] for row in rows}
     assert {("0.003", "1"), ("0.05", "1"), ("0.003", "5")} <= set(losses)
     assert len(set(losses.values())) == 3
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support import pages, size
 
 # Words of each page at most, without its generated parts; the root's and those of docs/ together at most TOTAL.
-TOTAL = 23_600
+TOTAL = 24_400
 BUDGETS = {
     "AGENTS.md": 350,
     "ARCHITECTURE.md": 1_700,
@@ -18,7 +18,7 @@ BUDGETS = {
     "README.md": 900,
     "SECURITY.md": 450,
     "benchmarks/README.md": 350,
-    "docs/README.md": 500,
+    "docs/README.md": 575,
     "docs/explanation/decisions.md": 500,
     "docs/explanation/evaluation.md": 750,
     "docs/explanation/recipe.md": 800,
@@ -26,18 +26,25 @@ BUDGETS = {
     "docs/how-to/analyse.md": 450,
     "docs/how-to/compare.md": 550,
     "docs/how-to/distributed.md": 550,
+    "docs/how-to/dvc.md": 500,
     "docs/how-to/experiments.md": 500,
     "docs/how-to/export.md": 750,
     "docs/how-to/generate.md": 350,
+    "docs/how-to/get-lab.md": 100,
     "docs/how-to/hand-in.md": 400,
+    "docs/how-to/import.md": 150,
     "docs/how-to/lab.md": 600,
     "docs/how-to/own-data.md": 700,
+    "docs/how-to/parallel.md": 150,
     "docs/how-to/published-systems.md": 350,
     "docs/how-to/publish.md": 500,
     "docs/how-to/python.md": 400,
+    "docs/how-to/queue.md": 150,
     "docs/how-to/recover.md": 300,
+    "docs/how-to/remote.md": 200,
     "docs/how-to/sweeps.md": 700,
     "docs/how-to/troubleshooting.md": 700,
+    "docs/how-to/vscode.md": 125,
     "docs/log/2026-11.md": 700,
     "docs/reference/benchmarks.md": 850,
     "docs/reference/faults.md": 600,
