@@ -40,6 +40,8 @@ def places(rows):
 def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path):
     metrics, tables = measure_heads(*prepared(storybook(40), model, tmp_path), SETTINGS)
     assert metrics["passages"] == 30
+    assert [row["layer"] for row in metrics["logit_lens"]] == [0, 1, 2]
+    assert len(metrics["induction"]["heads"]) == 6
     assert set(metrics["not_measured"]) == {"punctuation", "sentence start"}
     measured = {row["role"] for row in tables["roles"]}
     assert measured == set(ROLES) - set(metrics["not_measured"])

@@ -1,10 +1,11 @@
-"""Attention heads on evaluation stories: roles and ablation."""
+"""Attention heads on evaluation stories: roles, ablation and probes."""
 
 import numpy as np
 
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages
 from tinylm.evaluate.head_roles import HeadRoles, role_pairs, summarise_roles
+from tinylm.evaluate.probes import induction, logit_lens
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
 from tinylm.evaluate.word_classes import read_row
 from tinylm.model.transformer import TinyLM
@@ -35,9 +36,14 @@ def measure_heads(
     role_rows = roles.table(settings.bootstrap, settings.seed)
     ablated = passages(store, settings.ablation_stories, context)
     whole_loss, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
+    text_ids = set(np.unique(store.ids).tolist())
+    text_ids -= {*tokenizer.specials, tokenizer.unk_id}
+    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     metrics = {
         "passages": len(stories),
         **summarise_roles(role_rows),
         "ablation": {"stories": len(ablated), "nats_per_token": whole_loss},
+        "induction": induction(model, sorted(text_ids), start, settings),
+        "logit_lens": logit_lens(model, ablated),
     }
     return metrics, {"roles": role_rows, "ablation": ablation_rows}
