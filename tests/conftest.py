@@ -31,6 +31,7 @@ FULL = (
     "pipeline/test_readme.py::test_a_command_works",
     "pipeline/test_readme.py::test_named_paths_exist",
     "pipeline/test_reruns.py",
+    "learn/test_grading.py::test_what_goes_wrong_in_a_function_names_its_line",
     "presets/test_preset_stages.py",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "sweep/test_sweep.py",
