@@ -59,9 +59,11 @@ def start(exercise: Exercise, force: bool = False) -> None:
         raise InputError(f"{exercise.file} exists; --force writes over it")
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.task())
-    if exercise.part == "diagnose":
+    if (exercise.folder / "run.csv").exists():
         print(f"\nwhat the model wrote:\n{exercise.read('samples.txt')[:LONGEST_SAMPLE].strip()}")
         print(f"\n{draw(exercise)}: the curves of this run and of a healthy one")
+    elif exercise.part == "diagnose":
+        print(f"\n`tinylm exercise use {exercise.name}` makes the curves of this run")
     print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
 
 
