@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 from tests.support.small import EVALUATE
-from tinylm.evaluate.memorised import ORDERS, compare_with_train, measure_memorised, words_of
+from tinylm.evaluate.memorised import (
+    ORDERS,
+    compare_with_train,
+    measure_memorised,
+    nearest_story,
+    words_of,
+)
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.words import build_tokenizer, count_words
@@ -40,6 +46,15 @@ def test_equals_the_search_by_hand(seed):
     expected = [by_hand(text, stories) for text in texts]
     table = compare_with_train(texts, iter(stories))
     assert table.to_dict("records") == expected
+
+
+def test_the_nearest_story_is_one_story_and_openings_are_beginnings():
+    stories = [list("abcde"), list("cdefg")]
+    texts = [list("abcdefg"), list("xabcd"), list("abc")]
+    nearness, seen = nearest_story(texts, [list("cd"), list("bc"), list("ab")], iter(stories))
+    assert nearness[:2] == [0.5, 0.5]
+    assert math.isnan(nearness[2])
+    assert seen == [True, False, True]
 
 
 def test_copies_of_train_stand_out_from_the_true_continuations(corpus):

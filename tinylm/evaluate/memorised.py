@@ -1,8 +1,9 @@
-"""Is it memorised? What continuations share with train, word for word.
+"""Is it memorised? What continuations share with train, word for word, and with which story most.
 
 What the true continuations share with train is the comparison.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -16,10 +17,12 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 ORDERS = tuple(range(1, 9))
+NEAREST = 4  # words of the n-grams by which the nearest story is found
 PROTOCOL = (
     "Words in lower case without punctuation, prompts left out. A run is a sequence of words that also occurs "
     "within one story of train; an n-gram is new if train does not have it. The stories' own "
-    "continuations, which the model never saw, show what chance and the kind of text give."
+    "continuations, which the model never saw, show what chance and the kind of text give. The "
+    f"nearest story is the one of train that has most of a text's {NEAREST}-grams."
 )
 
 
@@ -92,9 +95,50 @@ def compare_with_train(
     return pd.DataFrame(rows)
 
 
+def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
+    """The different n-grams of NEAREST words."""
+    return set(zip(*(words[start:] for start in range(NEAREST))))
+
+
+def nearest_story(
+    texts: Sequence[Sequence[str]],
+    openings: Sequence[Sequence[str]],
+    stories: Iterable[Sequence[str]],
+) -> tuple[list[float], list[bool]]:
+    """How near each text is to its nearest story, and whether each opening begins a story.
+
+    Nearness is the largest share of the text's different 4-grams that one story has; NaN for a
+    text of fewer words.
+    """
+    owners: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    grams_of_texts = [_grams(text) for text in texts]
+    for number, grams in enumerate(grams_of_texts):
+        for gram in grams:
+            owners[gram].append(number)
+    most = [0] * len(texts)
+    unseen = {tuple(opening) for opening in openings}
+    lengths = {len(opening) for opening in openings}
+    for story in stories:
+        unseen -= {tuple(story[:length]) for length in lengths}
+        shared: Counter[int] = Counter()
+        for gram in _grams(story) & owners.keys():
+            shared.update(owners[gram])
+        for number, count in shared.items():
+            most[number] = max(most[number], count)
+    nearness = []
+    for count, grams in zip(most, grams_of_texts):
+        nearness.append(count / len(grams) if grams else float("nan"))
+    return nearness, [tuple(opening) not in unseen for opening in openings]
+
+
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
     """The bare words that ids spell: those by which stories are split and compared."""
     return [word.decode() for word in bare_words(tokenizer.decode(ids))]
+
+
+def _stories(tokenizer: Tokenizer, train: TokenStore) -> Iterable[list[str]]:
+    for index in range(len(train)):
+        yield words_of(tokenizer, train.story(index).tolist())
 
 
 def measure_memorised(
@@ -112,12 +156,15 @@ def measure_memorised(
     for continuation, reference in zip(samples["ids"], samples["reference_ids"], strict=True):
         texts.append(words_of(tokenizer, continuation))
         texts.append(words_of(tokenizer, reference))
-    in_train = (train.story(index).tolist() for index in range(len(train)))
-    stories = (words_of(tokenizer, ids) for ids in in_train)
-    table = compare_with_train(texts, stories)
+    table = compare_with_train(texts, _stories(tokenizer, train))
+    openings = [[word.decode() for word in bare_words(prompt)] for prompt in samples["prompt"]]
+    nearness, seen = nearest_story(texts, openings, _stories(tokenizer, train))
+    table["nearest"] = nearness
     table.insert(0, "prompt", samples["prompt"].repeat(2).to_numpy())
     table.insert(1, "text", ["continuation", "reference"] * len(samples))
+    table["opening_seen"] = np.repeat(seen, 2)
     metrics: Metrics = {"protocol": PROTOCOL, "train_stories": len(train)}
+    metrics["openings_seen"] = sum(seen)
     for name in ("continuation", "reference"):
         has_words = (table["text"] == name) & (table["words"] > 0)
         metrics[f"{name}s"] = _metrics(table[has_words], settings)
@@ -144,6 +191,9 @@ def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
     metrics["longest_run"] = with_interval(runs, mean, settings)
     metrics["longest_run_median"] = float(runs.median())
     metrics["longest_run_largest"] = int(runs.max())
+    has_grams = table["nearest"].dropna()
+    if len(has_grams):
+        metrics["nearest"] = with_interval(has_grams, mean, settings)
     metrics["whole"] = int(((runs == words) & (words >= ORDER)).sum())
     metrics["new"] = {}
     for n in ORDERS:

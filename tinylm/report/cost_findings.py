@@ -1,11 +1,11 @@
-"""Rules about what things cost: key-value cache and recomputation."""
+"""Rules about what things cost: key-value cache, accumulation and recomputation."""
 
 from collections.abc import Iterator
 
 from tinylm.report.effects import Claims, relative, timed_pairs
-from tinylm.report.findings import Finding, compare, measured
+from tinylm.report.findings import Finding, compare, measured, not_shown
 from tinylm.report.sources import Run
-from tinylm.report.wording import count, many, mebibytes, number
+from tinylm.report.wording import ABSENT, count, loss, many, mebibytes, number, seconds
 
 
 def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
@@ -54,4 +54,28 @@ def judge_recompute(run: Run, claims: Claims) -> Iterator[Finding]:
         yield measured("With checkpointing the loss or gradients differ.")
 
 
-COST_RULES = (judge_cache, judge_recompute)
+def describe_accumulation(run: Run, _: Claims) -> Iterator[Finding]:
+    """Loss and time with the fewest and the most mini-batches per update."""
+    settings = run.tree("accum_sweep").settings
+    names = sorted(settings, key=int)
+    if len(names) < 2:
+        return
+    few, most = settings[names[0]], settings[names[-1]]
+    which = f"with accumulation of {names[0]} and of {names[-1]}"
+    if few.held_out_loss_at_equal_tokens and most.held_out_loss_at_equal_tokens:
+        losses = [loss(row.held_out_loss_at_equal_tokens) for row in (few, most)]
+        claim = f"After the same text the held-out loss is {losses[0]} and {losses[1]}, {which}."
+        yield measured(claim)
+    times = run.tree("accum_sweep_time").settings
+    epochs = [seconds(times[name].epoch_s) for name in (names[0], names[-1])]
+    if ABSENT not in epochs:
+        yield measured(f"An epoch takes {epochs[0]} and {epochs[1]}, {which}.")
+    why = "Each setting was trained with one seed, at one learning rate."
+    yield not_shown("Which accumulation is best.", why)
+
+
+COST_SECTIONS = {
+    "cache": (judge_cache,),
+    "accumulation": (describe_accumulation,),
+    "checkpointing": (judge_recompute,),
+}

@@ -10,11 +10,12 @@ from tinylm.base import paths
 from tinylm.base.files import discard, write_bytes, write_json
 from tinylm.host.runtime import conditions
 from tinylm.report import pictures, render
-from tinylm.report.cost_findings import COST_RULES
+from tinylm.report.comments import comments
+from tinylm.report.cost_findings import COST_SECTIONS
 from tinylm.report.drawing import Picture, to_png, to_svg
-from tinylm.report.effects import IDLE, Claims, claims_of, relative, timed_pairs
-from tinylm.report.findings import RULES, Finding, limits
-from tinylm.report.heads import HEAD_RULES, best_by_role, heads
+from tinylm.report.effects import IDLE, claims_of, relative, timed_pairs
+from tinylm.report.findings import SECTIONS, Finding, judges
+from tinylm.report.heads import HEAD_SECTIONS, best_by_role, heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
 from tinylm.report.wording import FORMATS, many, setting
@@ -65,7 +66,6 @@ def write_document(
         drawn: the pictures by name; only their alt texts are read.
         lab: whether the report links to lab.html.
     """
-    findings = all_findings(run)
     return render.render(
         TEMPLATE,
         FORMATS,
@@ -73,7 +73,9 @@ def write_document(
         settings=settings,
         lab=lab,
         drawn=drawn,
-        findings=findings,
+        findings=findings_by_section(run),
+        judges=judges(run),
+        commented=list(zip(run.rows("samples"), comments(run)))[: settings.samples],
         picture=lambda name, caption: _picture(drawn, name, caption),
         missing=lambda *names: _missing(run, names),
     )
@@ -120,11 +122,16 @@ def measured_elsewhere(run: Run) -> list[str]:
     return sorted(set(machines))
 
 
-def all_findings(run: Run, claimed: Claims | None = None) -> list[Finding]:
-    """All that this run shows and does not show, in the order of the page."""
-    claimed = claims_of(run) if claimed is None else claimed
-    rules = (*RULES, *HEAD_RULES, *COST_RULES, limits)
-    return [finding for rule in rules for finding in rule(run, claimed)]
+def findings_by_section(run: Run) -> dict[str, list[Finding]]:
+    """What this run shows and does not show, for each section of the page that answers a question.
+
+    One call of `claims_of` corrects for all comparisons of the page.
+    """
+    claimed = claims_of(run)
+    sections = {}
+    for section, rules in (SECTIONS | HEAD_SECTIONS | COST_SECTIONS).items():
+        sections[section] = [finding for rule in rules for finding in rule(run, claimed)]
+    return sections
 
 
 def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:

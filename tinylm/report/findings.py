@@ -11,7 +11,7 @@ from typing import Literal
 from tinylm.evaluate.statistics import HIGHER, LOWER, NOT_SHOWN, SAME
 from tinylm.report.effects import NEAR_FLOOR, Claims, Key
 from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import count, loss, number, share, with_interval
+from tinylm.report.wording import count, loss, number, share, share_with_interval, with_interval
 
 RARE = 0.01  # a smaller share of unknown words is ignored
 
@@ -153,11 +153,22 @@ def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
 
 
 def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Does a wider beam find more probable text, with fewer errors, than greedy decoding?"""
+    """Is the text of the widest beam more probable than greedy text, with fewer errors?"""
     methods = run.tree("beam_bench").methods
+    speeds = run.tree("beam_bench_time").methods
     greedy = methods.greedy.sense.words
-    for name, method in methods.items():
+    widths = [name for name in methods if name.startswith("beam ") and name != "beam 1"]
+    for name in widths[-1:]:
+        method = methods[name]
         width = f"Beam search of width {name.removeprefix('beam ')}"
+        yield from compare(
+            claims,
+            ("beam_bench_time", name),
+            f"{width} is {{}} than greedy decoding.",
+            ("faster", "slower"),
+            f"It returns {number(speeds[name].tokens_per_s)} tokens/s, greedy decoding "
+            f"{number(speeds.greedy.tokens_per_s)}.",
+        )
         against = method.against_greedy
         yield from compare(
             claims,
@@ -179,21 +190,48 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
 
 
 def describe_sense(run: Run, _: Claims) -> Iterator[Finding]:
-    """Do the stories make sense?"""
-    decoded = run.tree("evaluate").sense.methods.decode
-    if not decoded.texts:
-        return
-    consistent = count(decoded.possible.value * decoded.texts)
-    claim = (
-        f"The generator could have written {consistent} of {count(decoded.texts)} continuations."
-    )
-    evidence = ""
-    if decoded.words:
-        kind = max(decoded.kinds, key=lambda name: decoded.kinds[name])
-        evidence = (
-            f"{with_interval(decoded.words)} words per error; most errors are of kind “{kind}”."
+    """Do the texts make sense? By everything that this corpus allows."""
+    evaluate = run.tree("evaluate")
+    decoded = evaluate.sense.methods.decode
+    if decoded.texts:
+        consistent = count(decoded.possible.value * decoded.texts)
+        claim = f"The generator could have written {consistent} of {count(decoded.texts)} continuations."
+        evidence = ""
+        if decoded.words:
+            kind = max(decoded.kinds, key=lambda name: decoded.kinds[name])
+            evidence = (
+                f"One error comes in {with_interval(decoded.words)} words; most errors are of "
+                f"kind “{kind}”."
+            )
+        yield measured(claim, evidence)
+    if evaluate.samples:
+        repeated = share(evaluate.samples.repeated_4grams)
+        stories = share(evaluate.samples.reference_repeated_4grams)
+        yield measured(
+            f"The continuations repeat {repeated} of their 4-grams, the true stories {stories}."
         )
-    yield measured(claim, evidence)
+    sampled = evaluate.memorised.continuations.nearest
+    if sampled:
+        nearest = share_with_interval(sampled)
+        claim = f"The nearest training story has {nearest} of a continuation's 4-grams."
+        stories = share_with_interval(evaluate.memorised.references.nearest)
+        yield measured(claim, f"For the true stories it has {stories}.")
+    if (seen := evaluate.memorised.openings_seen) or seen == 0:
+        prompts = count(evaluate.samples["count"])
+        yield measured(f"{count(seen)} of {prompts} openings begin a training story too.")
+
+
+def judges(run: Run) -> list[str]:
+    """By what the sense of this run's texts was judged."""
+    evaluate = run.tree("evaluate")
+    used = {
+        "the generator's verdict": evaluate.sense.methods.decode.texts,
+        "repetition": evaluate.samples,
+        "distance to the nearest training story": evaluate.memorised.continuations.nearest,
+        "openings seen in training": evaluate.memorised.openings_seen != {},
+        "minimal pairs": evaluate.pairs.all.model,
+    }
+    return [name for name, value in used.items() if value]
 
 
 def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
@@ -243,13 +281,9 @@ def limits(run: Run, _: Claims) -> Iterator[Finding]:
         yield not_shown("Whether a small difference from another run is real.", why)
 
 
-RULES: tuple[Rule, ...] = (
-    compare_with_ngrams,
-    compare_with_floor,
-    describe_fit,
-    judge_unknown,
-    compare_samples,
-    describe_sense,
-    judge_beams,
-    judge_pairs,
-)
+SECTIONS: dict[str, tuple[Rule, ...]] = {  # of the report
+    "training": (compare_with_ngrams, compare_with_floor, describe_fit, judge_unknown, limits),
+    "generation": (describe_sense, compare_samples),
+    "beams": (judge_beams,),
+    "pairs": (judge_pairs,),
+}

@@ -83,4 +83,4 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
         yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
 
 
-HEAD_RULES = (judge_roles, judge_ablation)
+HEAD_SECTIONS = {"attention": (judge_roles, judge_ablation)}

@@ -6,17 +6,20 @@ light and on a dark page.
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 
 from tinylm.report.drawing import HEAT, SOFT
 from tinylm.report.wording import short
 
-SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)])
+SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)], N=64)
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
-_WORD, _LARGEST = 0.13, 8.5  # inches: of a word at the axis, of the largest map
+_WORD, _LARGEST = 0.1, 6.5  # inches: of a word at the axis, of the largest map
+_MAPS = 4  # maps in a row, which the words at the axes stay readable with
 
 
 def draw_sentence(
@@ -25,28 +28,37 @@ def draw_sentence(
     after: str = "",
     titles: Sequence[Sequence[str]] | None = None,
 ) -> Figure:
-    """Maps (rows, columns, T, T) over the same words, which stand at the outer axes.
+    """Maps (layers, heads, T, T) over the same words, which stand at the outer axes.
 
-    By default a row is a layer and a column a head. `after`: the title of the whole picture. Long
-    texts have a name only at every second or third word.
+    The heads of a layer are in one row; without `titles` in several rows of at most four. `after`:
+    the title of the whole picture. Long texts have a name only at every second or third word.
     """
-    rows, columns, tokens = maps.shape[:3]
+    layers, heads, tokens = maps.shape[:3]
+    lines = 1 if titles else math.ceil(heads / _MAPS)  # of a layer
+    columns = math.ceil(heads / lines)
     side = min(max(1.5, _WORD * tokens), _LARGEST)
     step = math.ceil(_WORD * tokens / side)
     positions = range(0, tokens, step)
     names = [short(words[position]) for position in positions]
-    edge = 0.5 + 0.065 * max(map(len, names), default=0)
-    drawing = Figure(figsize=(edge + columns * (side + 0.12), edge + rows * (side + 0.25)))
-    grid = drawing.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for (row, column), axes in np.ndenumerate(grid):
-        axes.imshow(maps[row, column], cmap=SCALE, norm=NORM)
-        title = titles[row][column] if titles else f"layer {row + 1}, head {column + 1}"
-        axes.set_title(title, fontsize=8, fontweight="normal", pad=3)
-        axes.set_xticks(positions, names, rotation=90, fontsize=7)
-        axes.set_yticks(positions, names, fontsize=7)
-        axes.grid(visible=False)
-        axes.label_outer()
+    edge = 0.6 + 0.055 * max(map(len, names), default=0)
+    size = (edge + 0.5 + columns * (side + 0.12), edge + layers * lines * (side + 0.25))
+    drawing = Figure(figsize=size)
+    grid = drawing.subplots(layers * lines, columns, sharex=True, sharey=True, squeeze=False)
+    for layer, panels in enumerate(grid.reshape(layers, -1)):
+        for head, (axes, weights) in enumerate(zip_longest(panels, maps[layer])):
+            if weights is None:
+                axes.remove()
+                continue
+            title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
+            axes.imshow(weights, cmap=SCALE, norm=NORM)
+            axes.set_title(title, fontsize=8, fontweight="normal", pad=3)
+            axes.set_xticks(positions, names, rotation=90, fontsize=6)
+            axes.set_yticks(positions, names, fontsize=6)
+            axes.grid(visible=False)
+            axes.label_outer()
+    scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=drawing.axes, fraction=0.02, aspect=40)
+    scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8)
     drawing.suptitle(after, fontsize=9)
-    drawing.supxlabel("attends to", color=SOFT, fontsize=9)
-    drawing.supylabel("token", color=SOFT, fontsize=9)
+    drawing.supxlabel("token attended to", color=SOFT, fontsize=9)
+    drawing.supylabel("token that attends", color=SOFT, fontsize=9)
     return drawing

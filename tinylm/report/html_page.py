@@ -50,16 +50,15 @@ def to_html(markdown: str, pictures: Mapping[str, str] | None = None) -> str:
     for marks, heading, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         name = parser().renderInline(heading)
         content = _content(text, pictures or {})
+        anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
         if marks == "#":
-            body.append(f'<h2 class="part">{name}</h2>{content}')
             in_appendix = True
+        inner = f"<h2>{name}</h2>{content}"
+        if in_appendix and marks == "##":
+            inner = f"<details><summary><h2>{name}</h2></summary>{content}</details>"
         else:
-            anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
             links.append(f'<li><a href="#{anchor}">{name}</a></li>')
-            inner = f"<h2>{name}</h2>{content}"
-            if in_appendix:
-                inner = f"<details><summary><h2>{name}</h2></summary>{content}</details>"
-            body.append(f'<section id="{anchor}">{inner}</section>')
+        body.append(f'<section id="{anchor}">{inner}</section>')
     return _PAGE.format(
         title=parser().renderInline(title),
         style=STYLE_SHEET.read_text(encoding="utf-8"),
@@ -93,7 +92,7 @@ def _content(markdown: str, pictures: Mapping[str, str]) -> str:
     text = re.sub(r"<p>\s*</p>", "", text)
     text = re.sub(r"<p>(<figure>[\s\S]*?)</p>", r'<div class="gallery">\1</div>', text)
     text = text.replace("<p><strong>Not shown:", '<p class="missing"><strong>Not shown:')
-    return re.sub(r"<p>(<em>.*</em></p>)", r'<p class="note">\1', text)
+    return re.sub(r"<p>(<em>[^<]*</em></p>)", r'<p class="note">\1', text)
 
 
 def _table(table: re.Match[str]) -> str:

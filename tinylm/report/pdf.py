@@ -3,7 +3,7 @@
 import json
 import re
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
@@ -43,6 +43,9 @@ _TYPST = {  # what each token of the Markdown becomes
 }
 
 
+_LARGE = 1100  # pixels: wider pictures are as large as the page
+
+
 def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
     """The Markdown as a PDF; the same Markdown gives the same bytes.
 
@@ -75,7 +78,7 @@ def _is_covered(text: str) -> bool:
     return {ord(character) for character in text} <= {ord("\n"), *characters}
 
 
-def _to_typst(markdown: str, pictures: Collection[str]) -> str:
+def _to_typst(markdown: str, pictures: Mapping[str, bytes]) -> str:
     """The Markdown as Typst, one block a line; text is always in quotes."""
     lines = markdown.split("\n")
     tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
@@ -85,6 +88,8 @@ def _to_typst(markdown: str, pictures: Collection[str]) -> str:
             case "inline":
                 parts += [_inline(part, pictures) for part in token.children or []]
             case "heading_open":
+                if token.tag == "h2" and "#contents()\n" not in parts:
+                    parts.append("#contents()\n")
                 parts.append(f"#heading(level: {token.tag[1:]})[")
             case "paragraph_open":
                 parts.append(f"#{_kind_of_paragraph(following)}[")
@@ -111,7 +116,7 @@ def _kind_of_paragraph(inline: Token) -> str:
     return "note" if is_note else "par"
 
 
-def _inline(part: Token, pictures: Collection[str]) -> str:
+def _inline(part: Token, pictures: Mapping[str, bytes]) -> str:
     match part.type:
         case "text":
             return f"#{_quoted(part.content)}"
@@ -120,10 +125,13 @@ def _inline(part: Token, pictures: Collection[str]) -> str:
         case "link_open":
             return f"#link({_quoted(part.attrs['href'])})["
         case "image":
-            name = Path(str(part.attrs["src"])).with_suffix(".png").name
-            if name.removesuffix(".png") not in pictures:
+            name = Path(str(part.attrs["src"])).stem
+            if name not in pictures:
                 return ""
-            return f"#picture({_quoted(name)}, {_quoted(part.attrs.get('title', ''))})"
+            width = int.from_bytes(pictures[name][16:20])  # a PNG's first number
+            large = "true" if width > _LARGE else "false"
+            title = _quoted(part.attrs.get("title", ""))
+            return f"#picture({_quoted(f'{name}.png')}, {title}, large: {large})"
     return _TYPST[part.type]
 
 

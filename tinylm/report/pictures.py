@@ -1,16 +1,18 @@
 """Every picture of a run by name, and the frame that each is drawn from."""
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from tinylm.report import heatmaps
-from tinylm.report.charts import draw_lines
+from tinylm.report.charts import MARKERS, draw_lines
 from tinylm.report.drawing import Picture, in_style
 from tinylm.report.sources import Run, Sentence, Tree
-from tinylm.report.wording import prediction
+from tinylm.report.wording import interval, prediction
 
 Draw = Callable[[Run], Picture | None]
 
@@ -26,6 +28,18 @@ def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
 def _curves(table: str, x: str, *labels: str, **options: Any) -> Draw:
     """Draws the series of a table against its column x."""
     return lambda run: _lines(run.frame(table).rename(columns={x: "x"}), *labels, **options)
+
+
+def _accumulation(table: str, x: str, title: str, x_label: str) -> Draw:
+    """Draws the train loss of each number of mini-batches per update."""
+
+    def draw(run: Run) -> Picture | None:
+        frame = run.frame(table).rename(columns={x: "x"})
+        if "series" in frame:
+            frame["series"] = frame["series"].str.replace("accumulation ", "") + " per update"
+        return _lines(frame, title, x_label, "train loss, nats per token")
+
+    return draw
 
 
 def _seed_losses(run: Run) -> Picture | None:
@@ -64,18 +78,34 @@ def _sense_training(run: Run) -> Picture | None:
     return _lines(pd.DataFrame(rows), *labels, from_zero=True, counted_x=False)
 
 
-def _trade_off(quality: str, y_label: str) -> Draw:
-    """Draws the quality of each decoding method against its speed."""
-
-    def draw(run: Run) -> Picture | None:
-        speeds = run.tree("beam_bench_time").methods
-        rows = [
-            {"x": speeds[name].tokens_per_s or np.nan, "series": name, "value": method[quality]}
-            for name, method in run.tree("beam_bench").methods.items()
-        ]
-        return _lines(pd.DataFrame(rows), f"{y_label} against speed", "tokens/s", y_label)
-
-    return draw
+def _trade_off(run: Run) -> Picture | None:
+    """Two qualities of each decoding method against its speed, with the range of its trials."""
+    speeds = run.tree("beam_bench_time").methods
+    methods = {
+        name: method
+        for name, method in run.tree("beam_bench").methods.items()
+        if interval([speeds[name].low_tokens_per_s, speeds[name].high_tokens_per_s])
+    }
+    if not methods:
+        return None
+    drawing = Figure(figsize=(7.0, 3.4))
+    panels = drawing.subplots(1, 2)
+    labels = {"log_prob_per_token": "log-probability, nats per token", "bleu4": "BLEU-4, 0 to 1"}
+    for axes, (quality, label) in zip(panels, labels.items()):
+        axes.set_xlabel("speed, tokens/s")
+        axes.set_ylabel(label)
+        for (name, method), marker in zip(methods.items(), cycle(MARKERS)):
+            speed = speeds[name]
+            below = speed.tokens_per_s - speed.low_tokens_per_s
+            above = speed.high_tokens_per_s - speed.tokens_per_s
+            points = axes.errorbar(
+                speed.tokens_per_s, method[quality], xerr=[[below], [above]], label=name
+            )
+            points.lines[0].set(marker=marker, markersize=7)
+    drawing.suptitle("Quality and speed of decoding")
+    names = panels[0].get_legend_handles_labels()
+    drawing.legend(*names, loc="outside lower center", ncols=len(methods))
+    return Picture(drawing, f"Quality against speed of {', '.join(methods)}.")
 
 
 def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Draw:
@@ -126,10 +156,9 @@ def _over_training(name: str, checkpoints: Sequence[Sentence]) -> dict[str, Pict
     return pictures
 
 
-_TRAIN_LOSS = "train loss, nats per token"
 PICTURES: dict[str, Draw] = {
     "loss_tokens": _curves(
-        "loss", "tokens", "Loss against tokens", "tokens seen", "nats per token", faint="train"
+        "loss", "tokens", "Loss during training", "tokens seen", "loss, nats per token", faint="train"
     ),
     "perplexity": _curves(
         "perplexity", "tokens", "Perplexity during training", "tokens seen", "perplexity",
@@ -139,27 +168,25 @@ PICTURES: dict[str, Draw] = {
     "grad_norm": _curves("grad_norm", "step", "Gradient norm", "updates", "gradient norm"),
     "seed_losses": _seed_losses,
     "sense_training": _sense_training,
-    "beam_log_prob": _trade_off("log_prob_per_token", "Log-probability per token (nats)"),
-    "beam_bleu": _trade_off("bleu4", "BLEU-4"),
+    "beam_trade_off": _trade_off,
     "kv_speed": _switched(
         "kv_bench_time", "new_tokens", "cache", "tokens_per_s",
-        "Speed with and without the cache", "new tokens", "tokens/s",
+        "Speed with and without the cache", "new tokens", "speed, tokens/s",
     ),
     "kv_memory": _switched(
-        "kv_bench_time", "new_tokens", "cache", "peak_mib", "Peak memory", "new tokens", "MiB"
+        "kv_bench_time", "new_tokens", "cache", "peak_mib",
+        "Memory with and without the cache", "new tokens", "peak memory, MiB",
     ),
-    "accum_tokens": _curves("accum_tokens", "tokens", "Equal tokens", "tokens seen", _TRAIN_LOSS),
-    "accum_updates": _curves("accum_updates", "update", "Equal updates", "updates", _TRAIN_LOSS),
-    "accum_micro_steps": _curves(
-        "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", _TRAIN_LOSS
-    ),
+    "accum_tokens": _accumulation("accum_tokens", "tokens", "Equal tokens", "tokens seen"),
+    "accum_updates": _accumulation("accum_updates", "update", "Equal updates", "updates"),
+    "accum_micro_steps": _accumulation("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches"),
     "ckpt_memory": _switched(
         "ckpt_bench_time", "layers", "recompute", "peak_mib",
-        "Memory against depth", "layers", "peak MiB",
+        "Memory of a training step", "layers", "peak memory, MiB",
     ),
     "ckpt_time": _switched(
         "ckpt_bench_time", "layers", "recompute", "step_s",
-        "Time against depth", "layers", "seconds per step",
+        "Time of a training step", "layers", "time, s",
     ),
 }  # fmt: skip
 
