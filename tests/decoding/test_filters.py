@@ -122,13 +122,3 @@ def test_probability_mass_is_the_probability_of_some_ids(logits, k):
         assert float(masses[row]) == pytest.approx(expected, rel=1e-12)
         alone = filters.probability_mass(scaled[row : row + 1], ids[row : row + 1])
         assert torch.equal(alone[0], masses[row])
-
-
-def test_filters_work_where_the_logits_are(logits):
-    """On "meta", a tensor that was made on the CPU by mistake is an error, as on a GPU."""
-    there = logits.to("meta")
-    assert filters.ban(there, [1, 2]).device.type == "meta"
-    for k in (0, WORDS):
-        scores, ids = filters.top_k(there, k)
-        assert (scores.device.type, ids.device.type) == ("meta", "meta")
-        assert ids.shape == (ROWS, WORDS)

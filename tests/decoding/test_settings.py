@@ -22,21 +22,3 @@ def test_temperature_goes_linearly_from_the_first_new_token_to_the_last(
 def test_greedy_leaves_only_the_way_of_sliding(settings):
     chosen = settings(temperature=0.8, temperature_end=1.2, repetition_penalty=1.3, slide="one")
     assert chosen.greedy() == settings(temperature=0.0, slide="one")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, "sampled at temperature 1"),
-        ({"temperature": 0.0, "top_k": 5, "repetition_penalty": 1.2}, "greedy, repetition penalty 1.2"),
-        ({"temperature": 0.0, "temperature_end": 1.0}, "sampled at temperature 0 going to 1"),
-        (
-            {"top_k": 50, "fallback_mass": 0.5, "repetition_penalty": 1.2, "repetition_window": 20},
-            "sampled at temperature 1, top-k 50, nucleus 0.9 where these hold less than 0.5, "
-            "repetition penalty 1.2 over 20 tokens",
-        ),
-        ({"top_p": 0.9, "fallback_mass": 0.5}, "sampled at temperature 1, top-p 0.9"),
-    ],
-)  # fmt: skip
-def test_words_name_what_is_in_force_and_nothing_else(settings, changes, words):
-    assert settings(**changes).in_words() == words

@@ -44,17 +44,6 @@ def test_head_widths_share_the_columns_out(inner, heads, widths):
     assert head_widths(inner, heads) == widths
 
 
-def test_causal_mask_hides_later_slots_only():
-    queries = torch.tensor([[0, 2], [1, 1]])
-    hidden = causal_mask(queries, torch.arange(3), torch.float64)
-    assert hidden.shape == (2, 1, 2, 3)
-    assert hidden[:, 0].isinf().tolist() == [
-        [[False, True, True], [False, False, False]],
-        [[False, False, True], [False, False, True]],
-    ]
-    assert hidden[~hidden.isinf()].eq(0).all()
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
     ("width", "heads", "head_width", "kind"),
@@ -80,17 +69,3 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
     gradients = [torch.autograd.grad(y.square().sum(), inputs) for y in (output, wanted)]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize(("kind", "heads"), [(SelfAttention, 3), (RaggedSelfAttention, 4)])
-def test_the_columns_of_a_head_hold_all_that_it_adds(kind, heads):
-    attention = new_attention(kind, 21, heads=heads)
-    x = torch.randn(B, T, 21, dtype=torch.float64)
-    whole = attention(x, mask()) - attention.out.bias
-    weight = attention.out.weight.detach().clone()
-    parts = []
-    for head in range(heads):
-        columns = attention.columns(head)
-        attention.out.weight.data.zero_()[:, columns] = weight[:, columns]
-        parts.append(attention(x, mask()) - attention.out.bias)
-    torch.testing.assert_close(sum(parts), whole, rtol=1e-10, atol=1e-10)

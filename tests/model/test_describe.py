@@ -5,7 +5,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.small import model_settings
-from tinylm.host.tables import format_description
 from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.describe import describe, summary
 from tinylm.model.recompute import RunRecomputing
@@ -106,10 +105,3 @@ def test_a_published_system_has_its_parameters(settings, vocab_size, width, para
         model = TinyLM(model_settings(**settings), torch.empty(vocab_size, width))
     totals = summary(model)
     assert (totals["parameters"], totals["parameters_trainable"]) == (parameters, trainable)
-
-
-def test_the_table_shows_equal_blocks_once_and_the_totals():
-    settings = model_settings(layers=4, heads=8, feed_forward=512, context=192)
-    lines = format_description(describe(TinyLM(settings, torch.randn(1000, 300)))).splitlines()
-    assert sum(line.split()[:2] == ["feed-forward", "1-4"] for line in lines) == 1
-    assert lines[-1].split() == ["all", "2,982,248", "5,976,000", "933,888", "20,729,664"]

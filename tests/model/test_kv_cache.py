@@ -81,35 +81,6 @@ def test_rows_of_unequal_length_are_taken_again_each_at_its_own_position(new_mod
     assert not torch.allclose(logits[1], logits[2])
 
 
-@pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4], [1, 1, 0, 3, 4], [4, 2, 2]])
-def test_select_of_the_changed_slots_equals_select_of_all(new_model, ids, rows):
-    model = new_model()
-    alike = ids.clone()
-    alike[:, :6] = alike[0, :6]  # rows as beams have them: a common start, then different ends
-    whole, parts = (prefilled(model, alike, [9] * 5) for _ in "ab")
-    picked = torch.tensor(rows)
-    changed = (alike[: len(rows), :9] != alike[picked, :9]).cummax(1).values
-    whole.select(picked)
-    parts.select(picked, changed.nonzero())
-    torch.testing.assert_close(parts.keys, whole.keys, **TOLERANCE)
-    torch.testing.assert_close(parts.values, whole.values, **TOLERANCE)
-    logits = step(model, parts, alike[picked], [9] * len(rows))
-    torch.testing.assert_close(logits, model(alike[picked, :10])[:, -1], **TOLERANCE)
-
-
-def test_put_replaces_some_rows_by_those_of_another_cache(new_model, ids):
-    model = new_model()
-    lengths = [3, 8, 1, 5, 7]
-    cache = prefilled(model, ids, lengths)
-    fresh = torch.randint(3, 31, (2, 13))
-    cache.put(torch.tensor([1, 4]), prefilled(model, fresh, [2, 11]))
-    changed = ids.clone()
-    changed[[1, 4]] = fresh
-    lengths[1], lengths[4] = 2, 11
-    logits = step(model, cache, changed, lengths)
-    torch.testing.assert_close(logits, alone(model, changed, lengths), **TOLERANCE)
-
-
 def test_no_slot_past_the_capacity_or_the_context(new_model, ids):
     model = new_model(context=11)
     with pytest.raises(ValueError, match="7 slots"):

@@ -1,7 +1,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.fx.experimental import _config as meta_shapes
 from torch.nn import functional as F
 
 from tests.support.small import model_settings
@@ -92,17 +91,6 @@ def test_model_matches_torch(new_model, ids, settings):
         torch.testing.assert_close(parameter.grad, wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_attention_maps_are_one_tensor_a_layer(new_model, ids):
-    model = new_model(layers=3)
-    for context in (torch.no_grad(), torch.enable_grad()):
-        maps: list[torch.Tensor] = []
-        with context:
-            hidden = model.hidden_states(ids, attention_weights_out=maps)
-        assert [m.shape for m in maps] == [(5, 3, 13, 13)] * 3
-        torch.testing.assert_close(maps[2].sum(-1), torch.ones(5, 3, 13, dtype=torch.float64))
-        torch.testing.assert_close(model.logits(hidden), model(ids))
-
-
 def test_dropout_is_drawn_in_training_only(new_model, ids):
     model = new_model(dropout=0.5)
     assert torch.equal(model(ids), model(ids))
@@ -140,31 +128,3 @@ def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new
 def test_every_problem_with_a_width_is_named_by_its_key(settings, width, keys):
     problems = model_settings(**settings).problems_with_width(width)
     assert [problem.partition(" = ")[0] for problem in problems] == keys
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"positions": "learned", "norm": "post"},
-        {"positions": "sinusoids", "heads": 2, "norm_kind": "rms", "output_bias": True},
-        {"positions": "none", "norm_kind": "std", "dropout": 0.3},
-    ],
-    ids=str,
-)
-def test_logits_losses_maps_and_caches_are_where_the_model_is(monkeypatch, settings):
-    """On "meta", a tensor that was made on the CPU by mistake is an error, as on a GPU."""
-    # autocast is for devices that compute, and which numbers are not zero is anybody's guess here
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: False)
-    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)
-    model = TinyLM(model_settings(tied_output=False, **settings), torch.randn(31, 19)).to("meta")
-    ids = torch.zeros(5, 13, dtype=torch.int64, device="meta")
-    maps: list[torch.Tensor] = []
-    with meta_shapes.patch(meta_nonzero_assume_all_nonzero=True):
-        assert (model(ids).device.type, model(ids).shape) == ("meta", (5, 13, 31))
-        assert model.token_loss(ids, ids).shape == (5, 13)
-        model.hidden_states(ids, attention_weights_out=maps)
-        model.train()
-        model.loss(ids, ids).backward()
-    assert {m.device.type for m in maps} == {"meta"}
-    assert {p.grad.device.type for p in model.parameters()} == {"meta"}
-    assert model.new_cache(5, 7).keys[0].device.type == "meta"
