@@ -11,7 +11,6 @@ import pytest
 
 from tests.embedding.test_matrix import SETTINGS, replace
 from tinylm.base.config import InputError
-from tinylm.embedding.fasttext_bin import subword_buckets
 from tinylm.embedding.source import check_vectors, read_vectors, vector_file
 
 SHARED = Path(__file__).parents[3] / "shared" / "fasttext"
@@ -44,20 +43,6 @@ def test_bin_vectors_equal_fasttexts_own_to_the_bit(train_bin, kind, version):
     assert info["from_subwords"] == covered[len(IN_FILE) :].sum()
     if kind == "no n-grams":
         assert not covered[len(IN_FILE) :].any()
-
-
-def fnv(text):
-    value = 2166136261
-    for byte in text.encode():
-        value = (value ^ byte) * 16777619 % 2**32
-    return value
-
-
-def test_buckets_of_subwords_by_hand():
-    expected = [fnv(text) for text in ("<a", "a", "ab", "b", "b>")]
-    assert subword_buckets("ab", 1, 2, 2**32) == expected
-    assert subword_buckets("</s>", 1, 9, 10) == []
-    assert len(subword_buckets("日本", 2, 2, 10)) == 3
 
 
 def test_a_cut_bin_file_is_refused(train_bin):

@@ -83,26 +83,6 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed)
     assert timing["seconds"] > timing["train_s"] > 0
 
 
-def test_interrupted_it_goes_on_with_the_same_bytes(folder, undisturbed):
-    code, _, errors = train(folder, 11, "signal.raise_signal(signal.SIGINT)")
-    assert code == 130
-    assert "update 12" in errors[-1]
-    assert not (folder / "models").exists()
-    code, out, _ = train(folder)
-    assert "resumed after update 12," in out
-    assert (code, written(folder)) == (0, undisturbed)
-
-
-def test_an_unfinished_run_with_other_settings_is_refused(folder):
-    assert train(folder, 8, KILL)[0] == -signal.SIGKILL
-    change(folder, "batch_size: 4", "batch_size: 5")
-    code, _, errors = train(folder)
-    assert (code, len(errors)) == (2, 1)
-    assert "train.batch_size" in errors[0]
-    shutil.rmtree(folder / "runs/train")
-    assert train(folder)[0] == 0
-
-
 def test_in_two_processes_it_is_ended_and_resumed_with_the_same_bytes(folder, tmp_path):
     change(folder, "processes: 1", "processes: 2")
     whole = tmp_path / "whole"

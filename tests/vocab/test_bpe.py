@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 
 from tinylm.vocab.bpe import SPECIALS, train_bpe
-from tinylm.vocab.byte_level import CHARACTER_OF, CHUNK
+from tinylm.vocab.byte_level import CHARACTER_OF
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -60,11 +60,3 @@ def test_size_and_minimum_count():
     everything = len(train_bpe(TEXTS, settings(5000)))
     assert len(train_bpe(TEXTS, settings(5000, min_count=4))) < everything < 5000
     assert len(train_bpe([], settings())) == 259
-
-
-def test_a_text_longer_than_a_chunk_has_the_ids_of_the_whole(tmp_path):
-    bpe = train_bpe(TEXTS, settings())
-    bpe.save(tmp_path / "tokenizer.json")
-    library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    text = "the cat\n sat on  the mat's hat! " * (3 * CHUNK // 30)
-    assert bpe.encode(text) == library.encode(text).ids
