@@ -31,22 +31,6 @@ def tree(tmp_path, monkeypatch):
     closure._imported_files.cache_clear()
 
 
-def test_packages_are_listed_whole_and_what_says_how_a_command_runs_is_not(tree):
-    assert closure.stage_code("stages/train.py") == [
-        "stages/train.py",
-        "tinylm/kernels/library.py",
-        "tinylm/model",
-    ]
-    (tree / "tinylm/model/lm.py").write_text("import tinylm.bench.beam, tinylm.kernels.train.loss")
-    closure._imported_files.cache_clear()
-    assert closure.stage_code("stages/train.py") == [
-        "stages/train.py",
-        "tinylm/bench/beam.py",
-        "tinylm/kernels/train",
-        "tinylm/model",
-    ]
-
-
 @pytest.mark.parametrize(
     ("edited", "changes"),
     [

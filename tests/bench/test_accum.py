@@ -72,19 +72,6 @@ def test_only_the_first_stories_are_trained_on(folder, count):
     assert store.ids.tolist() == whole.ids[: whole.offsets[kept]].tolist()
 
 
-def test_a_trial_trains_every_setting_on_the_same_mini_batches(task, monkeypatch):
-    inputs = {}
-    updates = []
-    monkeypatch.setattr(accum.Trainer, "update", lambda self, batches: updates.append(batches))
-    for number in (1, 2):
-        updates.clear()
-        accum.time_task(dataclasses.replace(task, accumulation=number))
-        timed = updates[1:]  # the first is the warm-up
-        assert {len(update) for update in timed} == {number}
-        inputs[number] = [batch.inputs.tolist() for update in timed for batch in update]
-    assert inputs[1] == inputs[2]
-
-
 def test_accumulation_adds_no_memory(task):
     batches = mini_batches(6)
     settings = accum.run_settings(task, 3, 300)

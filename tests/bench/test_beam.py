@@ -120,23 +120,6 @@ def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
     assert beam.time_task(task) == speeds
 
 
-def test_references_are_the_stories_own_next_tokens(folder):
-    store = beam.TokenStore("data/tokens", "evaluation")
-    settings = settings_of(prompts=4, prompt_tokens=3, new_tokens=5)
-    stories = [store.story(index).tolist() for index in range(len(store))]
-    for prompt in beam.story_prompts(store, settings, 0):
-        assert (len(prompt.ids), prompt.ids[0]) == (4, 0)
-        text = [*prompt.ids, *prompt.reference]
-        assert any(story[: len(text)] == text for story in stories)
-
-
-@pytest.mark.parametrize(("key", "value"), [("widths", [1, 40]), ("prompt_tokens", 50)])
-def test_settings_that_do_not_fit_are_bad_input(trained, params, change, key, value):
-    change(params, "beam_bench", **{key: value})
-    with pytest.raises(InputError, match=rf"beam_bench\.{key}"):
-        beam_bench.main()
-
-
 def test_each_method_decodes_by_its_own_rule():
     decode = DecodeSettings(repetition_penalty=1.5, temperature_end=1.2)
     shared = {"prompts": [], "model": "", "tokenizer": "", "device": "cpu", "threads": 1}
@@ -146,3 +129,10 @@ def test_each_method_decodes_by_its_own_rule():
         ("greedy", None, decode.greedy()),
         ("beam 2", 2, decode),
     ]
+
+
+@pytest.mark.parametrize(("key", "value"), [("widths", [1, 40]), ("prompt_tokens", 50)])
+def test_settings_that_do_not_fit_are_bad_input(trained, params, change, key, value):
+    change(params, "beam_bench", **{key: value})
+    with pytest.raises(InputError, match=rf"beam_bench\.{key}"):
+        beam_bench.main()

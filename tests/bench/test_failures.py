@@ -1,7 +1,5 @@
 """A setting that dies is recorded, and the others are measured and compared."""
 
-import resource
-
 import pytest
 
 from stages import beam_bench, ckpt_bench, kv_bench
@@ -50,28 +48,3 @@ def test_a_setting_that_dies_is_recorded_and_the_others_go_on(trained, results, 
     found, times = results(stage)
     assert not_measured(times) == settings
     assert is_right(found)
-
-
-def within(function, task, more_mib):
-    """Call function(task) in a process that may allocate only so many MiB more."""
-    with open("/proc/self/statm", encoding="ascii") as handle:
-        used = int(handle.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (more_mib << 20), -1))
-    return function(task)
-
-
-def test_under_a_real_limit_of_memory_only_the_deep_model_is_too_large(
-    folder, params, change, results, monkeypatch
-):
-    """14 MiB of weights a layer: RLIMIT_AS holds one layer and not 40."""
-    change(params, "model", feed_forward=150_000)
-    change(params, "ckpt_bench", depths=[1, 40])
-    real = measure.in_own_process
-    monkeypatch.setattr(
-        measure, "in_own_process", lambda function, task: real(within, function, task, 350)
-    )
-    ckpt_bench.main()
-    found, times = results("ckpt_bench")
-    ways = ("none", "blocks", "sqrt")
-    assert not_measured(times) == [f"40 layers, recompute {way}" for way in ways]
-    assert found["depths"] == [1]

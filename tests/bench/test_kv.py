@@ -1,5 +1,4 @@
 import csv
-import dataclasses
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import save_model
-from tinylm.model.transformer import TinyLM
 
 
 @pytest.fixture
@@ -82,12 +80,3 @@ def test_settings_that_do_not_fit_are_bad_input(trained, params, change, key, va
     change(params, "kv_bench", **{key: value})
     with pytest.raises(InputError, match=rf"kv_bench\.{key}"):
         kv_bench.main()
-
-
-@pytest.mark.parametrize("cache", [False, True])
-def test_only_the_cached_run_has_a_cache(task, monkeypatch, cache):
-    made = []
-    new_cache = TinyLM.new_cache
-    monkeypatch.setattr(TinyLM, "new_cache", lambda *args: made.append(1) or new_cache(*args))
-    result = kv.measure_task(dataclasses.replace(task, cache=cache))
-    assert bool(made) == (result["cache_mib"] > 0) == cache

@@ -1,7 +1,6 @@
 """Every line runs at its smallest size and writes rows; peers that are not installed are left out."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,14 +53,6 @@ def test_the_start_of_generate_is_timed(options):
 def test_the_lab_has_a_size(options):
     rows = lab.lab(options)
     assert 0 < rows[0].tinylm["median"] < 5
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_clone_begins_without_earlier_results(tmp_path):
-    commands.clone(tmp_path / "clone")
-    assert (tmp_path / "clone/dvc.yaml").exists()
-    assert not (tmp_path / "clone/dvc.lock").exists()
-    assert not (tmp_path / "clone/metrics").exists()
 
 
 BARE = """import importlib.abc, sys

@@ -192,18 +192,6 @@ def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monke
     assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
 
 
-def test_unknown_words_and_a_long_prompt_are_warned_of(run_folder, capsys):
-    assert main(["generate", "the zorp sat a zorp \x1bxyzzy", "--max-tokens", "2"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err.endswith("'zorp', 'xyzzy'\n")
-    assert "<unk>" in captured.out
-    prompt = "the cat sat " * 10
-    assert main(["generate", prompt, "--max-tokens", "3"]) == 0
-    captured = capsys.readouterr()
-    assert str(CONTEXT) in captured.err
-    assert captured.out == sampled([prompt], 3)[0][0] + "\n"
-
-
 def test_standard_input_is_a_prompt(run_folder, capsys, monkeypatch):
     for words in (["generate"], ["generate", "-"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("the cat\nsat\n"))
@@ -238,33 +226,6 @@ def test_a_reader_that_goes_away_is_no_error(run_folder):
         command.stdout.close()
         assert command.stderr.read() == b""
     assert command.returncode == 0
-
-
-def test_exit_codes_of_the_process(run_folder):
-    command = process("-m", "tinylm.cli", "generate", "the cat", "--max-tokens", "0")
-    assert command.communicate() == (b"the cat\n", b"")
-    assert command.returncode == 0
-    command = process("-m", "tinylm.cli", "generate", "the cat", "--models", "nowhere")
-    out, error = command.communicate()
-    assert (command.returncode, out) == (2, b"")
-    assert error.startswith(b"error: nowhere/config.json")
-
-
-def test_help_answers_without_heavy_imports():
-    code = "import sys; from tinylm.cli.command import help_text; help_text(); print(*sys.modules)"
-    out, _ = process("-c", code).communicate()
-    loaded = out.decode().split()
-    assert "tinylm.cli.command" in loaded
-    heavy = {"torch", "numpy", "matplotlib", "tokenizers", "datasets", "pandas", "ruamel"}
-    assert not heavy & set(loaded)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_help_of_a_command_has_examples(name, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main([name, "--help"])
-    assert stop.value.code == 0
-    assert f"  tinylm {name}" in capsys.readouterr().out.partition("examples:\n")[2]
 
 
 @pytest.mark.parametrize(

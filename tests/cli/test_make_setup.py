@@ -1,9 +1,7 @@
 """make setup: an environment that was made in another folder is not used."""
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,26 +47,3 @@ def test_an_environment_that_was_moved_or_copied_is_refused(clone, how):
     code, error = make_setup(other)
     assert code == 2
     assert "rm -r .venv" in error
-
-
-def test_the_package_is_found_from_a_folder_that_holds_its_clone(tmp_path):
-    """There `tinylm/` without an __init__.py would hide a package that an import hook finds."""
-    clone = tmp_path / "tinylm"
-    for package in ("tinylm", "stages"):
-        (clone / package).mkdir(parents=True)
-        (clone / package / "__init__.py").write_text("here = True\n")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, clone)
-    site = tmp_path / "site"
-    site.mkdir()
-    build = f"from setuptools.build_meta import build_editable; build_editable({str(site)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=clone, capture_output=True, check=True)
-    (wheel,) = site.glob("*.whl")
-    shutil.unpack_archive(wheel, site, "zip")
-    use = f"import site; site.addsitedir({str(site)!r}); import tinylm; print(tinylm.here)"
-    command = [sys.executable, "-S", "-c", use]
-    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
-    result = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr

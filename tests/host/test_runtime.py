@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ import torch
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.printable import visible
-from tinylm.host.progress import Progress, duration
-from tinylm.host.runtime import conditions
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,35 +23,6 @@ def test_device_auto_is_the_card_if_there_is_one(monkeypatch, available, auto):
     if not available:
         with pytest.raises(InputError, match=r"runtime\.device"):
             pick_device("cuda")
-
-
-def test_conditions_name_what_a_timing_was_taken_on():
-    values = conditions(torch.device("cpu"), 3)
-    assert values["threads"] == 3
-    assert values["device"] == "cpu"
-    assert values["torch"] == torch.__version__
-    assert values["cores"] >= 1
-
-
-def test_progress_prints_a_line_every_few_seconds(monkeypatch, capsys):
-    with Progress("reading", 4000, "stories", every_s=0.01) as progress:
-        progress.resume(1000)
-        for note in ("", "loss 3.2"):
-            time.sleep(0.02)
-            progress.advance(500, note)
-        progress.write("a line")
-    first, second, line = capsys.readouterr().out.splitlines()
-    assert "38% of 4.00k stories" in first
-    assert "50% of" in second
-    assert second.endswith("loss 3.2")
-    assert line == "a line"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (7899, "2 h 12 min")]
-)
-def test_a_duration_has_the_unit_that_a_person_would_use(seconds, text):
-    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize("chosen", [None, "77"])
