@@ -11,10 +11,8 @@ from tests.support.random_run import CONTEXT, make_run
 from tinylm.api.load import load
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.config import load_params, read_section
-from tinylm.base.files import write_sums
 from tinylm.presets.write import FOLDER
 from tinylm.report.document import write_document
-from tinylm.report.pictures import attention_pictures
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run
 
@@ -63,20 +61,6 @@ def test_sentences_have_the_maps_of_tinylm_attention(folder):
         np.testing.assert_array_equal(sentence.maps, seen.weights)
         assert (sentence.next, sentence.probability) == (seen.next.word, seen.next.probability)
         assert checkpoints == []
-
-
-def test_their_evolution_where_epochs_were_kept(folder):
-    weights = (folder / "models/model.safetensors").read_bytes()
-    (folder / "models/checkpoints").mkdir()
-    for epoch in ("0.1", "0.5"):
-        (folder / f"models/checkpoints/{epoch}.safetensors").write_bytes(weights)
-    write_sums(folder / "models/checkpoints")
-    run = _run(folder, sentences=SENTENCES[:1])
-    ((last, checkpoints),) = run.sentences("own_sentences")
-    assert [checkpoint.epochs for checkpoint in checkpoints] == [0.1, 0.5]
-    np.testing.assert_array_equal(checkpoints[0].maps, last.maps)
-    names = [f"own_sentence_1_training_{n}" for n in range(1, len(last.maps) + 1)]
-    assert sorted(attention_pictures(run)) == ["own_sentence_1", *names]
 
 
 def test_a_missing_model_is_named_and_stops_no_report(folder):

@@ -81,33 +81,6 @@ def plant_gpt2(folder: Path) -> str:
     return vocabulary_sha256(tokens, pairs)
 
 
-def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    params = small("storybook")
-    params["data"] |= {"source": "storybook", "train_stories": 80}
-    params["data"] |= {"evaluation_stories": 20, "held_out_share": 0.1}
-    params["model"]["context"], params["train"]["tokens"] = 64, 40_000
-    params["train"]["sample_every"] = 10
-    plant(tmp_path, params)
-    assert {command: run(command) for command in ORDER} == dict.fromkeys(ORDER, 0)
-    found = read(Path("data/figures/evaluate.json"))["sense"]
-    methods = found["methods"]
-    assert methods["references"]["possible"]["value"] == 1.0
-    assert (
-        0 < methods["decode"]["texts"] <= params["evaluate"]["stories"]
-    )  # a prompt with an unknown word is left out
-    assert all(set(row["kinds"]) == set(found["kinds"]) for row in methods.values())
-    assert 0 < found["training"][0]["texts"] <= params["evaluate"]["stories"]
-    beams = read(Path("data/figures/beam_bench.json"))["methods"]
-    assert len({row["sense"]["texts"] for row in beams.values()}) == 1
-    assert {row["against_greedy"]["prompts"] for row in beams.values()} == {
-        20
-    }  # all evaluation stories
-    page = Path("report/index.html").read_text(encoding="utf-8")
-    assert "Continuations that make sense" in page
-    assert "Not shown" not in page
-
-
 @pytest.mark.parametrize("name", names())
 def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

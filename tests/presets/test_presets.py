@@ -8,7 +8,6 @@ import pytest
 from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
-from studies.records import published
 from tinylm.base.config import InputError, load_params
 from tinylm.cli import main
 from tinylm.host.params import read_sections, rule_errors
@@ -61,15 +60,6 @@ def test_comments_of_the_base_survive(name):
     assert preset_text(name).startswith(f"# {name}: ")
 
 
-@pytest.mark.parametrize("name", sorted({system["preset"] for system in published().values()}))
-def test_each_value_of_a_published_system_says_where_it_is_from(name):
-    lines = (write.FOLDER / f"{name}.yaml").read_text("utf-8").splitlines()
-    values = [line for line in lines if re.match(r"  \w+:", line)]
-    unmarked = [line for line in values if not re.search(r"# (given|implied|ours)\b", line)]
-    assert len(values) > 40
-    assert unmarked == []
-
-
 def test_merge_changes_only_the_named_values():
     override = "# why\ntrain:\n  lr: null\n  on: false\n  widths: [2, 3, 4]\n"
     changed = BASE.replace("3e-3 ", "     ").replace("on: true", "on: false")
@@ -84,14 +74,6 @@ def changed_by_dvc(text, override):
     after = Path("params.yaml").read_text("utf-8")
     lines = difflib.ndiff(text.splitlines(), after.splitlines())
     return [line[2:] for line in lines if line[0] in "+-"]
-
-
-@pytest.mark.parametrize(
-    ("name", "hub"), [*((name, False) for name in names()), *((name, True) for name in write.HUB)]
-)
-def test_dvc_changes_only_the_line_that_it_sets(name, hub):
-    changed = changed_by_dvc(preset_text(name, hub), "train.lr=0.123")
-    assert [line.split()[0] for line in changed] == ["lr:", "lr:"]
 
 
 def test_dvc_sets_each_key_without_another_line():
@@ -121,15 +103,6 @@ def test_differences_name_changed_new_and_lost_keys():
     old = {"a.x": 1, "a.y": None, "a.z": True}
     new = {"a.x": 1, "a.y": 0.5, "b": "t"}
     assert differences(old, new) == ["a.y: null -> 0.5", "b: (none) -> t", "a.z: true -> (none)"]
-
-
-@pytest.mark.parametrize("name", OVERRIDES)
-def test_there_and_back_is_the_same_file(name):
-    write_preset("storybook")
-    changed = write_preset(name)
-    assert changed == differences(preset_values("storybook"), preset_values(name))
-    write_preset("storybook")
-    assert Path("params.yaml").read_bytes() == BASE_FILE.read_bytes()
 
 
 @pytest.mark.parametrize("name", write.hub_names())

@@ -64,9 +64,3 @@ def test_a_wrong_name_and_a_folder_without_a_trained_model_are_refused(folder):
     with pytest.raises(InputError, match="dvc repro"):
         record.record_run("storybook", "storybook")
     assert not (folder / "studies").exists()
-
-
-def test_a_folder_without_a_pipeline_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(record.CommandFailed, match="dvc status"):
-        record.refuse_unfinished()

@@ -10,7 +10,7 @@ from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli.command import main
 from tinylm.host.command import CommandFailed
 from tinylm.host.processes import locked
-from tinylm.sweep import begin, engines, halving, plan
+from tinylm.sweep import begin, engines, plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import expand_values
 
@@ -143,15 +143,3 @@ def test_a_sweep_that_cannot_run_is_one_line_and_writes_nothing(
     assert key in error
     assert error.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_of_equal_runs_the_worse_are_stopped(sweep):
-    pytest.importorskip("optuna")
-    trials = halving.new_trials(sweep.folder, 4, 10, 2)
-    halved = Sweep(**(vars(sweep) | {"halving": [10, 2], "trials": trials}))
-    for update in (5, 10, 20):
-        assert not halving.should_stop(halved, 1, update, 2.0 - update / 100)
-    assert not halving.should_stop(halved, 2, 5, 9.0)  # before the first rung
-    assert halving.should_stop(halved, 2, 10, 9.0)
-    assert not halving.should_stop(halved, 3, 10, 1.0)
-    assert not halving.should_stop(sweep, 2, 10, 9.0)
