@@ -7,12 +7,10 @@ import re
 
 import pytest
 
-from tests.compare.test_sweep import sweep_runs
 from tinylm.base.files import write_json
 from tinylm.cli.command import main
 from tinylm.compare.comparison import compare
 from tinylm.compare.page import as_json, to_html, to_markdown
-from tinylm.compare.sweep import sweep_of
 from tinylm.report.render import to_terminal
 
 HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
@@ -42,13 +40,6 @@ def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(
     assert pair.against[0].findings[0].sentence in page
 
 
-def test_each_of_many_runs_is_a_row(make_run):
-    runs = [make_run(f"r{i}", {"train.lr": i, "train.seed": i % 2}) for i in range(7)]
-    markdown = to_markdown(compare(runs), stories=False)
-    assert "| run | train.lr | train.seed |" in markdown
-    assert "| r6 | 6 | 0 |" in markdown
-
-
 def test_text_of_a_model_is_text_on_the_page_and_in_the_terminal(make_run):
     first = make_run("a", {"train.lr": HOSTILE}, continuation=HOSTILE)
     comparison = compare([first, make_run(HOSTILE, {"train.lr": 1})])
@@ -72,15 +63,6 @@ def test_the_json_has_unrounded_values(pair, tmp_path):
     assert finding["verdict"] == "one seed"
     perplexity = value["runs"][0]["figures"]["evaluate.perplexity"]["value"]
     assert perplexity == pair.runs[0].value("evaluate", "perplexity")
-
-
-def test_a_sweep_is_drawn_and_in_the_json(make_run):
-    runs = sweep_runs(make_run, (1, 2, 3))
-    sweep = sweep_of(runs)
-    page = to_html(compare(runs), sweep)
-    assert "4 comparisons" in plain(page)
-    assert page.count("<svg") == 4  # the sweep, three losses
-    assert as_json(compare(runs), sweep)["sweep"]["key"] == "train.lr"
 
 
 # the command

@@ -4,17 +4,15 @@ import json
 
 import pytest
 import torch
-import yaml
 from safetensors import safe_open
 
 from tests.support.folders import contents
-from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.exchange import export as module
 from tinylm.exchange.export import Trained, export_folder
 from tinylm.exchange.loading import load_parts
 from tinylm.model.checkpoint import save_model
-from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.words import build_tokenizer, count_words
 
@@ -126,16 +124,3 @@ def test_an_export_whose_originals_changed_or_are_gone_is_refused(new_trained, t
     path.unlink()
     with pytest.raises(InputError, match=name):
         load_parts("out")
-
-
-def test_the_command_prints_how_to_use_what_it_wrote(new_trained, capsys, tmp_path):
-    new_trained(width=20, heads=4)
-    params = parse_yaml(preset_text(BASE), BASE)
-    params["decode"]["temperature_end"] = 0.3
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    assert main(["export", "out\x1b[31m"]) == 0
-    printed = capsys.readouterr().out
-    assert "GPT2LMHeadModel" in printed
-    assert "decode.temperature_end" in printed  # which generate() lacks
-    assert "trust_remote_code" not in printed
-    assert "\x1b" not in printed

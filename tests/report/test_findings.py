@@ -48,17 +48,6 @@ def test_every_finding_of_a_real_run_is_a_sentence(run):
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "words"),
-    [(-0.4, "shown", "better than"), (0.4, "shown", "worse than"), (0.04, "open", "Whether")],
-)
-def test_ngrams_are_compared_over_the_same_stories(value, kind, words):
-    difference = interval(value) | {"stories": 40}
-    ngrams = {"perplexity": 9.4, "order": 5, "difference": difference}
-    run = run_of(evaluate={"perplexity": 7.0, "baselines": {"kneser_ney": ngrams}})
-    check(findings.compare_with_ngrams, run, (kind, words))
-
-
-@pytest.mark.parametrize(
     ("model", "kind", "words"),
     [(1.8, "shown", "within 0.1"), (2.2, "shown", "above"), (1.5, "shown", "implausible"),
      (1.84, "shown", "above")],
@@ -74,12 +63,6 @@ def test_the_floor_is_near_far_or_undercut(model, kind, words):
     check(findings.compare_with_floor, run_of(evaluate={"nats_per_token": 2}), ("open", "no known"))
 
 
-def test_the_losses_at_the_end_are_told_and_not_judged():
-    losses = {"train_loss": 1.5, "held_out_loss_last": 2.0, "held_out_loss_best": 1.9}
-    run = run_of(train=losses | {"best_update": 40, "updates": 50})
-    check(findings.describe_fit, run, ("measured", "1.900 at update 40 of 50"))
-
-
 @pytest.mark.parametrize(
     ("unknown", "tokenizer"), [(0.001, "words"), (None, "words"), (0.2, "bpe")]
 )
@@ -87,12 +70,6 @@ def test_unknown_words_are_named_only_where_they_count(unknown, tokenizer):
     files = {"evaluate": {"unknown_share": unknown}}
     check(findings.judge_unknown, run_of({"vocab": {"tokenizer": tokenizer}}, **files))
     check(findings.judge_unknown, run_of(evaluate={"unknown_share": 0.2}), ("open", "20.0 %"))
-
-
-def test_seeds_show_how_far_runs_part():
-    check(findings.limits, run_of(), ("open", "one seed"))
-    seeds = {"n": 3, "perplexity": {"mean": 9.0, "sd": 0.1, "difference": 0.4}}
-    check(findings.limits, run_of(seeds=seeds), ("measured", "less than 0.400"))
 
 
 def test_roles_are_claimed_where_stage_evaluate_claims_them():

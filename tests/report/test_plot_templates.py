@@ -1,6 +1,5 @@
 """The Vega-Lite templates of .dvc/plots and the offline page that carries Vega."""
 
-import json
 import re
 from pathlib import Path
 
@@ -44,17 +43,6 @@ def colours(svg: str) -> dict[str, str]:
         if shown and colour:
             shown_colours[shown.groups()] = colour[1]
     return shown_colours
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_template_has_the_anchors(name):
-    text = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-    template = json.loads(text)
-    for anchor in ("DATA", "X", "Y", "TITLE", "X_LABEL", "Y_LABEL"):
-        assert f"<DVC_METRIC_{anchor}>" in text
-    assert template["encoding"]["y"]["scale"].get("type", "linear") == (
-        "log" if name == "series_log" else "linear"
-    )
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -35,14 +35,3 @@ CASES = [
 @pytest.mark.parametrize(("written", "value", "expected"), CASES)
 def test_formats(written, value, expected):
     assert written(value) == expected
-
-
-def test_many_has_a_plural():
-    assert wording.many(1, "layer") == "1 layer"
-    assert wording.many(2, "head") == "2 heads"
-
-
-def test_trials_are_shown_if_there_were_several():
-    trials = {"step_s": 1.0, "low_step_s": 0.9, "high_step_s": 1.1}
-    assert wording.with_trials(trials, "step_s") == "1.00 (0.900 to 1.10)"
-    assert wording.with_trials({"step_s": 1.0}, "step_s") == "1.00"

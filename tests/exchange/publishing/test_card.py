@@ -117,14 +117,3 @@ def test_what_is_missing_or_lacking_is_named(run, publication):
     assert "perplexity on evaluation" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]
     assert not {"model-index", "license"} & set(head)
-
-
-def test_the_licence_of_the_data_is_known_or_given(params):
-    hub = {"source": "hub", "hub_id": "roneneldan/TinyStories", "hub_revision": "abc", "path": ""}
-    local = {"source": "local", "path": "/home/me/stories"}
-    assert data_licence(params["data"], None).name == "mit"
-    assert data_licence(params["data"], "cc0-1.0").name == "cc0-1.0"
-    assert data_licence(hub, None).name == "cdla-sharing-1.0"
-    assert data_licence(hub | {"hub_id": "someone/else"}, None).name is None
-    assert data_licence(local, None).name is None
-    assert "/home" not in data_licence(local, "cc0-1.0").data

@@ -128,24 +128,6 @@ def test_the_card_is_used_as_typed(here, monkeypatch, capsys):
     assert set(text.split()) <= set(TEXT.split())
 
 
-def test_an_earlier_publication_is_replaced_whole_or_not_at_all(here, monkeypatch):
-    folder = here / "exports" / REPO
-    assert main(["publish", REPO, "--dry-run"]) == 0
-    before = contents(folder)
-    write(folder, "modeling_tinylm.py", "old")
-    assert main(["publish", REPO, "--dry-run"]) == 0
-    assert contents(folder) == before
-
-    def fail(*_):
-        raise InputError("no")
-
-    monkeypatch.setattr(publish, "write_card", fail)
-    assert main(["publish", REPO, "--dry-run", "--format", "tinylm"]) == 2
-    assert contents(here / "exports") == {f"{REPO}/{name}": before[name] for name in before}
-    (folder / "pipeline/params.yaml").unlink()  # now it is somebody else's
-    assert main(["publish", REPO, "--dry-run"]) == 2
-
-
 def test_without_a_token_nothing_is_written(here, hub, monkeypatch, capsys):
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
