@@ -1,11 +1,11 @@
 """What stages leave under final names, and whether it is whole."""
 
 import json
+import os
 from pathlib import Path
 
 import yaml
 
-from tests.faults.disk import tree
 from tests.support.stages import ROOT, is_measured
 from tinylm.base.files import sha256
 
@@ -18,6 +18,12 @@ LAST_BYTES = {
     ".png": b"IEND\xaeB`\x82",
     ".pdf": b"%%EOF",
 }
+
+
+def tree(folder: Path) -> dict[str, Path]:
+    """Every file below the folder, by its path there; links to the code are not followed."""
+    paths = (Path(top) / name for top, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)): path for path in paths if not path.is_symlink()}
 
 
 def outs(command: str) -> list[str]:
@@ -54,7 +60,12 @@ def whole(path: Path, name: str, expected: dict[str, str]) -> bool:
     return path.read_bytes().endswith(LAST_BYTES[path.suffix])
 
 
+def unfinished(folder: Path, expected: dict[str, str]) -> list[str]:
+    """Files under final names that are not whole."""
+    paths = finished(folder)
+    return [name for name, path in paths.items() if not whole(path, name, expected)]
+
+
 def same_bytes(folder: Path, expected: dict[str, str]) -> None:
-    found = finished(folder)
-    assert set(found) == set(expected)
-    assert [name for name, path in found.items() if not whole(path, name, expected)] == []
+    assert set(finished(folder)) == set(expected)
+    assert unfinished(folder, expected) == []

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from tests.faults.disk import Death
+from tests.faults.disk import Disk, kill
 
 if __name__ == "__main__":
     number, module, *arguments = sys.argv[1:]
-    Death(int(number)).install(pytest.MonkeyPatch())
+    Disk(int(number), kill).install(pytest.MonkeyPatch())
     sys.argv = ["-m", *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
