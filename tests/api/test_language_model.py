@@ -1,6 +1,5 @@
 """A trained model from Python: the command's texts, probabilities that add up, late imports."""
 
-import math
 import os
 import re
 import shutil
@@ -50,14 +49,6 @@ def test_a_text_has_its_tokens(lm):
     assert (text.log_probs, text.log_prob, text.score) == (None, None, None)
 
 
-@pytest.mark.parametrize(("prompt", "max_tokens"), [("", 40), (PROMPT, 0), (PROMPT, 1)])
-def test_the_pieces_of_a_stream_are_the_text(lm, prompt, max_tokens):
-    text = lm.generate(prompt, max_tokens=max_tokens, seed=5)
-    pieces = list(lm.stream(prompt, max_tokens=max_tokens, seed=5))
-    assert "".join(pieces) == text
-    assert len(pieces) <= 1 + max_tokens
-
-
 def test_a_stream_leaves_the_callers_mode_alone(lm):
     lm.model.train()
     stream = lm.stream(PROMPT, max_tokens=30)
@@ -105,19 +96,6 @@ def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
     assert words[0].word == lm.tokenizer.tokens[int(expected.argmax())]
     assert sum(word.probability for word in words) + words.rest == pytest.approx(1.0)
     assert len(lm.next_words(PROMPT, 10**6)) == lm.model.vocab_size
-
-
-def test_perplexity_counts_every_token_and_the_end(lm):
-    texts = ["the cat sat", "the dog"]
-    nats, tokens = 0.0, 0
-    for text in texts:
-        ids = [*ids_of(lm, text), lm.tokenizer.eos_id]
-        with torch.no_grad():
-            scores = lm.model(torch.tensor([ids]))[0].double().log_softmax(-1)
-        nats -= sum(float(scores[n, token]) for n, token in enumerate(ids[1:]))
-        tokens += len(ids) - 1
-    assert lm.perplexity(texts) == pytest.approx(math.exp(nats / tokens), rel=1e-5)
-    assert lm.perplexity("the dog") == pytest.approx(lm.perplexity(["the dog"]))
 
 
 def panel_titles(drawing) -> list[str]:

@@ -80,7 +80,7 @@ def test_every_way_gives_the_same_answer(folder, capsys):
         lm = tinylm.load("models")
         clean = next(read_texts("data/stories", "evaluation"))
         store = TokenStore("data/tokens", "evaluation")
-        scored, _ = score_split(lm.model, lm.tokenizer, store, "stories", "data/stories", EVALUATE)
+        scored, *_ = score_split(lm.model, lm.tokenizer, store, "stories", "data/stories", EVALUATE)
         for text in (RAW, clean):
             assert lm.perplexity(text) == pytest.approx(scored["perplexity"], rel=1e-5)
         expected = lm.generate(clean, max_tokens=4, temperature=0, log_probs=True)

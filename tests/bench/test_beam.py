@@ -105,21 +105,6 @@ def test_a_judged_text_is_graded_with_its_prompt():
     assert beam.judge(result, greedy_task(prompts=[]), Tokenizer()) == {}
 
 
-def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
-    # a warm-up, three prompts, all at once
-    clock = iter([0.0, 9.0, 0.0, 1.0, 1.0, 2.0, 2.0, 6.0, 6.0, 9.0])
-
-    def continued(task, decoder, tokenizer, prompts, *, stop_at_eos):
-        return [(prompt[1:], -1.0) for prompt in prompts]
-
-    monkeypatch.setattr(beam, "_prepared", lambda task: (None, None, beam.pick_device("cpu")))
-    monkeypatch.setattr(beam, "continue_prompts", continued)
-    monkeypatch.setattr(beam.time, "perf_counter", lambda: next(clock))
-    task = greedy_task(prompts=[[0, 4], [0, 4, 5], [0, 4, 5, 6]])
-    speeds = {"tokens_per_s": 1.0, "s_per_prompt": 1.0, "batch_tokens_per_s": 2.0}
-    assert beam.time_task(task) == speeds
-
-
 def test_each_method_decodes_by_its_own_rule():
     decode = DecodeSettings(repetition_penalty=1.5, temperature_end=1.2)
     shared = {"prompts": [], "model": "", "tokenizer": "", "device": "cpu", "threads": 1}

@@ -1,15 +1,12 @@
 """The frame: trials, rows and their record; what is refused; which earlier runs count."""
 
 import json
-import sys
 
 import pytest
 
 from benchmarks import frame, loss
-from benchmarks.__main__ import LINES, main
-from benchmarks.frame import Contender, Row, compared, fastest, keep, rates, spread, table, trials
+from benchmarks.frame import Row, compared, fastest, keep, rates, spread, table, trials
 from benchmarks.options import RESULTS, Options
-from tinylm.host.command import CommandFailed
 
 
 class Counting:
@@ -52,25 +49,6 @@ def test_a_line_replaces_its_rows_and_leaves_the_others(tmp_path):
     assert len(rows) == 4
 
 
-@pytest.mark.parametrize("target", ["nowhere:step", "loss:ours"])
-def test_a_contender_that_cannot_be_prepared_is_named(target):
-    with pytest.raises(CommandFailed, match="slow: "):
-        Contender("slow", f"benchmarks.contenders.{target}", {}, sys.executable, is_ours=False)
-
-
-def test_a_failed_line_does_not_stop_the_others(monkeypatch, tmp_path):
-    def fails(options):
-        raise CommandFailed("no word came")
-
-    monkeypatch.setitem(LINES, "start", fails)
-    monkeypatch.setitem(LINES, "lab", lambda options: [Row("size", "MiB", spread([3.0]))])
-    words = ["start", "lab", "--tiny", "--work", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
-    with pytest.raises(CommandFailed, match="no word came"):
-        main()
-    assert list(json.loads((tmp_path / "results-tiny.json").read_text())) == ["lab"]
-
-
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
     """Runs in which a loss depends on side and tokens, and that count what really ran."""
@@ -111,13 +89,6 @@ def test_a_run_of_another_commit_or_machine_is_measured_again(runs):
     runs.circumstances = runs.circumstances | {"commit": "another"}
     runs.run(task)
     assert len(runs.ran) == 2
-
-
-def test_a_loss_that_is_never_reached_has_no_time_of_ours(runs):
-    plan = loss.Plan({"lr": (0.1,)}, "fp32", [{}, {}], (0.5,), (1,))
-    row = loss._row(runs, plan, 100)
-    assert row.tinylm is None
-    assert "not reached" in table({"loss": {"rows": [vars(row)]}})
 
 
 def test_the_page_of_benchmarks_shows_rows_of_the_record():

@@ -289,16 +289,3 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     assert f"MiB of KV cache a row of {CONTEXT} tokens" in text
     assert main(["describe", "--vocab-size", "1000", "--width", "64"]) == 0
     assert f"{1000} x 64" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--vocab", "nowhere.json"], "nowhere.json"),
-        (["--vocab-size", "0"], "--vocab-size: 0"),
-        (["--width", "0"], "--width: 0"),
-        (["--width", "1"], "width 1"),
-    ],
-)
-def test_describe_refuses_in_one_line(run_folder, capsys, words, named):
-    refused(["describe", *words], named, capsys)

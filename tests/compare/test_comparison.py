@@ -106,15 +106,6 @@ def test_perplexity_and_bits_per_byte_are_one_hypothesis(make_run):
     assert by_metric["perplexity"].kind == "better"
 
 
-@pytest.mark.parametrize("texts", [30, 41])
-def test_other_texts_are_not_compared(make_run, texts):
-    second = make_run("b", {"train.lr": 1}, texts=[f"text {i}" for i in range(texts)])
-    against = compare([make_run("a"), second]).against[0]
-    assert against.findings == []
-    assert against.changed.empty
-    assert len(against.notes) == 1
-
-
 def with_stories(run, **columns):
     return dataclasses.replace(run, stories=run.stories.assign(**columns))
 

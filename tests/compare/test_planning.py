@@ -6,11 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.base.config import InputError
 from tinylm.compare.planning import (
     Goal,
-    Noise,
-    describe_plan,
     power,
     recorded_noise,
     seeds_for,
@@ -53,15 +50,6 @@ def test_the_seeds_are_the_fewest_that_have_the_power():
     surer = dataclasses.replace(goal, power=0.95)
     few = seeds_for(goal, BY_SEEDS, BY_STORIES, 2000)
     assert seeds_for(surer, BY_SEEDS, BY_STORIES, 2000) > few
-
-
-def test_a_plan_names_the_seeds_and_an_effect_that_none_detect_is_refused():
-    noise = Noise(BY_SEEDS, 4, True, BY_STORIES, 5000)
-    seeds = seeds_for(Goal(0.01), BY_SEEDS, BY_STORIES, 5000)
-    lines = describe_plan(noise, Goal(0.01))
-    assert any(line.startswith(f"  {seeds} seeds ") for line in lines)
-    with pytest.raises(InputError, match="--effect"):
-        describe_plan(noise, Goal(1e-9))
 
 
 def test_without_pairs_of_a_seed_noise_is_twice_that_of_single_runs(make_run):

@@ -207,22 +207,6 @@ def test_nothing_outside_a_folder_is_read(tmp_path, monkeypatch):
     assert len(local_files(folder, is_downloaded=True).splits["train"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("names", "read"),
-    [
-        (["part1.csv", "part2.jsonl", "part3.jsonl"], ["part2.jsonl", "part3.jsonl"]),
-        (["farm.jsonl", "sub/zoo.jsonl", "train-ride.jsonl"], ["train-ride.jsonl"]),
-    ],
-)
-def test_files_of_a_folder_that_are_not_read_are_named(tmp_path, names, read):
-    (tmp_path / "sub").mkdir()
-    for name in [*names, "README.md", ".hidden"]:
-        write(tmp_path / name, '{"text": "a"}\n')
-    files = local_files(tmp_path)
-    assert [path.name for path in files.splits["train"]] == read
-    assert files.left_out == [name for name in names if name not in read]
-
-
 def test_folders_that_are_no_datasets(tmp_path):
     with pytest.raises(InputError, match=str(tmp_path)):
         local_files(tmp_path)

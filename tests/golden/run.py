@@ -27,11 +27,9 @@ from safetensors import safe_open
 from tests.support import clone
 from tests.support.clone import copy_tree, set_params
 from tests.support.stages import is_measured
-from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 
 HERE = Path(__file__).parents[2]
-SHARED_GPT2 = HERE.parent / "shared/gpt2"
 # "section.key=value ...", the value as in YAML
 SMALL = """
 data.train_stories=400 embedding.width=32 model.layers=4 model.heads=3 model.feed_forward=48 model.dropout=0.1
@@ -67,15 +65,6 @@ EVALUATED = (
 )
 AFTER = {name: ["evaluate"] for name in EVALUATED}  # stages after train
 AFTER |= {"fp32": ["evaluate", *WHOLE], "bf16": ["evaluate", "kv_bench"]}
-PRESETS = (
-    "assignment-baseline",
-    "word-50k",
-    "word-10k",
-    "gpt2-bpe",
-    "shakespeare-bpe",
-    "tinystories-2m",
-    "storybook",
-)
 PROMPTS = ("once upon a time", "the dog")
 GENERATED = {
     "greedy": ["--greedy"],
@@ -213,34 +202,6 @@ def texts(tree: Tree) -> Record:
     return found
 
 
-def preset(tree: Tree, name: str) -> Record:
-    """The first updates of a preset in its own shape, on stories written here."""
-    tree.run("tinylm.cli", "preset", name, "--force")
-    stories = [
-        json.loads(line)["text"]
-        for line in (tree.path / "train.jsonl").read_text("utf-8").splitlines()[:150]
-    ]
-    (tree.path / "play.txt").write_text(
-        "\n".join(f"KING:\n{story}\n" for story in stories), encoding="utf-8"
-    )
-    params = load_params(tree.path / "params.yaml")
-    changes = parsed(
-        "data.source=local data.train_stories=150 data.held_out_share=0.2 data.evaluation_stories=500 "
-        "embedding.source=random train.batch_size=4 train.epochs=null train.stop_after=null train.keep_epochs=[] "
-        "train.patience=null train.validate_every=1000 train.precision=fp32 runtime.threads=1 runtime.device=cpu"
-    )
-    changes["data.path"] = "play.txt" if params["data"]["drop_first_line"] else "train.jsonl"
-    changes["train.tokens"] = 4 * params["model"]["context"] * 4 * params["train"]["accumulation"]
-    if params["vocab"]["tokenizer"] == "gpt2":
-        if not SHARED_GPT2.is_dir():
-            return {"skipped": "GPT-2's vocabulary is not at hand"}
-        changes["vocab.path"] = str(SHARED_GPT2)
-    set_params(tree.path, changes)
-    for stage in ("download", "vocab", "train"):
-        tree.stage(stage)
-    return tree.record()
-
-
 def variants(source: Path, folder: Path) -> Iterator[tuple[str, Callable[[], Record]]]:
     """(name, how to run it), in order: the first makes the vocabulary of the others."""
     base = Tree(folder / "base", source)
@@ -259,15 +220,8 @@ def variants(source: Path, folder: Path) -> Iterator[tuple[str, Callable[[], Rec
             tree.stage(stage, **environment)
         return tree.record() | (texts(tree) if name in ("fp32", "bf16") else {})
 
-    def of_preset(name: str) -> Record:
-        tree = Tree(folder / name, source)
-        shutil.copy(next((base.path / "data/stories").glob("train*")), tree.path / "train.jsonl")
-        return preset(tree, name)
-
     for name in VARIANTS:
         yield name, lambda name=name: variant(name)  # type: ignore[misc]
-    for name in PRESETS:
-        yield f"preset {name}", lambda name=name: of_preset(name)  # type: ignore[misc]
 
 
 def differences(before: Record, after: Record) -> list[str]:

@@ -50,16 +50,6 @@ def test_a_preset_is_valid_and_reads_alike_with_dvcs_library(name):
     assert errors + rule_errors(sections) == []
 
 
-@pytest.mark.parametrize("name", OVERRIDES)
-def test_comments_of_the_base_survive(name):
-    def comments(text):
-        return [line.split("# ", 1)[1] for line in text.splitlines() if "# " in line]
-
-    written = comments(preset_text(name))
-    assert [line for line in comments(BASE_FILE.read_text("utf-8")) if line not in written] == []
-    assert preset_text(name).startswith(f"# {name}: ")
-
-
 def test_merge_changes_only_the_named_values():
     override = "# why\ntrain:\n  lr: null\n  on: false\n  widths: [2, 3, 4]\n"
     changed = BASE.replace("3e-3 ", "     ").replace("on: true", "on: false")

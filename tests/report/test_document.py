@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,27 +11,8 @@ from tinylm.report.render import to_html
 from tinylm.report.sources import FILES, read_run
 from tinylm.report.wording import loss, number, setting
 
-OUTLINE = Path(__file__).with_name("outline.md")
 TEXTS = {"prompt", "reference", "continuation", "text", "story", "word", "run", "nearest", "right"}
 EVIL = '<img src=x onerror="alert(1)"> ![a](http://e/b.png) [x](javascript:y) *z* | w \u202e'
-
-
-def outline(markdown: str) -> str:
-    """Headings, captions, heads of tables and names of pictures, with every number as 0."""
-    picked = [
-        line
-        for line, following in zip(markdown.split("\n"), [*markdown.split("\n")[1:], ""])
-        if line.startswith("#") or (line.startswith("|") and following.startswith(("| :-", "| --")))
-    ]
-    picked += re.findall(r"\]\(\.\./plots/pictures/(\w+)\.png", markdown)
-    lines = [line for line in picked if line.strip("| ") and not line.endswith("…")]  # … a prompt
-    return re.sub(r"[\d,.]*\d", "0", "\n".join(lines)) + "\n"
-
-
-def test_the_outline_is_the_recorded_one(finished_run):
-    """After a change that is wanted: write the outline that the message shows to outline.md."""
-    markdown = (finished_run / "report/report.md").read_text(encoding="utf-8")
-    assert outline(markdown) == OUTLINE.read_text(encoding="utf-8")
 
 
 def test_the_numbers_are_those_of_the_files(run, settings):

@@ -79,21 +79,6 @@ def test_numbers_stay_readable_in_the_markdown():
     assert escape(None) == "–"
 
 
-def test_tables_have_captions_row_headers_and_aligned_numbers(markdown):
-    page = to_html(markdown)
-    assert "<caption>A caption</caption>" in page
-    assert '<th scope="row" style="text-align:left">a|b</th>' in page
-    assert '<td style="text-align:right">2.5</td>' in page
-    assert "absent" not in page
-
-
-def test_sections_are_in_the_contents_and_the_appendix_is_folded(markdown):
-    page = to_html(markdown)
-    assert '<li><a href="#first">First</a></li>' in page
-    assert "<details><summary><h2>Extras</h2></summary>" in page
-    assert '<p class="missing">' in page
-
-
 def test_a_picture_that_was_not_drawn_is_left_out(markdown):
     assert "<figure>" not in to_html(markdown)
     assert "<figcaption>its &quot;caption&quot;</figcaption>" in to_html(

@@ -7,11 +7,9 @@ from tests.support.small import needs_compiler
 from tinylm.base.config import InputError
 from tinylm.host.runtime import conditions
 from tinylm.kernels.library import FLAGS
-from tinylm.model.ops import REFERENCE
 from tinylm.train import precision as module
 from tinylm.train.precision import numeric_environment, resolved
 from tinylm.train.preparation import check_device
-from tinylm.train.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -81,15 +79,3 @@ def test_kernels_are_identified_by_what_was_compiled(new_settings, monkeypatch, 
     assert kernels() != first
     monkeypatch.setattr(module, "why_not_native", lambda *_: "no C++ compiler")
     assert kernels() == "torch"
-
-
-def test_training_works_without_the_package_of_kernels(
-    monkeypatch, new_model, new_batches, new_settings
-):
-    monkeypatch.setattr(module, "kernels", None)
-    settings = new_settings(precision="bf16")
-    model = new_model(settings)
-    assert all(part.ops is REFERENCE for part in model.modules() if hasattr(part, "ops"))
-    trainer = Trainer(model, new_batches(), settings)
-    losses = [trainer.update(trainer.next_batches())[0] for _ in range(10)]
-    assert losses[-1] < losses[0]
