@@ -16,7 +16,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
-    "bench/test_measure.py::test_what_measures_ends_when_its_parent_is_killed",
     "benchmarks/test_lines.py",
     "compare/test_claims.py::test_at_most_5_of_100_null_sweeps_claim_anything",
     "decoding/test_step.py::test_compiled_logits_equal_plain_ones_past_the_context",

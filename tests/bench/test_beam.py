@@ -46,30 +46,6 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     assert [row["width"] for row in plotted[:4]] == ["1", "1", "1", "3"]
 
 
-@pytest.mark.parametrize(("cache", "stop"), [(False, True), (True, False)])
-def test_cache_and_stop_rule_are_those_of_the_settings(
-    trained, params, change, inline, results, monkeypatch, cache, stop
-):
-    calls = []
-    for name in ("generate", "beam_search"):
-        real = getattr(beam, name)
-
-        def spy(model, prompts, *, real=real, **options):
-            calls.append((options["use_cache"], options["stop_at_eos"], len(prompts)))
-            return real(model, prompts, **options)
-
-        monkeypatch.setattr(beam, name, spy)
-    change(params, "beam_bench", cache=cache, stop_at_eos=stop)
-    beam_bench.main()
-    assert {use for use, _, _ in calls} == {cache}
-    assert {at_end for _, at_end, rows in calls if rows == 1} == {stop}  # timed
-    texts = [at_end for _, at_end, rows in calls if rows == 3]  # and timed once
-    assert sum(texts) == len(METHODS) * (1 + stop)
-    stated = {"cache": cache, "stop_at_eos": stop, "texts_stop_at_eos": True}
-    for written in results("beam_bench"):
-        assert all(stated.items() <= row.items() for row in written["methods"].values())
-
-
 def test_stories_of_the_storybook_are_asked_whether_they_make_sense(
     trained, inline, results, monkeypatch
 ):

@@ -1,19 +1,14 @@
 import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 import torch
 
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.bench import measure
-from tinylm.host.command import CommandFailed, is_out_of_memory
+from tinylm.host.command import CommandFailed
 
 CPU = torch.device("cpu")
 MIB_FLOATS = (1 << 20) // 4
@@ -64,14 +59,6 @@ def test_own_process_that_fails_or_dies_is_an_error_of_its_setting(function, arg
     assert measure.in_own_process(function, argument)["error"].startswith(error)
 
 
-@pytest.mark.parametrize(
-    "text", ["[enforce fail] DefaultCPUAllocator: can't allocate memory", "CUDA out of memory."]
-)
-def test_torch_allocators_errors_are_oom(text):
-    assert is_out_of_memory(RuntimeError(text))
-    assert not is_out_of_memory(RuntimeError("size mismatch"))
-
-
 def test_own_process_passes_bad_input_on(tmp_path):
     with pytest.raises(InputError, match=r"absent\.json is missing"):
         measure.in_own_process(read_json, str(tmp_path / "absent.json"))
@@ -118,38 +105,3 @@ def test_a_metric_without_value_is_absent_and_named():
     rows, missing = measure.records(results, ("n",), ("x", "y"))
     assert rows == [{"n": 1, "x": 0.123457}]
     assert [(entry["setting"], entry["figure"]) for entry in missing] == [("a", "y")]
-
-
-BUSY = """
-import os, sys
-from tests.bench.test_measure import busy
-from tinylm.bench import measure
-if __name__ == "__main__":
-    measure.in_own_process(busy, sys.argv[1])
-"""
-
-
-def busy(note):
-    """Computes without a pause, as a bench does, once its process id is known."""
-    Path(note).with_suffix(".new").write_text(str(os.getpid()))
-    Path(note).with_suffix(".new").rename(note)
-    x = torch.rand(200, 200)
-    while True:
-        x = torch.tanh(x @ x)
-
-
-def test_what_measures_ends_when_its_parent_is_killed(tmp_path):
-    """The process is a child of the fork server, not of the stage that is killed, and held the server alive too."""
-    note, root = tmp_path / "pid", str(Path(__file__).parents[2])
-    words = [sys.executable, "-c", BUSY, str(note)]
-    with subprocess.Popen(words, cwd=root, env=os.environ | {"PYTHONPATH": root}) as parent:
-        while not note.exists():
-            assert parent.poll() is None
-            time.sleep(0.02)
-        child = psutil.Process(int(note.read_text()))
-        server = child.parent()
-        parent.kill()
-    _, alive = psutil.wait_procs([child, server], timeout=20)
-    for process in alive:
-        process.kill()
-    assert alive == []

@@ -57,30 +57,10 @@ def test_a_torn_rwlock_is_removed(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-ENTRY = """\
-  {name}:
-    cmd: python -m stages.{name}
-    deps:
-    - path: stages/{name}.py
-      hash: md5
-      md5: 54752cc432b75ccea7e350c19c644202
-      size: 942
-    params:
-      params.yaml:
-        {name}:
-          text: 'once: upon'
-    outs:
-    - path: data/{name}
-      hash: md5
-      md5: 54752cc432b75ccea7e350c19c644203.dir
-      size: 12
-      nfiles: 2
-"""
-
-
 def test_a_lock_that_is_taken_for_whole_is_one_that_dvc_reads():
-    whole = "schema: '2.0'\nstages:\n" + ENTRY.format(name="vocab") + ENTRY.format(name="a@1")
-    assert mend.is_whole(whole)
-    for end in range(len(whole)):
-        if mend.is_whole(whole[:end]):
-            COMPILED_LOCKFILE_SCHEMA(YAML(typ="safe").load(whole[:end]))
+    lines = COMMITTED.splitlines(keepends=True)[:120]
+    texts = ["".join(lines[:count]) for count in range(len(lines))]
+    whole = [text for text in texts if mend.is_whole(text)]
+    assert whole
+    for text in whole:
+        COMPILED_LOCKFILE_SCHEMA(YAML(typ="safe").load(text))

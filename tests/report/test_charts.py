@@ -1,12 +1,8 @@
 """Charts: what a reader needs in order to read them is there, whatever the values are."""
 
-import warnings
-
-import matplotlib
 import pandas as pd
 import pytest
 
-from tinylm.report import drawing
 from tinylm.report.charts import draw_lines
 
 
@@ -19,18 +15,3 @@ def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     assert 2 <= len(shown) <= 14
     for label, tick in zip(axes.get_yticklabels(), axes.get_yticks()):
         assert label.get_text() or tick not in shown
-
-
-def test_other_fonts_are_used_if_installed_and_characters_of_none_are_one_warning(monkeypatch):
-    monkeypatch.setattr(drawing, "_not_drawn", set())
-    monkeypatch.setattr(drawing, "FALLBACK_FONTS", ("No Such Font", "STIXGeneral"))
-
-    def draw(title):
-        with drawing.in_style():
-            drawing.settle(drawing.new_axes(title, "x", "y")[0])
-            assert matplotlib.rcParams["font.family"] == ["DejaVu Sans", "STIXGeneral"]
-
-    with pytest.warns(UserWarning, match="\U000f0001"):
-        draw("\U000f0000\U000f0001")
-    with warnings.catch_warnings(action="error"):
-        draw("\U000f0002")
