@@ -1,7 +1,6 @@
 """tinylm check: each planted problem is named by its key, before any work."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -96,27 +95,6 @@ def test_a_planted_problem_is_the_only_one(changes, named, monkeypatch):
     plant(changes)
     (problem,) = problems()
     assert named in problem
-
-
-def test_files_without_permission_are_named(monkeypatch):
-    Path("models").mkdir()
-    real = os.access
-    closed = ("models", BASE["data"]["path"])
-    monkeypatch.setattr(
-        os, "access", lambda path, mode: str(path) not in closed and real(path, mode)
-    )
-    data, models = problems()
-    assert "data.path" in data
-    assert "models" in models
-
-
-def test_quiet_prints_notes_and_one_line(capsys, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    plant({"data.source": "hub", "runtime.threads": 3})
-    assert main(["check", "--quiet"]) == 0
-    hub, threads, _ = capsys.readouterr().out.splitlines()
-    assert "data.hub_id" in hub
-    assert "runtime.threads" in threads
 
 
 def test_near_copies_and_files_that_are_not_read_are_noted_before_training():

@@ -1,6 +1,5 @@
 """Device, conditions of a timing, progress, and what is set before slow imports."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,24 +22,6 @@ def test_device_auto_is_the_card_if_there_is_one(monkeypatch, available, auto):
     if not available:
         with pytest.raises(InputError, match=r"runtime\.device"):
             pick_device("cuda")
-
-
-@pytest.mark.parametrize("chosen", [None, "77"])
-def test_the_environment_of_libraries_is_set_before_torch_is_loaded(chosen):
-    defaults = {
-        "GOMP_SPINCOUNT": "1000",
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
-        "LRU_CACHE_CAPACITY": "64",
-    }
-    values = f"[os.environ[name] for name in {list(defaults)}]"
-    code = f"import os, sys, stages; print(*{values}, 'torch' in sys.modules)"
-    environment = {name: value for name, value in os.environ.items() if name not in defaults}
-    if chosen:
-        environment |= dict.fromkeys(defaults, chosen)
-    command = [sys.executable, "-c", code]
-    shown = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    expected = [chosen or value for value in defaults.values()]
-    assert shown.stdout.split() == [*expected, "False"]
 
 
 def test_a_python_without_torch_is_one_line_and_exit_code_2():

@@ -8,7 +8,6 @@ import pytest
 
 from tests.faults.finished import sums, temporary, whole
 from tests.support.reruns import STAGES
-from tinylm.base.config import load_params
 
 RESULTS = ("models/model.safetensors", "data/figures/train.json", "plots/loss.csv")
 
@@ -36,21 +35,6 @@ def test_unchanged_nothing_runs_and_dvc_status_says_so(clone):
     assert again.unchanged == set(STAGES)
     assert "up to date" in clone.dvc("status")
     assert clone.run("git", "status", "--porcelain").stdout == ""
-
-
-def test_an_edit_runs_what_depends_on_it_and_the_way_back_nothing(clone, base):
-    expected = {"evaluate", "beam_bench", "report"}
-    clone.set({"decode.temperature": 0.9})
-    edited = clone.repro()
-    assert edited.ran == expected
-    assert sorted(edited.commands) == commands(expected)
-    assert edited.unchanged == set(STAGES) - expected
-    shutil.copy(base.path / "params.yaml", clone.path / "params.yaml")
-    back = clone.repro()
-    assert back.commands == []
-    assert clone.metrics() == base.metrics()
-    locks = [load_params(copy.path / "dvc.lock") for copy in (clone, base)]
-    assert locks[0] == locks[1]
 
 
 def test_a_wrong_value_stops_before_any_work_and_the_way_back_trains_nothing(clone, base):

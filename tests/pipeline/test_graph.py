@@ -11,10 +11,6 @@ from tests.support.stages import is_measured
 
 # Sections that a package reads for its script.
 READ_BY_PACKAGES = {"train": {"model"}, "seed_train": {"model"}}
-METRICS = {
-    "train": ["metrics/train.json"], "evaluate": ["metrics/evaluate.json"], "beam_bench": ["metrics/beam"],
-    "kv_bench": ["metrics/kv"], "accum_sweep": ["metrics/accum"], "ckpt_bench": ["metrics/ckpt"],
-}  # fmt: skip
 
 
 def sections_read(stage: str) -> set[str]:
@@ -60,13 +56,6 @@ def test_dependencies_are_outputs_of_an_earlier_stage_or_files_of_the_repository
             is_made = covers(made, dep) or any(covers({dep}, path) for path in made)
             assert is_made or (ROOT / dep).exists(), f"{name}: {dep}"
         made |= outputs(stage).keys()
-
-
-def test_metrics_and_curves_are_in_git_and_everything_else_in_dvcs_cache():
-    for name, stage in PIPELINE.items():
-        assert list(outputs(stage, "metrics")) == METRICS.get(name, [])
-        assert not any(outputs(stage, "metrics", "plots").values())
-        assert all(outputs(stage, "outs").values())
 
 
 def test_only_the_report_depends_on_what_differs_between_equal_runs():

@@ -134,16 +134,6 @@ def test_blocks_name_their_language_and_yaml_keys_exist(name):
                 assert set(values) <= set(PARAMS[section])
 
 
-def test_the_reading_order_is_as_long_as_it_says():
-    """Rows of ARCHITECTURE.md: | number | `file` | lines | what |, lines within a tenth."""
-    page = PAGES["ARCHITECTURE.md"]
-    rows = re.findall(r"^\| \d+ \| `(\S+)` \| ([\d,]+) \|", page, flags=re.MULTILINE)
-    assert rows
-    for name, lines in rows:
-        count = (ROOT / name).read_text(encoding="utf-8").count("\n")
-        assert abs(int(lines) - count) <= count / 10, name
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_named_paths_exist(name, base):
     """In the repository, or after the first run; `NAME` and `*` stand for something."""

@@ -6,11 +6,11 @@ import subprocess
 import pytest
 
 from tests.support.clone import ROOT
-from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.config import InputError
 from tinylm.cli.command import main
 from tinylm.host.command import CommandFailed
 from tinylm.host.processes import locked
-from tinylm.sweep import begin, engines, plan
+from tinylm.sweep import engines, plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import expand_values
 
@@ -53,15 +53,6 @@ def test_a_text_that_lists_no_values_is_refused(text):
         expand_values([text])
 
 
-def test_parameters_keep_their_comments_and_only_the_values_change():
-    values = {"train.lr": 1e-05, "seeds.more": [2], "train.patience": None}
-    before = BASE.splitlines()
-    after = plan.params_text(BASE, values).splitlines()
-    changed = [new.split("#")[0].split() for old, new in zip(before, after) if old != new]
-    assert sorted(changed) == [["lr:", "1e-05"], ["more:", "[2]"]]
-    assert parse_yaml("\n".join(after), "p")["train"]["lr"] == 1e-5
-
-
 def test_states_are_shown_and_failures_are_retried(sweep):
     sweep.end(1, state=plan.DONE, held_out=1.25, seconds=2.0)
     sweep.end(2, state=plan.FAILED, why="no space left", seconds=1.0)
@@ -102,17 +93,6 @@ def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch)
     monkeypatch.setattr(engines, "POLL_S", 0.05)
     with pytest.raises(CommandFailed, match=r"slots/.*-0\.log"):
         engines.run_local(sweep, 1, 1e9)
-
-
-def test_options_of_slurm():
-    assert begin.slurm_options(["time=60", "gres=gpu:1"], 2) == {
-        "cpus_per_task": 2,
-        "timeout_min": 60,
-        "slurm_additional_parameters": {"requeue": True, "gres": "gpu:1"},
-    }
-    for word in ("gpu", "=1", "time=1h"):
-        with pytest.raises(InputError, match="--slurm"):
-            begin.slurm_options([word], 1)
 
 
 @pytest.mark.parametrize(
