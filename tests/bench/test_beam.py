@@ -81,17 +81,6 @@ def test_a_judged_text_is_graded_with_its_prompt():
     assert beam.judge(result, greedy_task(prompts=[]), Tokenizer()) == {}
 
 
-def test_each_method_decodes_by_its_own_rule():
-    decode = DecodeSettings(repetition_penalty=1.5, temperature_end=1.2)
-    shared = {"prompts": [], "model": "", "tokenizer": "", "device": "cpu", "threads": 1}
-    tasks = beam.make_tasks(settings_of(widths=(2,)), decode, **shared)
-    assert [(task.name, task.width, task.decode) for task in tasks] == [
-        ("sampling", None, decode),
-        ("greedy", None, decode.greedy()),
-        ("beam 2", 2, decode),
-    ]
-
-
 @pytest.mark.parametrize(("key", "value"), [("widths", [1, 40]), ("prompt_tokens", 50)])
 def test_settings_that_do_not_fit_are_bad_input(trained, params, change, key, value):
     change(params, "beam_bench", **{key: value})

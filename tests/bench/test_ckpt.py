@@ -6,7 +6,7 @@ import torch
 
 from stages import ckpt_bench
 from tinylm.base.files import read_json
-from tinylm.bench import ckpt, measure
+from tinylm.bench import ckpt
 from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import new_model
 
@@ -64,12 +64,3 @@ def result(recompute, nats=1.5, gradients=(("a", "1"), ("b", "2"))):
 def test_another_loss_or_gradient_fails_with_its_place(other, named):
     with pytest.raises(CommandFailed, match=named):
         ckpt.compare([result("none"), other])
-
-
-def test_an_epochs_time_follows_from_its_tokens(monkeypatch):
-    trial = {"setting": "s", "tokens": 10, "tokens_per_epoch": 100}
-    times = {"low_step_s": 1.0, "step_s": 2.0, "high_step_s": 3.0}
-    monkeypatch.setattr(measure, "run_trials", lambda *_, **__: [trial | times])
-    (row,) = ckpt.run([])
-    assert row["tokens_per_s"] == 5.0
-    assert [row[key] for key in ("low_epoch_s", "epoch_s", "high_epoch_s")] == [10.0, 20.0, 30.0]

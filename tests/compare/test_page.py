@@ -7,10 +7,9 @@ import re
 
 import pytest
 
-from tinylm.base.files import write_json
 from tinylm.cli.command import main
 from tinylm.compare.comparison import compare
-from tinylm.compare.page import as_json, to_html, to_markdown
+from tinylm.compare.page import to_html, to_markdown
 from tinylm.report.render import to_terminal
 
 
@@ -36,20 +35,6 @@ def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(
         assert text in page
         assert text in terminal
     assert pair.against[0].findings[0].sentence in page
-
-
-def test_the_json_has_unrounded_values(pair, tmp_path):
-    write_json(tmp_path / "comparison.json", as_json(pair))
-    value = json.loads((tmp_path / "comparison.json").read_text("utf-8"))
-    assert value["parameters"] == {"train.lr": {"main": 0.003, "warm-newt": 0.01}}
-    against = value["against_first"]["warm-newt"]
-    finding = against["findings"]["perplexity"]
-    difference = pair.against[0].findings[0].difference
-    assert finding["difference"] == difference.value == finding["second"] - finding["first"]
-    assert (finding["low"], finding["high"]) == (difference.low, difference.high)
-    assert finding["verdict"] == "one seed"
-    perplexity = value["runs"][0]["figures"]["evaluate.perplexity"]["value"]
-    assert perplexity == pair.runs[0].value("evaluate", "perplexity")
 
 
 # the command

@@ -73,15 +73,6 @@ def test_sentences_start_behind_the_marks_that_end_them():
     assert row.starts == [-1, -1, -1, -1, -1, 4, -1, -1, -1, 8, -1, -1, -1]
 
 
-def test_a_storybook_row_is_told():
-    row = read(
-        "<sos>", "in ", "riverton ", "there ", "lived ", "a ", "daring ", "girl ", "called ", "una "
-    )
-    assert [w.name for w in row.words][:4] == ["preposition", "name", "adverb", "verb"]
-    changed = read("<sos>", "in ", "riverton ", "there ", "lived ", "a ", "daring ", "owl ")
-    assert [w.name for w in changed.words][1] == "name"
-
-
 @pytest.mark.parametrize(
     ("text", "relations"),
     [

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tinylm.evaluate.statistics import wilson
-from tinylm.report import cost_findings, findings, heads
+from tinylm.report import findings, heads
 from tinylm.report.document import findings_by_section
 from tinylm.report.effects import IDLE, NEAR_FLOOR, claims_of, effects_of
 from tinylm.report.sources import Run
@@ -61,15 +61,6 @@ def test_the_floor_is_near_far_or_undercut(model, kind, words):
     }  # fmt: skip
     check(findings.compare_with_floor, run_of(evaluate=metrics), (kind, words))
     check(findings.compare_with_floor, run_of(evaluate={"nats_per_token": 2}), ("open", "no known"))
-
-
-@pytest.mark.parametrize(
-    ("unknown", "tokenizer"), [(0.001, "words"), (None, "words"), (0.2, "bpe")]
-)
-def test_unknown_words_are_named_only_where_they_count(unknown, tokenizer):
-    files = {"evaluate": {"unknown_share": unknown}}
-    check(findings.judge_unknown, run_of({"vocab": {"tokenizer": tokenizer}}, **files))
-    check(findings.judge_unknown, run_of(evaluate={"unknown_share": 0.2}), ("open", "20.0 %"))
 
 
 def test_roles_are_claimed_where_stage_evaluate_claims_them():
@@ -218,18 +209,3 @@ def test_planted_effects_are_found():
 
 
 # ---------------------------------------------------------------- costs
-
-
-def test_what_was_checked_exactly_is_measured_and_times_of_one_trial_show_nothing():
-    rng = np.random.default_rng(1)
-    cache = [
-        timed(rng, "tokens_per_s", 2.0 * on, new_tokens=64, rows=1, cache=on)
-        for on in (False, True)
-    ]
-    run = run_of(kv_bench_time={"settings": cache}, kv_bench={"same_ids": True})
-    check(cost_findings.judge_cache, run, ("measured", "the same tokens"))
-    steps = [{"layers": 8, "recompute": on, "peak_mib": 300 - 200 * on} for on in (False, True)]
-    same = {"same_loss": True, "same_gradients": True}
-    run = run_of(ckpt_bench_time={"settings": steps}, ckpt_bench=same)
-    expected = ("measured", "100 MiB instead of 300 MiB"), ("measured", "the last bit")
-    check(cost_findings.judge_recompute, run, *expected)

@@ -69,17 +69,6 @@ def test_a_rank_that_ends_ends_the_run_with_one_line(folder, action, code, named
     assert not list(folder.glob("rank-*"))
 
 
-@pytest.mark.parametrize(("cards", "chosen"), [(1, [0, 0]), (2, [1, 0])])
-def test_ranks_of_a_machine_take_its_cards_in_turn(monkeypatch, cards, chosen):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: cards)
-    taken = []
-    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
-    assert Group(1, 2, 1, 2).device("auto").type == "cuda"
-    assert Group(3, 4, 0, 1).device("auto").type == "cuda"
-    assert taken == chosen
-
-
 @pytest.mark.parametrize(("processes", "size"), [(1, 2), (3, 2), (2, 1)])
 def test_another_number_than_torchruns_is_refused(monkeypatch, processes, size):
     monkeypatch.setenv("RANK", "0")

@@ -1,4 +1,4 @@
-"""Curves sent to wandb and dvclive during a run, through stand-ins for both packages."""
+"""Curves sent to wandb during a run, through a stand-in for the package."""
 
 import sys
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from tinylm.train.loop import train
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Options that the packages were opened with, then (update, name, value) of what was sent."""
+    """Options that the package was opened with, then (update, name, value) of what was sent."""
     calls = []
 
     class Run:
@@ -22,46 +22,28 @@ def calls(monkeypatch):
         def finish(self):
             calls.append("closed")
 
-    class Live(Run):
-        def __init__(self, folder, **options):
-            calls.append({"folder": folder, **options})
-            self.step = 0
-            self.make_summary = lambda: None
-            self.end = self.finish
-
-        def log_params(self, settings):
-            calls[0]["config"] = settings
-
-        def log_metric(self, name, value):
-            calls.append((self.step, name, value))
-
     def init(**options):
         calls.append(options)
         return Run()
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
-    monkeypatch.setitem(sys.modules, "dvclive", SimpleNamespace(Live=Live))
     return calls
 
 
-OFFLINE = {
-    "wandb": {"project": "tinylm", "dir": "runs", "mode": "offline"},
-    "dvclive": {"folder": "runs/dvclive", "report": None, "save_dvc_exp": False, "dvcyaml": None},
-}
+OPENED = {"project": "tinylm", "dir": "runs", "mode": "offline", "config": {"train.lr": 0.01}}
 
 
-@pytest.mark.parametrize("name", OFFLINE)
 def test_curves_reach_the_tracker_and_results_stay_the_same(
-    calls, new_model, new_batches, held_out, new_settings, name
+    calls, new_model, new_batches, held_out, new_settings
 ):
     settings = new_settings(tokens=1500, validate_every=7)
     expected = train(new_model(), new_batches(), held_out, settings)
-    with open_logger(name, "runs", 0.0, {"train.lr": 0.01}) as logger:
+    with open_logger("wandb", "runs", 0.0, {"train.lr": 0.01}) as logger:
         result = train(new_model(), new_batches(), held_out, settings, logger=logger)
     curves = result.curves
     assert curves == expected.curves
     opened, *sent, closed = calls
-    assert (opened, closed) == (OFFLINE[name] | {"config": {"train.lr": 0.01}}, "closed")
+    assert (opened, closed) == (OPENED, "closed")
     sent = {(update, series): value for update, series, value in sent}
     for update, _, loss in curves.held_out:
         assert sent[update, "held_out_loss"] == loss

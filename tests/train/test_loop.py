@@ -167,13 +167,6 @@ def test_early_stopping_leaves_the_weights_of_the_best_held_out_loss(
     assert nats / tokens == result.best_held_out
 
 
-def test_an_epochs_end_takes_no_patience(new_model, new_settings, new_batches, shuffled):
-    settings = new_settings(tokens=None, epochs=3.0, patience=1, lr=1e-9, validate_every=10**9)
-    result = train(new_model(), new_batches(), shuffled, settings)
-    assert not result.stopped_early
-    assert len(result.curves.held_out) == 4
-
-
 def test_stop_after_ends_a_run_on_the_schedule_of_the_whole_budget(start):
     whole = start(tokens=3000).curves
     part = start(tokens=3000, stop_after=1000).curves

@@ -58,24 +58,6 @@ def test_ids_equal_the_library_on_hostile_text(tmp_path, lower_case, punctuation
     assert [loaded.encode(text) for text in texts] == ids
 
 
-@pytest.mark.parametrize(("lower_case", "punctuation"), RULES)
-def test_ascii_words_are_those_of_the_library_and_normalising_twice_changes_nothing(
-    lower_case, punctuation
-):
-    words = tokenizer_of("a", lower_case=lower_case, punctuation=punctuation)
-    split = words.splitter
-    chooser = random.Random(4)
-    pieces = [*map(chr, range(128)), "<eos>", "'s ", "x" * 120]
-    texts = ["".join(chooser.choices(pieces, k=chooser.randint(1, 30))) for _ in range(2000)]
-    for text in texts:
-        library = split.pre_tokenizer.pre_tokenize_str(split.normalizer.normalize_str(text))
-        assert split(text) == [word for word, _ in library]
-    for text in texts + hostile_texts(1000):
-        once = words.normalise(text)
-        assert words.normalise(once) == once
-        assert once.split() == words.split(text)
-
-
 @pytest.mark.parametrize(
     ("punctuation", "expected"),
     [

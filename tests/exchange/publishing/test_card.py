@@ -93,20 +93,6 @@ def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
     assert ("custom_code" in head["tags"]) == (form == "tinylm")
 
 
-@pytest.mark.parametrize(
-    ("commit", "uncommitted"),
-    [("0123456789ab", ()), ("0123456789ab+", ()), ("0123456789ab", ("params.yaml",)), (None, ())],
-)
-def test_a_checkout_is_promised_only_where_a_commit_holds_all(
-    run, publication, commit, uncommitted
-):
-    origin = Origin(commit, "c0ffee.dir", uncommitted)
-    changed = dataclasses.replace(publication, origin=origin)
-    text = sections(write_card(run, changed, PICTURES))[1]["Where it comes from"]
-    assert ("git checkout 0123456789ab" in text) == (origin == publication.origin)
-    assert "c0ffee.dir" in text
-
-
 def test_what_is_missing_or_lacking_is_named(run, publication):
     del run.files["evaluate"]
     changed = dataclasses.replace(
