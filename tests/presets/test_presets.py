@@ -14,7 +14,6 @@ from tinylm.host.params import read_sections, rule_errors
 from tinylm.presets import write
 from tinylm.presets.write import differences, merge, names, preset_text, preset_values, write_preset
 
-OVERRIDES = [name for name in names() if name != "storybook"]
 BASE_FILE = write.FOLDER / "storybook.yaml"
 BASE = """\
 # head
