@@ -15,6 +15,8 @@
 PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.
 BIN := .venv/bin
+# Not /bin/sh, which macOS's make 3.81 passes over for simple commands: it would look for them outside .venv.
+SHELL := bash
 export PATH := $(if $(filter /%,$(BIN)),$(BIN),$(CURDIR)/$(BIN)):$(PATH)
 unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX
 
