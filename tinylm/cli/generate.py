@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 NEEDS = NOTHING
 NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none
-where standard input is no terminal, is read from there. Options left out come from section decode
-of params.yaml."""
+where standard input is no terminal, is all of the text there. Options left out come from section
+decode of params.yaml."""
 EXAMPLES = """\
   tinylm generate "once upon a time"
   tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
   tinylm generate "the dog" --beams 5 --n-best 3
   echo "once upon a time" | tinylm generate --greedy --log-probs
+  tr '\\n' '\\0' < prompts.txt | xargs -0 tinylm generate      each line is a prompt
 """
 MAX_TOKENS = 1_000_000
 MOST_BEAMS = 1_000_000
