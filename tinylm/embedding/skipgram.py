@@ -81,8 +81,8 @@ def train_skipgram(
                 fasttext_pybind.train(model, _fasttext_arguments(settings, path))
         except (RuntimeError, ValueError) as error:  # "Encountered NaN.", "Empty vocabulary."
             raise InputError(
-                f"embedding.source = skipgram: fastText failed ({error}); embedding.lr = "
-                f"{settings.lr}"
+                f"embedding.source = skipgram: fastText failed ({error}); allowed: embedding.lr "
+                f"below {settings.lr}, or embedding.source = counts"
             ) from None
     matrix = np.zeros((len(words), settings.width), np.float32)
     for index, word in enumerate(words):

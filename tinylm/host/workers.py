@@ -1,6 +1,7 @@
 """Processes that work for this one: how many are of use, and that none outlives it."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import threading
@@ -24,6 +25,13 @@ def ctrl_c_later() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with_parent(number: int) -> None:
+    """Let Linux send this process the signal `number` when its parent ends; others cannot."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(1, number)  # PR_SET_PDEATHSIG
 
 
 def begin_worker() -> None:

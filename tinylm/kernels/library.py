@@ -26,8 +26,10 @@ def compiler() -> str | None:
 
 def _processor() -> str:
     """What -march=native means here: the cache folder may be shared by several machines."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text("utf-8", "replace").splitlines() if cpuinfo.exists() else []
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:  # no Linux
+        lines = []
     return next((line for line in lines if line.startswith(("flags", "Features"))), sys.platform)
 
 

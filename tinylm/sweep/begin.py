@@ -1,8 +1,9 @@
 """A new sweep: its values are checked, and the folder's code and parameters are kept."""
 
-import os
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import write_json
@@ -105,5 +106,4 @@ def _first_validation(runs: list[Values]) -> int:
 
 def share_of_memory(workers: int) -> float:
     """Each worker's share of this machine's memory, in GiB."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return round(total / 2**30 / workers, 1)
+    return round(psutil.virtual_memory().total / 2**30 / workers, 1)

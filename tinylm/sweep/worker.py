@@ -7,7 +7,6 @@ worker was killed is free again, and continues from its snapshot.
 """
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -28,17 +27,13 @@ from tinylm.base.files import read_json, write_json
 from tinylm.host import loggers
 from tinylm.host.command import FAILED, CommandFailed, Interrupted, guard, one_line
 from tinylm.host.processes import locked
+from tinylm.host.workers import end_with_parent
 from tinylm.sweep import plan
 from tinylm.sweep.halving import should_stop
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import Slot
 
 _WAIT_S = 0.2  # between two looks for a free run
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent(number: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 class Worker:
@@ -96,14 +91,15 @@ class Worker:
         """The forked process: the same as `python -m MODULE ARGUMENTS` after its imports."""
         code = FAILED
         try:
-            _die_with_parent(signal.SIGKILL)
+            end_with_parent(signal.SIGKILL)
             assert self.log is not None
             for stream in (1, 2):
                 os.dup2(self.log.fileno(), stream)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # it arrives from the sweep, as SIGTERM
             if self.sweep.memory_gib:
                 limit = int(self.sweep.memory_gib * 2**30)
-                resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+                with contextlib.suppress(ValueError):  # macOS may refuse it
+                    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
             sys.argv = [module, *arguments]
             sys.orig_argv = [sys.executable, "-m", *sys.argv]
             stage = importlib.import_module(module)
@@ -188,7 +184,7 @@ class Worker:
 
 
 def main() -> None:
-    _die_with_parent(signal.SIGTERM)  # so that a stage writes its snapshot
+    end_with_parent(signal.SIGTERM)  # so that a stage writes its snapshot
     # from the terminal, and from SLURM before a time limit: the parent handles them
     for number in (signal.SIGINT, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)

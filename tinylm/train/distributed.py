@@ -7,7 +7,6 @@ rest on numbers that are equal on all ranks. Only rank 0 writes and prints.
 """
 
 import contextlib
-import ctypes
 import dataclasses
 import datetime
 import itertools
@@ -38,6 +37,7 @@ from tinylm.host.command import (
     one_line,
 )
 from tinylm.host.processes import exclusive_lock
+from tinylm.host.workers import end_with_parent
 from tinylm.vocab.batches import Batch
 
 WAIT_S = 300  # how long a rank waits for one that does not answer
@@ -234,8 +234,7 @@ def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
             f"{PARAMS_FILE}: train.processes = {processes}; allowed: {group.size}, the WORLD_SIZE "
             "of torchrun"
         )
-    if sys.platform == "linux":  # no rank outlives torchrun
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    end_with_parent(signal.SIGKILL)  # no rank outlives torchrun
     if not group.is_rank0:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (rank 0 prints)
     try:
