@@ -11,8 +11,9 @@ from tinylm.cli.run_state import RunState, load_trained, new_publication, read_r
 NEEDS = NOTHING  # a run needs params.yaml
 NOTES = """\
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
-model card; the same run gives the same bytes. Refused while a stage did not run, its results are of
-other parameters or other code, or the report does not show this run. With --exercises it packs only the
+model card; the same run gives the same bytes. Tests, benchmarks and studies are packed with --all.
+Refused while a stage did not run, its results are of other parameters or other code, a section of the
+report has no measurements, or the report does not show this run. With --exercises it packs only the
 files of `tinylm exercise` and a page of their results, graded anew."""
 EXAMPLES = """\
   tinylm handin 2026-12345
@@ -32,12 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", action="store_true", help="with the weights, as tinylm export writes them"
     )
+    parser.add_argument(
+        "--all", action="store_true", help="with the tests, benchmarks and studies of the code"
+    )
     parser.add_argument("--exercises", action="store_true", help="the exercises instead of the run")
 
 
 def _missing(state: RunState) -> list[str]:
     """Everything that is missing of the run, or is not of these parameters and this code."""
     from tinylm.compare.provenance import changed_code
+    from tinylm.exchange.handin import not_measured
     from tinylm.report.sources import FILES
 
     missing = list(state.stale)
@@ -45,6 +50,9 @@ def _missing(state: RunState) -> list[str]:
     for name, problem in state.run.problems.items():
         problems.setdefault(FILES[name][1], problem.partition(";")[0])
     missing += problems.values()
+    if not missing:
+        for section in not_measured(state.run):
+            missing.append(f"section “{section}” of the report has no measurements")
     missing += changed_code(".", {stage for _, stage in FILES.values()})
     if not Path(paths.REPORT_PDF).exists():
         missing.append(f"{paths.REPORT_PDF} is missing")
@@ -92,7 +100,7 @@ def _hand_in_exercises(entry: str, course: str | None) -> None:
 def _hand_in_run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.export import export
-    from tinylm.exchange.handin import check_entry, write_hand_in
+    from tinylm.exchange.handin import check_entry, needed_code, write_hand_in
     from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
@@ -105,7 +113,8 @@ def _hand_in_run(arguments: argparse.Namespace) -> None:
         raise InputError(
             f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing"
         )
-    code = _code()
+    tracked = _code()
+    code = tracked if arguments.all else needed_code(tracked)
     trained = load_trained()
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
     publication = new_publication(

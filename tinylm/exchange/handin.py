@@ -1,13 +1,15 @@
-"""What a course asks to hand in, as one zip."""
+"""What a course asks to hand in, as one zip, whose README says where each question is answered."""
 
+import dataclasses
 import re
 import tempfile
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import atomic_write
 from tinylm.exchange.card import Publication
 from tinylm.exchange.publish import EXPORTS, build
@@ -16,6 +18,8 @@ from tinylm.report.wording import number
 
 SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrote, in sources.FILES
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+_PARTS = Path(__file__).with_name("assignment.yaml")
+_NOT_NEEDED = ("tests/", "benchmarks/", "studies/", "docs/lab/")  # to make the results again
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can hold, so that equal files give equal bytes
 FILE_MODE = 0o644 << 16
 README = """\
@@ -25,24 +29,40 @@ Author: {author}
 
 Perplexity on the evaluation split: {perplexity}
 
+## Where each part of the assignment is answered
+
+Sections have the same names in `report/report.pdf` and `report/index.html`; pictures are in `plots`, code in `code`.
+
+| part | section | pictures and files | code | command, in `code` |
+|---|---|---|---|---|
+{parts}
+
+## Files
+
 | file | contents |
 |---|---|
-| `report/report.pdf` | the paper |
-| `report/index.html` | everything that the run shows, on one page that opens offline |
+| `report/report.pdf` | the answers, with an appendix |
+| `report/index.html` | the same as a page that opens offline |
 | `report/lab.html` | the model itself, running in a page |
 | `plots/` | curves as tables and as pictures |
 | `samples/` | what the model wrote: continuations, beams, stories during training, own prompts |
 | `settings.yaml` | every parameter of the run, as in params.yaml |
 | `model/README.md` | the model card: data, method, metrics, the commit of the code |
 | `model/pipeline/` | parameters, hashes (dvc.lock), metrics and times of the run |
-| `code/` | the code: the files that git tracks |
+| `code/` | the code{left_out} |
 
-To make all of it again:
+## Make all of it again
+
+DVC needs a git repository. The last command sets up everything, then runs the pipeline.
 
 ```bash
 cd code
+git init -q
 make repro
 ```
+
+The results are then in `code/report` and `code/metrics`. On the same kind of machine and with the same number of threads,
+the metrics are equal to those of `model/pipeline`; times differ.
 """
 WEIGHTS = """
 The folder `model` has the weights, too. To use them, after the commands above:
@@ -52,6 +72,55 @@ source .venv/bin/activate
 tinylm generate "once upon a time" --models ../model
 ```
 """
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of the assignment and where it is answered; see assignment.yaml."""
+
+    part: str
+    section: str
+    code: list[str]
+    command: str
+    pictures: list[str] = dataclasses.field(default_factory=list)
+    files: list[str] = dataclasses.field(default_factory=list)
+    needs: list[str] = dataclasses.field(default_factory=list)
+
+    def is_measured(self, run: Run) -> bool:
+        """Whether the run has every value that the part needs."""
+        for need in self.needs:
+            name, _, key = need.partition(".")
+            if key and not run.tree(name)[key]:
+                return False
+            if not key and not len(run.files.get(name, [])):
+                return False
+        return True
+
+    def row(self, names: set[str]) -> str:
+        """Its row of the README's table, with those files that are in the zip."""
+        anchor = self.section.lower().replace(" ", "-")
+        link = f"[{self.section}](report/index.html#{anchor})"
+        shown = [f"plots/{picture}.png" for picture in self.pictures] + self.files
+        there = ", ".join(f"`{name}`" for name in shown if name in names)
+        code = ", ".join(f"`{name}`" for name in self.code)
+        return f"| {self.part} | {link} | {there} | {code} | `{self.command}` |"
+
+
+@cache
+def parts() -> list[Part]:
+    """All parts, in the assignment's order."""
+    values_of = parse_yaml(_PARTS.read_text("utf-8"), _PARTS.name)
+    return [Part(part, **values) for part, values in values_of.items()]
+
+
+def not_measured(run: Run) -> list[str]:
+    """The sections of the report that have no measurements."""
+    return [part.section for part in parts() if not part.is_measured(run)]
+
+
+def needed_code(files: list[str]) -> list[str]:
+    """Those files of the code that make the results: no tests, benchmarks, studies."""
+    return [name for name in files if not name.startswith(_NOT_NEEDED)]
 
 
 def check_entry(entry: str) -> str:
@@ -84,7 +153,14 @@ def write_hand_in(
             files[f"model/{name}"] = model / name
         contents = {name: path.read_bytes() for name, path in files.items()}
     perplexity = number(run.tree("evaluate").perplexity)
-    text = README.format(entry=entry, author=author or "not named", perplexity=perplexity)
+    has_all = any(name.startswith("tests/") for name in code)
+    text = README.format(
+        entry=entry,
+        author=author or "not named",
+        perplexity=perplexity,
+        parts="\n".join(part.row(set(files)) for part in parts()),
+        left_out="" if has_all else ", without tests, benchmarks and studies",
+    )
     if publication.weights:
         text += WEIGHTS
     contents["README.md"] = text.encode()

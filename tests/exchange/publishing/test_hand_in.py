@@ -1,6 +1,7 @@
 """tinylm handin in a small whole run under git: what the zip holds, and what is refused."""
 
 import json
+import re
 import shutil
 import subprocess
 import zipfile
@@ -8,9 +9,12 @@ import zipfile
 import pytest
 import yaml
 
+from tests.support.clone import ROOT
 from tests.support.lock import write_lock
 from tinylm.base import paths
+from tinylm.base.files import read_json, write_json
 from tinylm.cli import main
+from tinylm.exchange.handin import parts
 from tinylm.report import pictures
 from tinylm.report.sources import FILES, STAGES
 from tinylm.report.wording import number
@@ -22,6 +26,7 @@ CODE = {
     "tinylm/model/ops.py": "",
     "tinylm/a.py": "",
 }
+TESTS = {"tests/test_a.py": "", "studies/study.py": "", "benchmarks/frame.py": ""}
 IGNORED = "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"
 
 
@@ -56,7 +61,7 @@ def whole_run(finished_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     links = shutil.ignore_patterns("stages", "tinylm", "docs", "runs")
     shutil.copytree(finished_run, folder, ignore=links)
-    for name, text in (CODE | {".gitignore": IGNORED, paths.OWN_TEXTS: "[]"}).items():
+    for name, text in (CODE | TESTS | {".gitignore": IGNORED, paths.OWN_TEXTS: "[]"}).items():
         write(folder, name, text)
     edit(folder, "report", "author", "Ada Lovelace")
     write_lock(folder, stages())
@@ -99,12 +104,18 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
         assert files[name] == (here / source).read_bytes(), name
     for name in files:
         assert not name.endswith(".safetensors")
-        assert not name.startswith("code/data")
+        assert not name.startswith(("code/data", "code/tests", "code/studies", "code/benchmarks"))
     evaluate = json.loads((here / "data/figures/evaluate.json").read_text())
     perplexity = number(evaluate["perplexity"]).encode()
     assert perplexity in files["model/README.md"]
     assert perplexity in files["README.md"]
     assert b"Author: Ada Lovelace" in files["README.md"]
+    for part in parts():
+        (row,) = re.findall(rf"^\| {part.part} \|.*$", files["README.md"].decode(), re.MULTILINE)
+        for name in re.findall(r"`((?:plots|samples|model)/[^`]*)`", row):
+            assert name in files
+        assert all((ROOT / name).exists() for name in part.code)
+        assert f"## {part.section}\n" in (here / "report/report.md").read_text("utf-8")
     assert b"from_pretrained" not in files["model/README.md"]
     for path in here.rglob("*.py"):
         path.touch()
@@ -116,8 +127,9 @@ def test_weights_lab_author_and_the_place_on_the_hub(here):
     edit(here, "report", "hub_path", "me/small-stories")
     write(here, "report/lab.html", "the model")
     write_lock(here, stages())
-    assert main(["handin", "other", "--weights", "--author", "Charles Babbage"]) == 0
+    assert main(["handin", "other", "--weights", "--all", "--author", "Charles Babbage"]) == 0
     files = unzip(here, "other")
+    assert {f"code/{name}" for name in TESTS} <= set(files)
     weights = (here / "models/model.safetensors").read_bytes()
     assert files["model/tinylm/model.safetensors"] == weights
     assert files["report/lab.html"] == b"the model"
@@ -126,7 +138,14 @@ def test_weights_lab_author_and_the_place_on_the_hub(here):
     assert b'from_pretrained("me/small-stories")' in files["model/README.md"]
 
 
+def without_times_of_the_cache(here):
+    path = here / FILES["kv_bench_time"][0]
+    write_json(path, read_json(path) | {"settings": []}, sealed=True)
+    write_lock(here, stages())
+
+
 CASES = {
+    "section “Key-value cache”": without_times_of_the_cache,
     "report/report.pdf": lambda here: (here / "report/report.pdf").unlink(),
     "does not show this run": lambda here: edit(here, "report", "title", "x"),
     "train of params.yaml": lambda here: edit(here, "train", "lr", 0.5),
