@@ -97,8 +97,8 @@ def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     named = {"accumulation": 2, "batch_size": 3, "tokens": 280, "validate_every": 4}
     absent = {"epochs": None, "stop_after": None, "patience": None, "keep_epochs": ()}
     assert settings == dataclasses.replace(task.train, **named, **absent, processes=1)
-    samples = {"sample_every", "sample_prompt"}  # of which a run of the sweep draws none
-    unlisted = {*named, *absent, *samples, "processes"}
+    unused = {"sample_every", "sample_prompt", "unknown"}  # by a run of the sweep
+    unlisted = {*named, *absent, *unused, "processes"}
     keys = PIPELINE["accum_sweep"]["params"]
     listed = {key[6:] for key in keys if key.startswith("train.")}
     assert listed == {field.name for field in dataclasses.fields(TrainSettings)} - unlisted

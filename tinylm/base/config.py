@@ -88,6 +88,7 @@ def _upgraded(params: dict[str, Any]) -> dict[str, Any]:
                 del values[key]
     if is_old and isinstance(params.get("train"), dict):
         params["train"].setdefault("cuda_graphs", "auto")
+        params["train"].setdefault("unknown", 0.0)
     return params
 
 
