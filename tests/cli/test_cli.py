@@ -2,9 +2,6 @@
 
 import contextlib
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +17,6 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.tokenizer import open_tokenizer
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(params=["keep"])
@@ -204,25 +199,6 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdin", terminal)
     refused(["generate"], "no prompt", capsys)
-
-
-def process(*words):
-    return subprocess.Popen(
-        [sys.executable, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-
-
-def test_a_reader_that_goes_away_is_no_error(run_folder):
-    options = ["--max-tokens", "3000", "--temperature", "1.5"]
-    with process("-m", "tinylm.cli", "generate", "the cat", *options) as command:
-        assert command.stdout.read(1)
-        command.stdout.close()
-        assert command.stderr.read() == b""
-    assert command.returncode == 0
 
 
 @pytest.mark.parametrize(

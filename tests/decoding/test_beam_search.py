@@ -156,13 +156,6 @@ def test_without_prompts_steps_or_words_there_is_little_to_find(model):
     assert end.ids == [EOS]
 
 
-def test_without_an_end_every_hypothesis_has_its_full_length(model, prompts):
-    options = {"width": 3, "max_new_tokens": 6, "length_penalty": 0.6, "n_best": 3}
-    endless = beam_search(model, prompts, eos_id=None, **options)
-    assert {len(one.ids) for found in endless for one in found} == {6}
-    assert endless == beam_search(model, prompts, stop_at_eos=False, **options)
-
-
 def test_hypotheses_of_equal_score_come_as_they_were_found(make_model):
     """Every word equally likely: the first beam's lowest ids win, at every length."""
     model = make_model()
