@@ -51,7 +51,7 @@ BUDGETS = {
     "docs/reference/glossary.md": 450,
     "docs/reference/gpu.md": 600,
     "docs/reference/pipeline.md": 1_000,
-    "docs/reference/platforms.md": 350,
+    "docs/reference/platforms.md": 400,
     "docs/reference/results.md": 800,
     "docs/teach.md": 1_100,
     "docs/tutorial/first-run.md": 600,
