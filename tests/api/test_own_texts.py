@@ -2,12 +2,11 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 import yaml
 
-from tests.support.random_run import CONTEXT, make_run
+from tests.support.random_run import make_run
 from tinylm.api.load import load
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.config import load_params, read_section
@@ -17,7 +16,6 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run
 
 PROMPTS = ("the cat", "the zebra said", "the cat")
-SENTENCES = ("the dog sat down", "the cat said hello to the dog and the dog sat down " * 3)
 CPU = torch.device("cpu")
 SETTINGS = read_section(load_params(FOLDER / "storybook.yaml"), "report", ReportSettings)
 
@@ -47,20 +45,6 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
     assert [row["continuation"] for row in rows] == continuations
     assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
     assert "| the zebra said |" in write_document(run, SETTINGS, {})
-
-
-def test_sentences_have_the_maps_of_tinylm_attention(folder):
-    run = _run(folder, sentences=SENTENCES)
-    lm = load("models")
-    for (sentence, checkpoints), text in zip(
-        run.sentences("own_sentences"), SENTENCES, strict=True
-    ):
-        seen = lm.attention(" ".join(text.split()[: CONTEXT - 1]))
-        assert sentence.words == seen.words
-        assert len(sentence.words) <= CONTEXT
-        np.testing.assert_array_equal(sentence.maps, seen.weights)
-        assert (sentence.next, sentence.probability) == (seen.next.word, seen.next.probability)
-        assert checkpoints == []
 
 
 def test_a_missing_model_is_named_and_stops_no_report(folder):

@@ -48,17 +48,6 @@ def test_ids_are_the_same_with_and_without_the_cache(trained, inline, folder, re
     assert [row["series"] for row in plotted] == ["no cache", "cache"] * 2
 
 
-@pytest.mark.parametrize(
-    ("lengths", "ties", "same"), [([(4, 3)], [{"prompt": 1}], False), ([], [], None)]
-)
-def test_ids_with_a_tie_or_without_a_comparison_are_not_the_same(
-    trained, inline, results, monkeypatch, lengths, ties, same
-):
-    monkeypatch.setattr(kv, "compare", lambda *_: (lengths, ties))
-    kv_bench.main()
-    assert results("kv_bench")[0]["same_ids"] is same
-
-
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task, trained):
     results = [
         {"new_tokens": 2, "cache": cache, "ids": [[4, 5], [6, last]]}

@@ -9,7 +9,6 @@ import pytest
 from tinylm.compare.planning import (
     Goal,
     power,
-    recorded_noise,
     seeds_for,
 )
 from tinylm.evaluate.statistics import student_point
@@ -50,13 +49,3 @@ def test_the_seeds_are_the_fewest_that_have_the_power():
     surer = dataclasses.replace(goal, power=0.95)
     few = seeds_for(goal, BY_SEEDS, BY_STORIES, 2000)
     assert seeds_for(surer, BY_SEEDS, BY_STORIES, 2000) > few
-
-
-def test_without_pairs_of_a_seed_noise_is_twice_that_of_single_runs(make_run):
-    runs = []
-    for seed in (1, 2, 3):
-        runs.append(make_run(f"{seed}", {"train.seed": seed}, shift=0.1 * seed))
-    noise = recorded_noise(runs)
-    assert (noise.paired, noise.freedom, noise.count) == (False, 2, 40)
-    assert noise.seeds == pytest.approx(2 * 0.1**2, rel=0.02)
-    assert recorded_noise(runs[:1]) is None

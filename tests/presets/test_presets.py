@@ -128,16 +128,6 @@ def test_comments_edited_by_hand_stay_where_the_values_are_the_presets():
     assert Path("params.yaml").read_text("utf-8").startswith("# mine\n")
 
 
-@pytest.mark.parametrize("content", [b"train: [\n", b"\xff\xfe", b"", b"a: 1\na: 2\n"])
-def test_unreadable_params_are_kept_unless_forced(content):
-    Path("params.yaml").write_bytes(content)
-    with pytest.raises(InputError, match=r"params\.yaml"):
-        write_preset("storybook")
-    assert Path("params.yaml").read_bytes() == content
-    assert write_preset("storybook", force=True) is None
-    assert Path("params.yaml").read_bytes() == BASE_FILE.read_bytes()
-
-
 def test_the_command_writes_lists_and_refuses(capsys):
     assert main(["preset", "storybook"]) == 0
     assert main(["preset", "storybook"]) == 0

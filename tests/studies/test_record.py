@@ -54,13 +54,3 @@ def test_other_settings_under_the_same_name_are_refused(folder):
     record.record_run("shallow", "storybook")
     (differs,) = read_json(folder / "studies/runs/shallow.json")["differs"]
     assert differs.startswith("model.layers")
-
-
-def test_a_wrong_name_and_a_folder_without_a_trained_model_are_refused(folder):
-    for name, preset in (("../x", "storybook"), ("mine", "no-preset")):
-        with pytest.raises(InputError):
-            record.record_run(name, preset)
-    (folder / "data/figures/train.json").unlink()
-    with pytest.raises(InputError, match="dvc repro"):
-        record.record_run("storybook", "storybook")
-    assert not (folder / "studies").exists()

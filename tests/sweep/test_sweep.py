@@ -6,7 +6,6 @@ import io
 import json
 import os
 import signal
-import sys
 import time
 
 import psutil
@@ -112,17 +111,3 @@ def test_the_worse_runs_are_stopped_and_become_no_experiments(clone):
     rig.sweep(clone, *values, "--halving", "2", "--workers", "1", "--name", "d")
     assert [state["state"] for state in states(clone, "d")] == ["done"] + ["stopped"] * 3
     assert [name for name in rig.locks(clone) if name.startswith("d-")] == ["d-0001"]
-
-
-JOBS = """
-from tinylm.sweep import begin, engines
-sweep = begin.begin([{"train.seed": 8}, {"train.seed": 9}], "evaluate", "e")
-engines.run_jobs(sweep, 2, 1.0, begin.slurm_options([], 1), cluster="local")
-"""
-
-
-def test_workers_are_jobs_of_submitit(clone):
-    pytest.importorskip("submitit")
-    clone.run(sys.executable, "-c", JOBS)
-    assert [state["state"] for state in states(clone, "e")] == ["done", "done"]
-    assert {"e-0001", "e-0002"} <= rig.locks(clone).keys()
