@@ -36,7 +36,7 @@ def test_the_commands_of_the_readme_give_the_results_again(clone, tmp_path):
     }
     subprocess.run(["sh", "-ec", commands], cwd=unpacked, env=kept, check=True)
     assert (code / "report/report.pdf").read_bytes().startswith(b"%PDF")
-    handed_in = sorted((unpacked / "model/pipeline/metrics").rglob("*.json"))
+    handed_in = sorted((unpacked / "model/pipeline/data/figures").glob("*.json"))
     assert len(handed_in) > 5
     for path in handed_in:
         name = path.relative_to(unpacked / "model/pipeline")

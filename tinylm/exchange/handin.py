@@ -61,8 +61,8 @@ git init -q
 make repro
 ```
 
-The results are then in `code/report` and `code/metrics`. On the same kind of machine and with the same number of threads,
-the metrics are equal to those of `model/pipeline`; times differ.
+The report is then in `code/report`, the results in `code/data/figures`. On the same kind of machine and with the same
+number of threads, the results equal those of `model/pipeline/data/figures`; times differ.
 """
 WEIGHTS = """
 The folder `model` has the weights, too. To use them, after the commands above:
