@@ -127,8 +127,7 @@ def train(
                     loss = nats / count
                 steps.setdefault(name, []).append(loss)
         greedy = DecodeSettings().greedy()
-        options = {"max_new_tokens": 40}
-        text = generate_text(parts.model.eval(), tokenizer, STARTS, greedy, **options)
+        text = generate_text(parts.model.eval(), tokenizer, STARTS, greedy, max_new_tokens=40)
     return {"steps": steps, "text": text}
 
 
@@ -143,14 +142,21 @@ def generate(changes: dict[str, Any], objects: dict[str, Any], updates: int) -> 
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     settings = DecodeSettings(temperature=0.8, top_k=50, top_p=0.9)
-    options = {"max_new_tokens": model.settings.context + 30, "stop_at_eos": False}
-    options |= {"eos_id": tokenizer.eos_id, "banned": banned_ids(tokenizer)}
     texts = []
     log_probs: list[float] = []
     with replaced(objects):
         for prompt in STARTS:
             ids = encode_prompt(tokenizer, prompt, "the prompt")
-            (new,) = sampling.generate(model, [ids], settings, with_log_probs=True, **options)
+            (new,) = sampling.generate(
+                model,
+                [ids],
+                settings,
+                max_new_tokens=model.settings.context + 30,
+                stop_at_eos=False,
+                eos_id=tokenizer.eos_id,
+                banned=banned_ids(tokenizer),
+                with_log_probs=True,
+            )
             texts.append(tokenizer.decode([*ids, *new.ids]))
             log_probs += new.log_probs
     return {"steps": {"log_prob": log_probs}, "text": texts}
