@@ -46,13 +46,15 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.base.config import InputError
     from tinylm.learn import desk
     from tinylm.learn.course import COURSE, find, load_course
+    from tinylm.learn.results import write_page
+    from tinylm.learn.use import compare
 
     course = load_course(arguments.course or COURSE)
     action = arguments.action
     if action == "list":
         desk.show_list(course)
     elif action == "check" and arguments.all:
-        desk.check_all(course)
+        print(f"{write_page(course)} is written")
     elif arguments.name is None:
         raise InputError(
             f"tinylm exercise {action}: name an exercise; allowed: {', '.join(course)}"
@@ -66,6 +68,6 @@ def run(arguments: argparse.Namespace) -> None:
         elif action == "check":
             desk.check(exercise)
         elif action == "use":
-            desk.use(exercise)
+            compare(exercise)
         else:
             desk.show(exercise)

@@ -15,7 +15,11 @@ from tinylm.base.config import InputError, parse_yaml
 
 COURSE = Path(__file__).with_name("exercises")
 WORK = Path("exercises")  # the student's files, in the current folder
-PARTS = ("implement", "bonus", "diagnose")
+PARTS = {
+    "implement": "To implement",
+    "bonus": "Bonus",
+    "diagnose": "Bug clinic: find the bug in the copy of the code",
+}
 _HINT = "## Hint"
 
 

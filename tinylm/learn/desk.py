@@ -1,6 +1,8 @@
 """What each action of `tinylm exercise` does; it prints for the student."""
 
-import ast
+import importlib
+import inspect
+import operator
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,16 +10,11 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.base.printable import visible
 from tinylm.host.command import CommandFailed
-from tinylm.learn.course import WORK, Exercise
-from tinylm.learn.grade import ROOT, Outcome, grade, passed
+from tinylm.learn.course import PARTS, WORK, Exercise
+from tinylm.learn.grade import Outcome, grade, passed
 
 STATE = WORK / ".state.json"  # {exercise: {"hints": shown, "checked": ..., "passed": ...}}
 LONGEST_SAMPLE = 700
-HEADINGS = {
-    "implement": "To implement",
-    "bonus": "Bonus",
-    "diagnose": "Bug clinic: find the bug in the copy of the code",
-}
 
 
 def _state() -> dict[str, dict[str, int]]:
@@ -42,7 +39,7 @@ def show_list(course: dict[str, Exercise]) -> None:
     for exercise in course.values():
         if exercise.part != part:
             part = exercise.part
-            print(f"{HEADINGS[part]}")
+            print(PARTS[part])
         status = "" if not exercise.file.exists() else "started"
         last = state.get(exercise.name, {}).get("passed")
         if status and last is not None:
@@ -124,40 +121,20 @@ def check(exercise: Exercise) -> None:
     print(f"all {len(outcomes)} properties hold; `tinylm exercise show {exercise.name}` shows ours")
 
 
-def check_all(course: dict[str, Exercise]) -> None:
-    """Grade every file that was started, and write the page of results."""
-    from tinylm.learn.results import write_page
-
-    print(f"{write_page(course)} is written")
-
-
 def show(exercise: Exercise) -> None:
     """The project's part behind the exercise's signature, then its source and place."""
     print(exercise.solution())
     for path, names in exercise.project.items():
         for name in names.split():
-            first, text = source_of(ROOT / path, name)
+            first, text = source_of(path, name)
             print(f"\n# {path}, line {first}\n{text}")
 
 
-def source_of(path: Path, name: str) -> tuple[int, str]:
-    """(first line, source) of a function or class, or of a method written Class.method."""
-    text = path.read_text(encoding="utf-8")
-    body = ast.parse(text).body
-    node: ast.stmt | None = None
-    for part in name.split("."):
-        matching = [item for item in body if getattr(item, "name", None) == part]
-        if not matching:
-            raise InputError(f"{path}: has no {name}")
-        node = matching[0]
-        body = getattr(node, "body", [])
-    assert node is not None
-    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
-    return node.lineno, "\n".join(lines)
+def source_of(path: str, name: str) -> tuple[int, str]:
+    """(first line, source) of a function or class, or of a method written Class.method.
 
-
-def use(exercise: Exercise) -> None:
-    """Train the default model with the student's part in a process of its own."""
-    from tinylm.learn.use import compare
-
-    compare(exercise)
+    path: of its file in the project. Raises AttributeError if it has no such name.
+    """
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    lines, first = inspect.getsourcelines(operator.attrgetter(name)(module))
+    return first, "".join(lines)

@@ -59,26 +59,26 @@ def grade(exercise: Exercise, file: Path, by_student: bool = True) -> list[Outco
     order = order_of(exercise, file, by_student)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tinylm.learn.worker", json.dumps(order)]
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
         try:
-            out, error = process.communicate(timeout=WHOLE_S)
-            ending = f"the process ended with code {process.returncode}"
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, error = process.communicate()
-            ending = f"ended after {WHOLE_S:g} s: one call takes too long, or errors are swallowed"
-        finally:
-            process.kill()
-    events = [json.loads(line) for line in out.splitlines() if line.startswith('{"')]
-    return outcomes_of(events, [ending, *error.strip().splitlines()[-1:]])
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=WHOLE_S,
+                check=False,
+            )
+            told = done.stdout
+            ending = [f"the process ended with code {done.returncode}"]
+            ending += done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        except subprocess.TimeoutExpired as error:
+            told = error.stdout or b""
+            ending = [
+                f"ended after {WHOLE_S:g} s: one call takes too long, or errors are swallowed"
+            ]
+    events = [json.loads(line) for line in told.splitlines() if line.startswith(b'{"')]
+    return outcomes_of(events, ending)
 
 
 def outcomes_of(events: Iterable[dict[str, Any]], ending: list[str]) -> list[Outcome]:

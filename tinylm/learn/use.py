@@ -8,7 +8,6 @@ nothing there.
 
 import contextlib
 import itertools
-import json
 import subprocess
 import sys
 import time
@@ -47,8 +46,8 @@ def compare(exercise: Exercise) -> None:
         raise InputError(f"{exercise.name} is no part of a run; tinylm exercise check grades it")
     if not exercise.file.is_file():
         raise InputError(f"{exercise.file} is missing; tinylm exercise start {exercise.name}")
-    order = {"folder": str(exercise.folder.resolve()), "file": str(exercise.file.resolve())}
-    command = [sys.executable, "-m", "tinylm.learn.use", json.dumps(order)]
+    paths_of = [str(exercise.folder.resolve()), str(exercise.file.resolve())]
+    command = [sys.executable, "-m", "tinylm.learn.use", *paths_of]
     try:
         done = subprocess.run(command, env=environment(), timeout=WHOLE_S, check=False)
     except subprocess.TimeoutExpired:
@@ -197,10 +196,9 @@ def main() -> None:
     """Both runs, the verdict, and exercises/NAME.csv and NAME.txt with their curves and texts."""
     import pandas as pd
 
-    order = json.loads(sys.argv[1])
-    file = Path(order["file"])
+    folder, file = map(Path, sys.argv[1:])
     try:
-        plan = load(Path(order["folder"]) / "use.py", "use_of_exercise")
+        plan = load(folder / "use.py", "use_of_exercise")
         ours, theirs = both_runs(plan, load(file, "student"))
     except (InputError, CommandFailed):
         raise
