@@ -70,7 +70,7 @@ def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     is_clinic = exercise.part == "diagnose"
     assert [len(exercise.hints()), bool(exercise.minutes)] == [3, True]
     assert {path.name for path in exercise.folder.iterdir()} >= (
-        {"fix.txt", "use.py"} if is_clinic else {"reference.py"}
+        {"fix.txt", "use.py", "run.csv", "samples.txt"} if is_clinic else {"reference.py"}
     )
 
 

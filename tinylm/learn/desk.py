@@ -59,8 +59,6 @@ def start(exercise: Exercise, force: bool = False) -> None:
     if (exercise.folder / "run.csv").exists():
         print(f"\nwhat the model wrote:\n{exercise.read('samples.txt')[:LONGEST_SAMPLE].strip()}")
         print(f"\n{draw(exercise)}: the curves of this run and of a healthy one")
-    elif exercise.part == "diagnose":
-        print(f"\n`tinylm exercise use {exercise.name}` makes the curves of this run")
     print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
 
 
