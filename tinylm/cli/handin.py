@@ -37,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="with the tests, benchmarks and studies of the code"
     )
     parser.add_argument("--exercises", action="store_true", help="the exercises instead of the run")
-    parser.add_argument(
-        "--course", metavar="FOLDER", help="with --exercises: those of your own (default: tinylm's)"
-    )
+    parser.add_argument("--course", metavar="FOLDER", help="with --exercises: those of your own")
 
 
 def _missing(state: RunState) -> list[str]:
