@@ -22,7 +22,7 @@ from tinylm.lab import build
 
 VOCAB, WIDTH = 41, 20
 RULE = {
-    "kind": "words", "tokens": [f"w{i}" for i in range(VOCAB)], "specials": [0, 1, 2, 3], "banned": [0, 2, 3],
+    "kind": "words", "tokens": [f"w{i}" for i in range(VOCAB)], "shown": {}, "specials": [0, 1, 2, 3], "banned": [0, 2, 3],
     "hidden": [0, 1, 2], "sos_id": 0, "eos_id": 1, "unk_id": 3, "lower_case": True, "punctuation": "drop",
 }  # fmt: skip
 FACTS = {"title": "t", "about": "a", "token": "word", "slide": "half"}

@@ -68,7 +68,7 @@ def dvc_problem(words: list[str]) -> str | None:
     try:
         parse_args(words)
     except DvcParserError as error:
-        return f"dvc refuses it: {error}"
+        return None if len(words) == 1 else f"dvc refuses it: {error}"  # one word names a command
     keys = {f"{section}.{key}" for section, values in PARAMS.items() for key in values}
     changed = [word.partition("=")[0] for word in words if re.fullmatch(r"\w+\.\w+=.*", word)]
     named = options_removed(words[1:]) if words[0] == "repro" else []
