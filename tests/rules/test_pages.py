@@ -12,7 +12,7 @@ from tests.support import pages, size
 TOTAL = 24_400
 BUDGETS = {
     "AGENTS.md": 350,
-    "ARCHITECTURE.md": 1_700,
+    "ARCHITECTURE.md": 1_830,
     "CHANGELOG.md": 1_180,
     "CONTRIBUTING.md": 650,
     "README.md": 900,
