@@ -35,7 +35,7 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4},
     "kv_bench": {"batch": 2, "lengths": [6]},
-    "accum_sweep": {"tokens": 2000, "held_out_batches": 2},
+    "accum_sweep": {"batch_size": 1, "tokens": 2000, "held_out_batches": 2},
     "ckpt_bench": {"depths": [2], "batch_size": 2, "repeats": 1},
     "runtime": {"device": "cpu"},
 }

@@ -28,7 +28,8 @@ RUN = (
 def is_run(command: str) -> bool:
     """A command of RUN with what it needs; exports are made by others."""
     bare = command in ("tinylm attention", "tinylm generate")
-    return command.startswith(RUN) and not bare and "--models exports/" not in command
+    needs_others = any(name in command for name in ("--models exports/", "theirs/", "main rate"))
+    return command.startswith(RUN) and not bare and not needs_others
 
 
 def blocks(page: str) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import yaml
 
 from tests.support import clone as support
 from tests.support.clone import Clone, new_clone
+from tests.support.stages import is_measured
 
 STAGES = ("download", "vocab", "train", "evaluate")
 TINY = {
@@ -50,14 +51,22 @@ def sweep(clone: Clone, *words: str, code: int = 0) -> str:
 
 
 def locks(clone: Clone) -> dict[str, dict[str, Any]]:
-    """{experiment: its dvc.lock, the stages that were run}: hashes of all inputs and outputs."""
+    """{experiment: its dvc.lock, the stages that were run}, see `comparable`."""
     refs = clone.run("git", "for-each-ref", "--format=%(refname)", "refs/exps").stdout.split()
     experiments = {ref.rpartition("/")[2]: ref for ref in refs if ref.count("/") == 4}
     result = {}
     for name, ref in experiments.items():
         stages = yaml.safe_load(clone.run("git", "show", f"{ref}:dvc.lock").stdout)["stages"]
-        result[name] = {stage: stages[stage] for stage in STAGES}
+        result[name] = comparable(stages)
     return result
+
+
+def comparable(stages: dict[str, Any]) -> dict[str, Any]:
+    """Of the stages that were run, the hashes of all inputs and outputs that equal runs share."""
+    chosen = {stage: stages[stage] for stage in STAGES}
+    for stage in chosen.values():
+        stage["outs"] = [out for out in stage["outs"] if not is_measured(out["path"])]
+    return chosen
 
 
 def serially(clone: Clone, values: dict[str, Any]) -> dict[str, Any]:
@@ -65,4 +74,4 @@ def serially(clone: Clone, values: dict[str, Any]) -> dict[str, Any]:
     words = [word for key, value in values.items() for word in ("-S", f"{key}={value}")]
     clone.dvc("exp", "run", *words, "evaluate")
     stages = yaml.safe_load((clone.path / "dvc.lock").read_text())["stages"]
-    return {name: stages[name] for name in STAGES}
+    return comparable(stages)
