@@ -115,22 +115,22 @@ def one_graph_at_a_time(accumulate):
     alive = []
     most = 0
 
-    class Kept:
+    class SavedTensor:
         def __init__(self, tensor):
             self.tensor = tensor
 
     def watched(inputs, targets):
         nonlocal most
         most = max(most, sum(reference() is not None for reference in alive))
-        kept = []
+        saved_tensors = []
 
         def pack(tensor):
-            kept.append(Kept(tensor))
-            return kept[-1]
+            saved_tensors.append(SavedTensor(tensor))
+            return saved_tensors[-1]
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one.tensor):
             loss = loss_sum(inputs, targets)
-        alive.append(weakref.ref(kept[0]))
+        alive.append(weakref.ref(saved_tensors[0]))
         return loss
 
     accumulate(watched, _batches((2, 2), (2, 2), (2, 2), (2, 2)))

@@ -11,6 +11,6 @@ class _Model:
 
 
 def accumulate(loss_sum, batches):
-    own = [Batch(inputs, targets, int((targets >= 0).sum())) for inputs, targets in batches]
-    nats, tokens = accumulate_gradients(_Model(loss_sum), own, "fp32")
+    scored = [Batch(inputs, targets, int((targets >= 0).sum())) for inputs, targets in batches]
+    nats, tokens = accumulate_gradients(_Model(loss_sum), scored, "fp32")
     return nats / tokens

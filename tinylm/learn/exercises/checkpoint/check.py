@@ -67,15 +67,15 @@ def runs_twice(checkpointed):
 def keeps_only_x(checkpointed):
     """forward keeps only x"""
     x = drawn(3, 4, 2).requires_grad_()
-    kept = []
+    shapes = []
 
     def pack(tensor):
-        kept.extend([tuple(tensor.shape)] if tensor.ndim else [])
+        shapes.extend([tuple(tensor.shape)] if tensor.ndim else [])
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         checkpointed(_Block(), x)
-    require(len(kept) <= 1, f"{len(kept)} tensors were kept: {kept}",
+    require(len(shapes) <= 1, f"{len(shapes)} tensors were kept: {shapes}",
             "autograd records the block: run it inside forward of your Function")  # fmt: skip
 
 
