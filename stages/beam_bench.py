@@ -39,7 +39,7 @@ def main() -> None:
         threads=stage.runtime.threads,
     )
     measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
-
+    stage.conditions["step"] = measured[0]["step"]
     texts = {}
     for result in measured:
         texts[result["setting"]] = beam.table(result, prompts, tokenizer, decode.length_penalty)

@@ -5,6 +5,7 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import kv, measure
+from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
@@ -22,6 +23,7 @@ def main() -> None:
     settings = stage.settings("kv_bench", kv.KvBenchSettings)
     decode = stage.settings("decode", DecodeSettings)
     stage.begin(decode.seed)
+    stage.conditions["step"] = Step.name
     tokenizer = open_tokenizer(paths.TOKENIZER)
     context = read_json(paths.MODEL_CONFIG, "train")["model"]["context"]
     check_vocabulary(paths.MODELS, paths.TOKENIZER)

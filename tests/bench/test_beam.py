@@ -7,6 +7,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.kernels.decoding.step import decoding_step
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 3"]
 
@@ -27,6 +28,8 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     found, times = results("beam_bench")
     methods = found["methods"]
     assert list(methods) == list(times["methods"]) == METHODS
+    step = decoding_step(trained, DecodeSettings(step="auto")).name  # plain without a compiler
+    assert found["environment"]["step"] == times["conditions"]["step"] == step
     compared = {name: row.pop("against_greedy") for name, row in methods.items()}
     # a beam of one that may stop is greedy decoding
     assert methods["greedy"] == pytest.approx(methods["beam 1"], rel=1e-5)

@@ -112,7 +112,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     if task.judged:
         judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
     texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
-    return {"texts": texts, "judged": judged, **time_task(task)}
+    return {"texts": texts, "judged": judged, "step": step.name, **time_task(task)}
 
 
 def time_task(task: Task) -> dict[str, float]:
