@@ -85,11 +85,11 @@ def test_accumulation_adds_no_memory(task):
 
 def test_the_plan_fits_the_budget_and_no_further_update_would(task):
     batches = mini_batches(3)
-    updates, tokens = accum.plan(batches, task.sweep)
+    updates, tokens = accum.plan_budget(batches, task.sweep)
     counts = [batches.batch(index).tokens for index in range(2 * updates + 2)]
     assert tokens == sum(counts[:-2]) <= 300 < sum(counts)
     with pytest.raises(InputError, match=r"accum_sweep\.tokens"):
-        accum.plan(batches, dataclasses.replace(task.sweep, tokens=20))
+        accum.plan_budget(batches, dataclasses.replace(task.sweep, tokens=20))
 
 
 def test_the_sweep_overrides_what_it_names_and_nothing_else(task):

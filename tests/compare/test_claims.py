@@ -97,4 +97,4 @@ def test_recorded_noise_is_that_of_the_simulation():
     assert noise.paired
     assert noise.seeds == pytest.approx(BY_SEEDS, rel=0.4)
     assert noise.stories == pytest.approx(BY_STORIES, rel=0.2)
-    assert (noise.count, noise.freedom) == (400, 2 * 59)
+    assert (noise.count, noise.df) == (400, 2 * 59)

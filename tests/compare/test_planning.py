@@ -11,7 +11,7 @@ from tinylm.compare.planning import (
     power,
     seeds_for,
 )
-from tinylm.evaluate.statistics import student_point
+from tinylm.evaluate.statistics import student_critical_value
 
 BY_SEEDS = 2 * 0.0058**2
 BY_STORIES = 0.09**2
@@ -31,8 +31,8 @@ def test_power_is_the_share_of_samples_in_which_the_test_finds_the_effect(
     values = differences.mean(axis=1) + rng.normal(0, story_error, draws)
     seed_error = differences.std(axis=1, ddof=1) / seeds**0.5
     level = 0.05 / comparisons
-    by_seeds = student_point(level, seeds - 1) * seed_error
-    by_stories = student_point(level, 100) * story_error
+    by_seeds = student_critical_value(level, seeds - 1) * seed_error
+    by_stories = student_critical_value(level, 100) * story_error
     share = (np.abs(values) > np.hypot(by_seeds, by_stories)).mean()
     goal = Goal(effect, comparisons=comparisons)
     expected = pytest.approx(share, abs=4 * math.sqrt(0.25 / draws))

@@ -25,8 +25,8 @@ from tinylm.evaluate.statistics import (
     mean,
     pooled_perplexity,
     pooled_ratio,
-    student_point,
-    student_tail,
+    student_critical_value,
+    student_p_value,
     wilson,
 )
 
@@ -80,15 +80,15 @@ def test_wilsons_interval(count, of, low, high):
 
 
 @pytest.mark.parametrize(
-    ("level", "freedom", "t"),
+    ("level", "df", "t"),
     [(0.05, 1, 12.706), (0.01, 3, 5.8409), (0.001, 1, 636.62), (0.1, 8, 1.85955),
      (0.05, 17, 2.1098), (0.05, 1000, 1.9623)],
 )  # fmt: skip
-def test_points_and_tails_of_students_t_are_those_of_the_tables(level, freedom, t):
-    assert student_point(level, freedom) == pytest.approx(t, rel=2e-5)
-    assert student_tail(-t, freedom) == pytest.approx(level, rel=2e-4)
-    assert student_tail(0.0, freedom) == 1.0
-    assert student_tail(float("inf"), freedom) == 0.0
+def test_critical_and_p_values_of_students_t_are_those_of_the_tables(level, df, t):
+    assert student_critical_value(level, df) == pytest.approx(t, rel=2e-5)
+    assert student_p_value(-t, df) == pytest.approx(level, rel=2e-4)
+    assert student_p_value(0.0, df) == 1.0
+    assert student_p_value(float("inf"), df) == 0.0
 
 
 def test_holms_correction_is_that_of_his_paper():

@@ -170,16 +170,7 @@ def test_at_most_5_of_100_reports_without_any_effect_claim_anything():
     assert false <= 0.05 * reports
     effects = dict(effects_of(simulated(rng)))
     kinds = {key[0] for key in effects}
-    assert kinds >= {
-        "ngrams",
-        "floor",
-        "predictable",
-        "shared",
-        "log_prob",
-        "words",
-        "chance",
-        "head",
-    }
+    assert kinds >= {"ngrams", "floor", "predictable", "shared", "log_prob", "words", "chance", "head"}  # fmt: skip
     assert len(effects) > 90
     tempting = sum(
         min(e.p for e in dict(effects_of(simulated(rng))).values()) < 0.05 for _ in range(50)

@@ -47,6 +47,15 @@ def test_another_runs_snapshot_is_refused_by_what_changed_and_stays(tmp_path, ke
     assert Snapshots(tmp_path, PARTS, 1.0).latest()[1] == {"updates": 1}
 
 
+def test_a_damaged_run_is_refused_and_snapshots_without_one_are_removed(tmp_path):
+    saved(tmp_path, updates=(1,))
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(InputError, match="damaged"):
+        Snapshots(tmp_path, PARTS, 1.0).latest()
+    (tmp_path / "run.json").unlink()
+    assert Snapshots(tmp_path, PARTS, 1.0).latest() is None
+
+
 def test_the_fingerprint_has_settings_data_and_code(tmp_path, new_settings):
     data = tmp_path / "ids"
     data.write_text("1")

@@ -54,11 +54,11 @@ def first_stories(store: TokenStore, count: int | None) -> TokenStore:
     return store
 
 
-def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
-    """(updates that the largest setting makes within the budget, their tokens).
+def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
+    """Return (updates of the largest setting that fit into sweep.tokens, tokens of these updates).
 
-    These tokens are the budget of all settings, so settings that divide the largest end at the
-    same token. Raises InputError if the budget is too small for one update.
+    Every setting trains on these tokens. All settings divide the largest, so all end at the same
+    token. Raises InputError if sweep.tokens is too small for one update.
     """
     largest = max(sweep.settings)
     updates = used = 0
@@ -154,7 +154,7 @@ def measure_task(task: Task) -> dict[str, float | None]:
     model, batches = fresh_model(task), _batches(task)
     speed = _speed(task, model, batches)
     process = own_peak_mib()
-    # not a graph, which allocates only once
+    # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
     trainer = Trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
     peak = update_peak_mib(trainer, model.embedding.device)
     return {**speed, "process_mib": process, "peak_mib": peak}
@@ -231,7 +231,7 @@ def train_setting(task: Task) -> dict[str, Any]:
     layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
     batches = _batches(task)
     held_out = TokenStore(task.tokens, "held_out")
-    updates, budget = plan(batches, task.sweep)
+    updates, budget = plan_budget(batches, task.sweep)
     settings = run_settings(task, updates, budget)
 
     def held_out_batches():

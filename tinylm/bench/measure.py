@@ -145,7 +145,7 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
 def in_own_processes(
     function: Callable[..., dict[str, Any]], tasks: Sequence[Any], together: int
 ) -> Iterator[dict[str, Any]]:
-    """function(task) of each task in a process of its own, in order; `together` run at a time."""
+    """Yield function(task) of each task in order, each in its own process; `together` at a time."""
     running: deque[Started] = deque()
     try:
         for task in tasks:

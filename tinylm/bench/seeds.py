@@ -10,7 +10,7 @@ import numpy as np
 
 from tinylm.base import paths
 from tinylm.base.files import check_sums, read_json, require
-from tinylm.evaluate.statistics import student_point
+from tinylm.evaluate.statistics import student_critical_value
 
 METRICS = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
 
@@ -62,7 +62,7 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
             sd = statistics.stdev(values)
             merged[name] |= {
                 "sd": sd,
-                "difference": student_point(0.05, len(values) - 1) * math.sqrt(2) * sd,
+                "difference": student_critical_value(0.05, len(values) - 1) * math.sqrt(2) * sd,
             }
     merged["by_seed"] = {
         str(seed): {name: row.get(name) for name in METRICS} for seed, row in by_seed.items()

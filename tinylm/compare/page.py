@@ -231,7 +231,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
     value["paired_by_seed"] = seeds is not None and seeds.paired
     value["seeds_give"] = None
     if seeds is not None:
-        value["seeds_give"] = {"difference": seeds.bound, "seeds": seeds.freedom + 1}
+        value["seeds_give"] = {"difference": seeds.bound, "seeds": seeds.df + 1}
     value["p"] = finding.p
     value["verdict"] = finding.kind
     value["says"] = finding.sentence

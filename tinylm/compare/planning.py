@@ -23,25 +23,25 @@ import numpy as np
 from tinylm.base.config import InputError
 from tinylm.compare.runs import Run, Setting, match, settings_of
 from tinylm.evaluate.differences import shared_seeds
-from tinylm.evaluate.statistics import student_point, text_freedom
+from tinylm.evaluate.statistics import df_of_texts, student_critical_value
 
 MOST_SEEDS = 1000
 SIMULATED = 20_000  # comparisons; the power is then known to about 0.01
 _STORY_FACTORS = (1, 2, 5, 10, 100)  # times the stories of now
-_point = cache(student_point)
+_point = cache(student_critical_value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
     """The noise of earlier runs, in squared nats per token.
 
-    seeds: V_seeds, with `freedom` degrees of freedom. paired: whether it comes from differences of
+    seeds: V_seeds, with `df` degrees of freedom. paired: whether it comes from differences of
     two settings, seed by seed; if not, from two independent runs. stories: V_stories, None where
     it was not recorded. count: the stories.
     """
 
     seeds: float
-    freedom: int
+    df: int
     paired: bool
     stories: float | None
     count: int
@@ -63,8 +63,8 @@ def recorded_noise(runs: Sequence[Run]) -> Noise | None:
     if paired is not None:
         return Noise(*paired, True, stories, count)
     if single is not None:
-        variance, freedom = single
-        return Noise(2 * variance, freedom, False, stories, count)
+        variance, df = single
+        return Noise(2 * variance, df, False, stories, count)
     return None
 
 
@@ -73,11 +73,11 @@ def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
     several = [sample for sample in samples if len(sample) > 1]
     if not several:
         return None
-    freedom = sum(len(sample) - 1 for sample in several)
+    df = sum(len(sample) - 1 for sample in several)
     squares = 0.0
     for sample in several:
         squares += statistics.variance(sample) * (len(sample) - 1)
-    return squares / freedom, freedom
+    return squares / df, df
 
 
 def _story_variance(settings: Sequence[Setting]) -> float | None:
@@ -132,7 +132,7 @@ def power(goal: Goal, by_seeds: float, by_stories: float, seeds: int, stories: f
     estimates = rng.chisquare(seeds - 1, SIMULATED) / (seeds - 1) * from_seeds
     level = goal.level / goal.comparisons
     seed_point = _point(level, seeds - 1)
-    story_point = _point(level, text_freedom(stories))
+    story_point = _point(level, df_of_texts(stories))
     bound = np.sqrt(seed_point**2 * estimates + story_point**2 * from_stories)
     return float((np.abs(goal.effect + errors) > bound).mean())
 
@@ -161,7 +161,7 @@ def describe_plan(noise: Noise, goal: Goal) -> list[str]:
     lines = [
         "Noise of the runs so far, as standard deviations in nats per token:",
         f"  of a difference, {source}: {math.sqrt(noise.seeds):.3g} "
-        f"(degrees of freedom: {noise.freedom})",
+        f"(degrees of freedom: {noise.df})",
     ]
     if noise.stories is not None:
         deviation = math.sqrt(noise.stories)

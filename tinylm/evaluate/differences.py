@@ -28,9 +28,9 @@ from tinylm.evaluate.statistics import (
     ONE_SEED,
     Statistic,
     bootstrap_intervals,
-    student_point,
-    student_tail,
-    text_freedom,
+    df_of_texts,
+    student_critical_value,
+    student_p_value,
 )
 
 Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
@@ -45,13 +45,13 @@ class SeedError:
     """Standard error of a difference that comes from seeds, and its degrees of freedom."""
 
     error: float
-    freedom: int
+    df: int
     paired: bool  # seed by seed
 
     @property
     def bound(self) -> float:
         """How far apart two such means are by their seeds alone, in 95 of 100 cases."""
-        return student_point(ALPHA, self.freedom) * self.error
+        return student_critical_value(ALPHA, self.df) * self.error
 
     def p(self, value: float) -> float:
         """Probability of a difference at least as large as `value` by seeds alone."""
@@ -59,7 +59,7 @@ class SeedError:
             return 1.0
         if not self.error:
             return 0.0
-        return student_tail(value / self.error, self.freedom)
+        return student_p_value(value / self.error, self.df)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +116,8 @@ class Difference:
 
 def critical_value(level: float, seeds: SeedError, error: float, texts: int) -> float:
     """The size that a difference must exceed at this level. error: over this many texts."""
-    by_seeds = student_point(level, seeds.freedom) * seeds.error
-    by_texts = student_point(level, text_freedom(texts)) * error
+    by_seeds = student_critical_value(level, seeds.df) * seeds.error
+    by_texts = student_critical_value(level, df_of_texts(texts)) * error
     return math.hypot(by_seeds, by_texts)
 
 
@@ -149,8 +149,8 @@ def seed_error(first: Mapping[int, float], second: Mapping[int, float]) -> SeedE
         return None
     variances = [statistics.variance(side.values()) for side in several]
     variance = variances[0] / len(first) + variances[-1] / len(second)
-    freedom = min(map(len, several)) - 1
-    return SeedError(math.sqrt(variance), freedom, paired=False)
+    df = min(map(len, several)) - 1
+    return SeedError(math.sqrt(variance), df, paired=False)
 
 
 def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:

@@ -104,17 +104,17 @@ def wilson(count: float, of: int) -> dict[str, float] | None:
     return {"value": share, "low": low, "high": high}
 
 
-def student_tail(t: float, freedom: int) -> float:
-    """Probability that Student's t with `freedom` degrees of freedom is at least |t| away from 0.
+def student_p_value(t: float, df: int) -> float:
+    """Probability that Student's t with `df` degrees of freedom is at least |t| away from 0.
 
     Two-sided. The finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4, exact to about 1e-15.
     """
-    angle = math.atan(abs(t) / math.sqrt(freedom))
-    odd = freedom % 2
+    angle = math.atan(abs(t) / math.sqrt(df))
+    odd = df % 2
     square = math.cos(angle) ** 2
     term = math.cos(angle) if odd else 1.0
     total = 0.0
-    for k in range(2 + odd, freedom + 1, 2):
+    for k in range(2 + odd, df + 1, 2):
         total += term
         term *= square * (k - 1) / k
     inside = math.sin(angle) * total
@@ -123,16 +123,16 @@ def student_tail(t: float, freedom: int) -> float:
     return max(1 - inside, 0.0)
 
 
-def student_point(level: float, freedom: int) -> float:
-    """The t > 0 whose `student_tail` is `level`, by bisection: 12.706 for 0.05 and 1."""
+def student_critical_value(level: float, df: int) -> float:
+    """The t > 0 whose `student_p_value` is `level`, by bisection: 12.706 for 0.05 and 1."""
     low = 0.0
     high = 1.0
-    while student_tail(high, freedom) > level:
+    while student_p_value(high, df) > level:
         low = high
         high *= 2
     while high - low > 1e-10 * high:
         middle = (low + high) / 2
-        if student_tail(middle, freedom) > level:
+        if student_p_value(middle, df) > level:
             low = middle
         else:
             high = middle
@@ -140,10 +140,10 @@ def student_point(level: float, freedom: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p values corrected for their number, in the same order (Holm 1979).
+    """Correct p values for their number (Holm 1979); returns them in the same order.
 
-    The k-th smallest of n, counted from 0, is multiplied by n - k; none is below a smaller one,
-    and none above 1. Valid for any dependence between the tests.
+    The k-th smallest of n, counted from 0, is multiplied by n - k and cut at 1. A smaller p never
+    gets the larger corrected one. Valid for any dependence between the tests.
     """
     corrected = [0.0] * len(p_values)
     largest = 0.0
@@ -155,8 +155,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def text_freedom(texts: float) -> int:
-    """Degrees of freedom of an error over texts; beyond 100 they hardly matter."""
+def df_of_texts(texts: float) -> int:
+    """Degrees of freedom of a standard error over texts: at most 100, more hardly matter."""
     return int(min(max(texts - 1, 1), 100))
 
 
@@ -189,12 +189,12 @@ class Effect:
 
     @property
     def p(self) -> float:
-        """Two-sided probability of such a value without an effect, by Student's t."""
+        """Two-sided p value of "there is no effect", by Student's t."""
         return self._p(0.0)
 
     @property
     def p_same(self) -> float:
-        """The same if the true size is `bound`: two one-sided tests (Schuirmann 1987)."""
+        """p value of "the effect is as large as `bound`": two one-sided tests (Schuirmann 1987)."""
         if self.bound is None or abs(self.value) >= self.bound:
             return 1.0
         return max(self._p(self.bound), self._p(-self.bound)) / 2
@@ -206,16 +206,16 @@ class Effect:
         error = half / Z95 * math.sqrt(self.count / (self.count - 1))
         if not error:
             return 0.0
-        return student_tail((self.value - expected) / error, text_freedom(self.count))
+        return student_p_value((self.value - expected) / error, df_of_texts(self.count))
 
 
 def effect_between(
     one: Mapping[str, float], other: Mapping[str, float], count: float, bound: float | None = None
 ) -> Effect:
-    """one - other, of two values with the ends of their intervals: value, low, high.
+    """The difference one - other of two values that have intervals: keys value, low, high.
 
-    The ends are at the root of the squared distances (Zou and Donner 2008). They are exact for
-    independent values and too wide for values over the same texts.
+    Each end of the interval adds the two distances to the ends in squares (Zou and Donner 2008).
+    It fits independent values; for values over the same texts it is usually too wide.
     """
     value = one["value"] - other["value"]
     below = math.hypot(one["value"] - one["low"], other["high"] - other["value"])
@@ -249,11 +249,11 @@ def claims(
     hypotheses: Mapping[K, Hashable] | None = None,
     level: float = ALPHA,
 ) -> dict[K, Claim]:
-    """What may be claimed of all effects of one page, so that `level` pages are wrong anywhere.
+    """Decide what may be claimed of all effects of one page.
 
-    p is corrected by Holm's method for the number of hypotheses. Effects of the same hypothesis
-    share the largest p, so they are claimed together or not at all. "No difference" is a
-    hypothesis of its own, of effects with a bound.
+    A page makes a false claim with a probability of at most `level`: Holm's method corrects p for
+    the number of hypotheses. Effects of the same hypothesis share their largest p, so they are
+    claimed together or not at all. An effect with a bound has a second hypothesis, "no difference".
     """
     names = {key: (hypotheses or {}).get(key, key) for key in effects}
     p_values: dict[tuple[Hashable, bool], float] = {}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
-from tinylm.train.optimizers import clip_gradients_on_card
+from tinylm.train.optimizers import clip_gradients_on_device
 from tinylm.train.precision import resolved
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer, Update
@@ -219,10 +219,10 @@ class GraphedTrainer(Trainer):
 
     def _step(self, scalars: Tensor) -> Tensor:
         """Clip and step without waiting for the card. scalars: update number, then rates."""
-        norm = clip_gradients_on_card(self.parameters, self.settings.clip_norm)
+        norm = clip_gradients_on_device(self.parameters, self.settings.clip_norm)
         number, *rates = scalars
         for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
-            optimizer.step_on_card(rate, number)
+            optimizer.step_on_device(rate, number)
         return norm
 
 

@@ -77,7 +77,7 @@ class Muon:
             for start in range(0, len(tasks), STACK):
                 self._apply_update(lr, tasks[start : start + STACK])
 
-    def step_on_card(self, lr: Tensor, updates: Tensor) -> None:
+    def step_on_device(self, lr: Tensor, updates: Tensor) -> None:
         """`step` with a learning rate that stays on the device; the caller counts the updates."""
         for tasks in self._tasks_by_shape().values():
             self._apply_update(lr, tasks)

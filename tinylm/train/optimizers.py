@@ -56,7 +56,7 @@ class Adam:
                 self._apply_update(lr, weight_decay, *tensors)
 
     @torch.no_grad()
-    def step_on_card(self, lr: Tensor, updates: Tensor) -> None:
+    def step_on_device(self, lr: Tensor, updates: Tensor) -> None:
         """The fused `step`, whose numbers stay on the device.
 
         lr and the number of this update are float32 scalars there, so that a CUDA graph can read
@@ -138,7 +138,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> floa
 
 
 @torch.no_grad()
-def clip_gradients_on_card(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
+def clip_gradients_on_device(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
     """`clip_gradients` without waiting for the device: the norm is a float32 scalar there."""
     grads = [p.grad for p in parameters if p.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))

@@ -100,16 +100,14 @@ class Snapshots:
     def latest(self) -> State | None:
         """The newest whole snapshot, or None if the run starts from the beginning.
 
-        Damaged snapshots are named and removed. Raises InputError if the folder has a snapshot of
-        another run: the message names what changed, and how to start again.
+        Damaged snapshots are named and removed; without run.json none counts. Raises InputError
+        if run.json is damaged or of another run: the message names what changed.
         """
-        changes = self._changes()
-        for path in sorted(self.folder.glob("[0-9]*.json"), reverse=True):
-            if changes:
-                raise InputError(
-                    f"{self.folder}: an unfinished run, but since then: {changes}; "
-                    f"rm -r {self.folder} to start again"
-                )
+        notes = sorted(self.folder.glob("[0-9]*.json"), reverse=True)
+        is_known = (self.folder / RUN_FILE).exists()
+        if notes and is_known:
+            self._refuse_another_run()
+        for path in notes if is_known else ():
             weights = path.with_suffix(".safetensors")
             try:
                 state = _read(path, weights)
@@ -131,12 +129,12 @@ class Snapshots:
         if not (self.folder / RUN_FILE).exists():
             write_json(self.folder / RUN_FILE, self.parts)
 
-    def _changes(self) -> str:
-        """What differs from the run in the folder, in words; empty if nothing does."""
+    def _refuse_another_run(self) -> None:
+        again = f"rm -r {self.folder} to start again"
         try:
             before = dict(read_json(self.folder / RUN_FILE))
         except (InputError, TypeError, ValueError):
-            return ""  # no run, or a damaged note
+            raise InputError(f"{self.folder / RUN_FILE}: damaged; {again}") from None
         changes = []
         for key in {**before, **self.parts}:
             old = before.get(key)
@@ -146,7 +144,9 @@ class Snapshots:
                 changes.append(f"{key} changed" if is_hash else f"{key} {old!s:.40} -> {new!s:.40}")
         if len(changes) > SHOWN_CHANGES:
             changes[SHOWN_CHANGES:] = [f"{len(changes) - SHOWN_CHANGES} more"]
-        return ", ".join(changes)
+        if changes:
+            since = ", ".join(changes)
+            raise InputError(f"{self.folder}: an unfinished run, but since then: {since}; {again}")
 
 
 def _remove(weights: Path) -> None:
