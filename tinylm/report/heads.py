@@ -53,7 +53,7 @@ def judge_roles(run: Run, _: Claims) -> Iterator[Finding]:
         claim = "Some heads have a role that their baseline does not explain."
         yield shown(claim, f"These are: {'; '.join(claimed)}.")
     if absent:
-        yield not_shown("Whether any head has one of the other roles.", f"{', '.join(absent)}.")
+        yield not_shown("Whether any head has another role.", f"These are: {', '.join(absent)}.")
 
 
 def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
@@ -70,13 +70,13 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
     ends = f"{loss(most['low'])} to {loss(most['high'])}"
     rise = f"{loss(most['loss_increase'])} nats per token ({ends}), without {where}"
     if needed := verdicts.count(HIGHER):
-        claim = f"Without any one of {needed} {of} the loss rises."
+        claim = f"Ablating any one of {needed} {of} raises the loss."
         yield shown(claim, f"The largest measured rise is {rise}.")
     if useless := verdicts.count(LOWER):
-        yield shown(f"Without any one of {useless} {of} the loss falls.")
+        yield shown(f"Ablating any one of {useless} {of} lowers the loss.")
     if idle := verdicts.count(SAME):
         claim = (
-            f"Without any one of {idle} {of} the loss changes by less than {IDLE} nats per token."
+            f"Ablating any one of {idle} {of} changes the loss by less than {IDLE} nats per token."
         )
         yield shown(claim)
     if unclear := verdicts.count(NOT_SHOWN):

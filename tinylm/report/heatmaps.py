@@ -20,6 +20,10 @@ SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(H
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
 _WORD, _LARGEST = 0.1, 6.5  # inches: of a word at the axis, of the largest map
 _MAPS = 4  # maps in a row, which the words at the axes stay readable with
+_WIDE, _PAGE = (
+    7.33,
+    1.415,
+)  # inches: wider pictures fill a page of the PDF, which is so many times as high as wide
 
 
 def draw_sentence(
@@ -41,8 +45,10 @@ def draw_sentence(
     positions = range(0, tokens, step)
     names = [short(words[position]) for position in positions]
     edge = 0.6 + 0.055 * max(map(len, names), default=0)
-    size = (edge + 0.5 + columns * (side + 0.12), edge + layers * lines * (side + 0.25))
-    drawing = Figure(figsize=size)
+    width, height = edge + 0.5 + columns * (side + 0.12), edge + layers * lines * (side + 0.25)
+    if width > _WIDE:
+        height = max(height, _PAGE * width)
+    drawing = Figure(figsize=(width, height))
     grid = drawing.subplots(layers * lines, columns, sharex=True, sharey=True, squeeze=False)
     for layer, panels in enumerate(grid.reshape(layers, -1)):
         for head, (axes, weights) in enumerate(zip_longest(panels, maps[layer])):
@@ -50,7 +56,7 @@ def draw_sentence(
                 axes.remove()
                 continue
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
-            axes.imshow(weights, cmap=SCALE, norm=NORM)
+            axes.imshow(weights, cmap=SCALE, norm=NORM, aspect="auto")
             axes.set_title(title, fontsize=8, fontweight="normal", pad=3)
             axes.set_xticks(positions, names, rotation=90, fontsize=6)
             axes.set_yticks(positions, names, fontsize=6)
