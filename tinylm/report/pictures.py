@@ -74,7 +74,7 @@ def _sense_training(run: Run) -> Picture | None:
         for row in run.tree("evaluate").sense.training or []
         if row.words
     ]
-    labels = ("Words per error", "epochs", "words")
+    labels = ("Words per error", "epochs", "words per error")
     return _lines(pd.DataFrame(rows), *labels, from_zero=True, counted_x=False)
 
 
