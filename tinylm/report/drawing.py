@@ -94,9 +94,13 @@ def new_axes(
 
 
 def settle(drawing: Figure) -> Figure:
-    """Fix the layout once for all files that are written from it."""
+    """Fix the layout once for all files that are written from it.
+
+    Not by `set_layout_engine("none")`, with which every file is drawn twice.
+    """
     drawing.draw_without_rendering()
-    drawing.set_layout_engine("none")
+    with rc_context({"figure.constrained_layout.use": False}):
+        drawing.set_layout_engine(None)
     return drawing
 
 

@@ -49,7 +49,7 @@ def draw_sentence(
     if width > _WIDE:
         height = max(height, _PAGE * width)
     drawing = Figure(figsize=(width, height))
-    grid = drawing.subplots(layers * lines, columns, sharex=True, sharey=True, squeeze=False)
+    grid = drawing.subplots(layers * lines, columns, squeeze=False)
     for layer, panels in enumerate(grid.reshape(layers, -1)):
         for head, (axes, weights) in enumerate(zip_longest(panels, maps[layer])):
             if weights is None:
@@ -58,10 +58,12 @@ def draw_sentence(
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
             axes.imshow(weights, cmap=SCALE, norm=NORM, aspect="auto")
             axes.set_title(title, fontsize=8, fontweight="normal", pad=3)
-            axes.set_xticks(positions, names, rotation=90, fontsize=6)
-            axes.set_yticks(positions, names, fontsize=6)
             axes.grid(visible=False)
-            axes.label_outer()
+            axes.set(xticks=[], yticks=[])
+            if axes in grid[-1]:
+                axes.set_xticks(positions, names, rotation=90, fontsize=6)
+            if axes in grid[:, 0]:
+                axes.set_yticks(positions, names, fontsize=6)
     scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=drawing.axes, fraction=0.02, aspect=40)
     scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8)
     drawing.suptitle(after, fontsize=9)
