@@ -53,7 +53,9 @@ def home(tmp_path_factory, monkeypatch):
 
 
 def test_parquet_without_a_server_or_a_cache(tmp_path, home):
-    path = write_parquet(tmp_path / "a [1] é*.parquet", ["one", "two", "three"], other=[1, 2, 3])
+    path = write_parquet(
+        tmp_path / "a [1] é*.parquet", ["one", "two", "three"], __index_level_0__=[1, 2, 3]
+    )
     assert read(path) == ["one", "two", "three"]
     assert read(write_parquet(tmp_path / "b.parquet", pa.array([], pa.string()))) == []
     assert not list(home.rglob("*"))
@@ -65,46 +67,39 @@ def test_jsonl(tmp_path, name):
     assert read(write(tmp_path / name, lines)) == ["one\u2028", "two", "three"]
 
 
-@pytest.mark.parametrize(
-    ("content", "stories"),
-    [
-        ("\n\none\nmore\n \t\n\ntwo\r\n\r\nthree", ["one\nmore", "two", "three"]),
-        ("one\n\nmore\n<|endoftext|>\n<|endoftext|>\ntwo\n<|endoftext|>\n", ["one\n\nmore", "two"]),
-        ("One. <|endoftext|> Two.<|endoftext|>\nThree.<|endoftext|>\n", ["One.", "Two.", "Three."]),
-        ("", []),
-    ],
-)
+TEXTS = {
+    "\n\none\nmore\n \t\ntwo\r\n\r\nthree": ["one\nmore", "two", "three"],
+    "one\n\nmore\n<|endoftext|>\n<|endoftext|>\ntwo\n<|endoftext|>\n": ["one\n\nmore", "two"],
+    "One. <|endoftext|> Two.<|endoftext|>\nThree.<|endoftext|>\n": ["One.", "Two.", "Three."],
+    "": [],
+}  # fmt: skip
+TABLES = {
+    'id,text\n1,"One, a ""dog""\nran."\n\n2,Two\n3,""\n4,null\n': ['One, a "dog"\nran.', "Two", "", "null"],
+    "\ufeffid;text\r\n1;One day, a dog\r\n": ["One day, a dog"],
+    "text\tid\nOne; two, three\t1": ["One; two, three"],
+    "text\n007\n1.50\n": ["007", "1.50"],
+    "text\rOne day\rTwo days\r": ["One day", "Two days"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "stories"), TEXTS.items())
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_text_by_blank_lines_or_by_marks(tmp_path, name, content, stories):
     assert [story.strip() for story in read(write(tmp_path / name, content))] == stories
 
 
-@pytest.mark.parametrize(
-    ("content", "stories"),
-    [
-        (
-            'id,text\n1,"One day, a ""dog""\nran."\n\n2,Two\n3,""\n4,null\n',
-            ['One day, a "dog"\nran.', "Two", "", "null"],
-        ),
-        ("\ufeffid;text\r\n1;One day, a dog\r\n", ["One day, a dog"]),
-        ("text\tid\nOne; two, three\t1", ["One; two, three"]),
-        ("text\nOne day\nTwo days\n", ["One day", "Two days"]),
-        ("text\rOne day\rTwo days\r", ["One day", "Two days"]),
-    ],
-)
+@pytest.mark.parametrize(("content", "stories"), TABLES.items())
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV.gz"])
 def test_csv(tmp_path, name, content, stories):
     assert read(write(tmp_path / name, content)) == stories
 
 
 def test_bad_csv_and_other_formats_are_refused(tmp_path):
-    for content in (
-        "id,story\n1,a\n",
-        "text,text\na,b\n",
-        "text\nA, b\n",
-        "text,id\na,b,c\n",
-        'id,text\n1,"a\n',
-    ):
+    bad = (
+        "id,story\n1,a\n", "text,text\na,b\n", "text\nA, b\n", "text,id\na,b,c\n", "id,text\n1\n",
+        'id,text\n1,"a\n', 'id,text\n1,"a\n2,b\n3,"c\n', 'text\n"A" he said\n',
+    )  # fmt: skip
+    for content in bad:
         refusal(write(tmp_path / "a.csv", content))
     refusal(write(tmp_path / "a.xlsx", "text\n"))
 
@@ -122,21 +117,17 @@ def test_bytes_that_are_not_utf8_are_named_and_never_replaced(tmp_path, name, co
     assert f"line {line}" in message
     assert "-f CP1252" in message
     assert "-f UTF-16" in refusal(write(tmp_path / name, content.encode("utf-16")))
+    assert "-f UTF-16" in refusal(write(tmp_path / name, "no mark".encode("utf-16-le")))
+    assert "iconv" not in refusal(write(tmp_path / name, b"PK\3\4\0\n"))
     assert "café" in read(write(tmp_path / name, content))[-1]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        "{",
-        '{"text": "a", "text": "b"}',
-        '"text"',
-        "[" * 100_000,
-        '{"text": 3.5}',
-        '{"text": null}',
-        '{"story": "a"}',
-    ],
-)
+BAD_ROWS = (
+    "{", '{"text": "a", "text": "b"}', '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BAD_ROWS)
 def test_a_bad_json_line_is_named(tmp_path, row):
     message = refusal(write(tmp_path / "a.jsonl", '{"text": "one"}\n' + row + "\n"))
     assert "line 2" in message or "row 2" in message
@@ -182,9 +173,8 @@ def test_a_folder_by_its_readme_and_from_local_files_only(tmp_path):
     for name in ("first.jsonl", "second.jsonl"):
         write(tmp_path / name, '{"text": "a"}\n')
     write(tmp_path / "README.md", README % "second.jsonl")
-    splits = local_files(tmp_path).splits
-    assert [path.name for path in splits["train"]] == ["second.jsonl"]
-    assert [path.name for path in splits["validation"]] == ["first.jsonl"]
+    names = {split: path.name for split, [path] in local_files(tmp_path).splits.items()}
+    assert names == {"train": "second.jsonl", "validation": "first.jsonl"}
 
 
 def test_nothing_outside_a_folder_is_read(tmp_path, monkeypatch):
@@ -202,9 +192,11 @@ def test_nothing_outside_a_folder_is_read(tmp_path, monkeypatch):
                 local_files(folder)
             (folder / file).unlink()
     (folder / "train-2.jsonl").symlink_to(outside)
+    (folder / "train-3.jsonl").symlink_to("nothing")
     with pytest.raises(InputError, match="train-2"):
         local_files(folder)
-    assert len(local_files(folder, is_downloaded=True).splits["train"]) == 2
+    files = local_files(folder, is_downloaded=True)
+    assert (len(files.splits["train"]), files.left_out) == (2, ["first.jsonl", "train-3.jsonl"])
 
 
 def test_folders_that_are_no_datasets(tmp_path):
@@ -215,6 +207,14 @@ def test_folders_that_are_no_datasets(tmp_path):
         local_files(tmp_path)
     with pytest.raises(InputError, match=r"data\.path"):
         local_files(Path("a/b"))  # never from the hub
+    for name in (
+        "all*",
+        "a[1]",
+        "a::b",
+    ):  # patterns for the library: another folder's files, or none
+        write_parquet(tmp_path / name / "a.parquet", ["a"])
+        with pytest.raises(InputError, match="allowed for a folder"):
+            local_files(tmp_path / name)
 
 
 @pytest.mark.parametrize(

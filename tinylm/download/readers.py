@@ -1,16 +1,17 @@
-"""Story texts from local files and dataset folders, read by Hugging Face `datasets`.
+"""Story texts from local files and dataset folders.
 
-JSON lines are read one by one, so that no text is taken for a date, and a name that occurs twice is
-seen. Errors are one line that names the file and the row or line. Bytes that are not UTF-8 are
-refused: what they should be is not known.
+Hugging Face `datasets` assigns a folder's files to splits. The files are read row by row without
+it, so that no text is taken for a number or a date. Errors are one line that names the file and the
+row or line. What would destroy or join texts is refused: bytes that are not UTF-8, a quotation mark
+out of place, a name that occurs twice.
 """
 
 import codecs
 import contextlib
 import csv
 import dataclasses
-import glob
 import gzip
+import io
 import json
 import os
 import tempfile
@@ -21,12 +22,17 @@ from typing import Any
 
 from tinylm.base.config import InputError
 
-BUILDERS = {".parquet": "parquet", ".csv": "csv", ".txt": "text"}
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 END_OF_TEXT = "<|endoftext|>"
 BATCH_ROWS = 1000
+LONGEST_FIELD = 1 << 30  # characters; the library csv refuses more than 128 Ki otherwise
 CONFIG = ".huggingface.yaml"  # read by `datasets` like the header of README.md
-INDEX_COLUMN = "__index_level_0__"  # pandas puts a field there for which the header has no name
+NO_TEXT = {
+    b"PK\3\4": "a zip archive, as xlsx and docx files are",
+    b"\x1f\x8b": "gzip, which a name without .gz hides",
+    b"%PDF": "a PDF file",
+    b"\xd0\xcf\x11\xe0": "an Office document",
+}
 
 
 @contextlib.contextmanager
@@ -62,7 +68,7 @@ def reading_hub(keys: str, local_key: str) -> Iterator[None]:
 
 
 def _format(path: Path) -> str:
-    """The key of BUILDERS that a file's name ends with. Raises InputError if there is none."""
+    """The format that a file's name ends with, without `.gz`. Raises InputError for another one."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         raise InputError(f"{path}: not a supported format; allowed: {', '.join(SUFFIXES)}")
@@ -77,74 +83,13 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     """
     kind = _format(path)
     if kind == ".txt":
-        return filter(str.strip, _read_text(path))
-    if kind == ".jsonl":
-        return _json_lines(path, column)
-    options: dict[str, Any] = {}
-    if kind == ".parquet":
-        options["batch_size"] = BATCH_ROWS
-    if kind == ".csv":
-        options["keep_default_na"] = False  # "NA" and "null" are texts
-        options["sep"] = _separator(path, column)
-    return _rows(path, column, options)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. ValueError if a name occurs twice in it."""
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in values:
-            raise ValueError(f"two values named {name[:40]!r}; allowed: one")
-        values[name] = value
-    return values
-
-
-def _json_lines(path: Path, column: str) -> Iterator[str]:
-    for number, line in raw_lines(path):
-        try:
-            line_text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            if not line_text.strip():
-                continue
-            row = json.loads(line_text, object_pairs_hook=_without_repeats)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}, line {number}: {_not_utf8(path, error)}") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: not JSON ({first_line(error)})") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number}: not a JSON object")
-        _check_columns(f"{path}, line {number}", column, list(row))
-        text = row[column]
-        if not isinstance(text, str):
-            shown = str(text)[:40]
-            raise InputError(
-                f"{path}, line {number}: column {column!r} holds {shown}; allowed: text"
-            )
-        yield text
-
-
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> str:
-    """What is wrong with the bytes of a line, and the command that most likely converts them."""
-    encoding = "CP1252"  # of Windows; unlike Latin-1 it has quotation marks
-    if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "UTF-16"
-    packed = " (unpacked)" if path.name.lower().endswith(".gz") else ""
-    return (
-        f"byte {error.start + 1} is not UTF-8; save the file as UTF-8, or if it is {encoding}: "
-        f"iconv -f {encoding} -t UTF-8 {path.name.removesuffix('.gz')} > NEW{packed}"
-    )
-
-
-def _read_text(path: Path) -> Iterator[str]:
-    if not any(END_OF_TEXT.encode() in line for _, line in raw_lines(path)):
-        yield from _rows(path, "text", {"sample_by": "paragraph"})
+        yield from filter(str.strip, _stories(path))
         return
-    story = ""
-    for line in _rows(path, "text", {"keep_linebreaks": True}):
-        story += line
-        if END_OF_TEXT in line:
-            *ended, story = story.split(END_OF_TEXT)
-            yield from ended
-    yield story
+    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
+    for where, text in readers[kind](path, column):
+        if not isinstance(text, str):
+            raise InputError(f"{where}: column {column!r} holds {str(text)[:40]}; allowed: text")
+        yield text
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -161,77 +106,128 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _separator(path: Path, column: str) -> str:
-    """The one of comma, semicolon and tab that makes `column` one of the header's fields.
+def _text_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, each with its end: a line feed for every kind of line end.
 
-    Raises InputError if two fields have that name.
+    Raises InputError for bytes that are not UTF-8, and for NUL.
     """
-    _, line = next(raw_lines(path), (0, b""))
-    header = line.decode("utf-8-sig", "replace").splitlines()[:1]  # a line may end with CR alone
-    for separator in ",;\t":
-        fields = next(csv.reader(header, delimiter=separator), [])
-        if fields.count(column) > 1:
-            raise InputError(f"{path}, line 1: two columns named {column!r}; allowed: one")
-        if column in fields:
-            return separator
-    return ","
-
-
-def _rows(path: Path, column: str, options: dict[str, Any]) -> Iterator[str]:
-    """The texts of a column, streamed. Raises InputError for any error of the library."""
-    kind = _format(path)
-    if os.path.getsize(path) == 0 and kind != ".parquet":
-        return
-    row = 0
-    with quiet_datasets() as (datasets, cache):
+    for number, line in raw_lines(path):
         try:
-            dataset = datasets.load_dataset(
-                BUILDERS[kind],
-                data_files={"train": [glob.escape(str(path))]},
-                split="train",
-                streaming=True,
-                cache_dir=cache,
-                **options,
-            )
-            for table in dataset.with_format("arrow").iter(batch_size=BATCH_ROWS):
-                _check_columns(str(path), column, table.column_names)
-                for text in table[column].to_pylist():
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if "\0" in text:
+                raise UnicodeDecodeError("utf-8", line, line.index(0), 1, "NUL")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}, line {number}: {_not_utf8(path, error)}") from None
+        yield from io.StringIO(text, newline=None)
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> str:
+    """What is wrong with the bytes of a line, and the command that most likely converts them."""
+    _, start = next(raw_lines(path))
+    for mark, kind in NO_TEXT.items():
+        if start.startswith(mark):
+            return f"{kind}; allowed: the text in it, saved as UTF-8"
+    encoding = "CP1252"  # of Windows; unlike Latin-1 it has quotation marks
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in error.object:
+        encoding = "UTF-16"
+    packed = " (unpacked)" if path.name.lower().endswith(".gz") else ""
+    return (
+        f"byte {error.start + 1} is not UTF-8 ({error.reason}); save the file as UTF-8, or if it is "
+        f"{encoding}: iconv -f {encoding} -t UTF-8 {path.name.removesuffix('.gz')} > NEW{packed}"
+    )
+
+
+def _stories(path: Path) -> Iterator[str]:
+    """Stories between marks, or between lines of white space alone if there is no mark."""
+    has_marks = any(END_OF_TEXT.encode() in line for _, line in raw_lines(path))
+    story = ""
+    for line in _text_lines(path):
+        if has_marks or line.strip():
+            story += line
+        else:
+            yield story
+            story = ""
+        if END_OF_TEXT in line:
+            *ended, story = story.split(END_OF_TEXT)
+            yield from ended
+    yield story
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. ValueError if a name occurs twice in it."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name occurs twice in an object")
+    return values
+
+
+def _json_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(_text_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line, object_pairs_hook=_without_repeats)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: not JSON ({first_line(error)})") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: not a JSON object; allowed: one object in each line")
+        _check_columns(where, column, list(row))
+        yield where, row[column]
+
+
+def _csv_header(path: Path, separator: str) -> list[str]:
+    return next(filter(None, csv.reader(_text_lines(path), delimiter=separator)), [])
+
+
+def _csv_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
+    """Rows below a header. Its separator makes `column` a field: a comma, a semicolon or a tab."""
+    csv.field_size_limit(LONGEST_FIELD)
+    separator = max(",;\t", key=lambda each: column in _csv_header(path, each))
+    reader = csv.reader(_text_lines(path), delimiter=separator, strict=True)
+    header: list[str] = []
+    try:
+        for row in filter(None, reader):
+            where = f"{path}, line {reader.line_num}"
+            if not header:
+                header = row
+                _check_columns(where, column, header)
+            elif not header.index(column) < len(row) <= len(header):
+                raise InputError(
+                    f"{where}: {len(row)} fields, {len(header)} in the header; a text with a "
+                    "separator in it belongs in double quotes"
+                )
+            else:
+                yield where, row[header.index(column)]
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {reader.line_num}: not CSV ({error}); a text with a quotation mark in it "
+            "belongs in double quotes, and the mark is doubled"
+        ) from None
+
+
+def _parquet_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_columns(str(path), column, file.schema_arrow.names)
+            for batch in file.iter_batches(BATCH_ROWS, columns=[column]):
+                for text in batch.column(0).to_pylist():
                     row += 1
-                    if not isinstance(text, str):
-                        raise InputError(
-                            f"{path}, row {row}: column {column!r} holds {str(text)[:40]}; "
-                            "allowed: text"
-                        )
-                    yield text
-        except (InputError, GeneratorExit):
-            raise
-        except Exception as error:  # the library's readers raise all kinds: Arrow, pandas, fsspec
-            if kind != ".parquet" and (bad_line := _bad_line(path)):
-                raise InputError(f"{path}, {bad_line}") from None
-            raise InputError(
-                f"{path}, after row {row}: cannot be read ({first_line(error)})"
-            ) from None
+                    yield f"{path}, row {row}", text
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path}, after row {row}: cannot be read ({first_line(error)})") from None
 
 
 def _check_columns(where: str, column: str, columns: list[str]) -> None:
-    if INDEX_COLUMN in columns:
-        raise InputError(
-            f"{where}: a row has more fields than the header; a text with a separator in it "
-            "belongs in double quotes"
-        )
     if column not in columns:
         names = ", ".join(name[:40] for name in columns[:20]) or "none"
         raise InputError(f"{where}: no column {column!r} (data.column); columns: {names}")
-
-
-def _bad_line(path: Path) -> str:
-    """The first line that is not UTF-8, "" if there is none."""
-    for number, line in raw_lines(path):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            return f"line {number}: {_not_utf8(path, error)}"
-    return ""
+    if columns.count(column) > 1:
+        raise InputError(f"{where}: two columns named {column!r}; allowed: one")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,10 +252,13 @@ def local_files(path: Path, is_downloaded: bool = False) -> Files:
             f"data.path = {str(path)!r}: no such file or folder; allowed: a file "
             f"({', '.join(SUFFIXES)}) or a dataset folder (data.source: hub reads the hub)"
         )
+    root = path.resolve()
+    if any(mark in str(root) for mark in ("*", "?", "[", "::", "\n")):  # patterns for `datasets`
+        raise InputError(f"{str(root)!r}: allowed for a folder: no * ? [ :: or line break in it")
     try:
         _refuse_outside(path)
         with quiet_datasets() as (datasets, cache):
-            builder = datasets.load_dataset_builder(str(path.resolve()), cache_dir=cache)
+            builder = datasets.load_dataset_builder(str(root), cache_dir=cache)
             listed = dict(builder.config.data_files)
     except InputError:
         raise
@@ -267,7 +266,6 @@ def local_files(path: Path, is_downloaded: bool = False) -> Files:
         reason = first_line(error)
         raise InputError(f"{path}: not laid out as a dataset ({reason})") from None
     splits = {}
-    root = path.resolve()
     for split, names in listed.items():
         splits[str(split)] = [path / os.path.relpath(name, root) for name in names]
         for file in splits[str(split)]:
@@ -314,7 +312,7 @@ def _other_files(folder: Path, splits: dict[str, list[Path]]) -> list[str]:
     for file in sorted(folder.rglob("*")):
         name = str(file.relative_to(folder))
         is_hidden = any(part.startswith(".") for part in Path(name).parts)
-        if file.is_file() and not is_hidden and name not in {*read, "README.md"}:
+        if not file.is_dir() and not is_hidden and name not in {*read, "README.md"}:
             others.append(name)
     return others
 
