@@ -20,10 +20,8 @@ SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(H
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
 _WORD, _LARGEST = 0.1, 6.5  # inches: of a word at the axis, of the largest map
 _MAPS = 4  # maps in a row, which the words at the axes stay readable with
-_WIDE, _PAGE = (
-    7.33,
-    1.415,
-)  # inches: wider pictures fill a page of the PDF, which is so many times as high as wide
+_WIDE = 7.33  # inches: a wider picture fills a page of the PDF
+_PAGE = 1.415  # height of a page divided by its width
 
 
 def draw_sentence(
@@ -34,6 +32,7 @@ def draw_sentence(
 ) -> Figure:
     """Maps (layers, heads, T, T) over the same words, which stand at the outer axes.
 
+    Instead of layers, the first dimension may have the checkpoints of one layer.
     The heads of a layer are in one row; without `titles` in several rows of at most four. `after`:
     the title of the whole picture. Long texts have a name only at every second or third word.
     """
@@ -45,7 +44,8 @@ def draw_sentence(
     positions = range(0, tokens, step)
     names = [short(words[position]) for position in positions]
     edge = 0.6 + 0.055 * max(map(len, names), default=0)
-    width, height = edge + 0.5 + columns * (side + 0.12), edge + layers * lines * (side + 0.25)
+    width = edge + 0.5 + columns * (side + 0.12)
+    height = edge + layers * lines * (side + 0.25)
     if width > _WIDE:
         height = max(height, _PAGE * width)
     drawing = Figure(figsize=(width, height))

@@ -140,16 +140,17 @@ def _sentence(sentence: Sentence) -> Picture:
 
 
 def _over_training(name: str, checkpoints: Sequence[Sentence]) -> dict[str, Picture]:
-    """For each layer one picture: a row for each head, from early to late in training."""
+    """For each layer one picture: a column for each head, from early to late in training."""
     if not checkpoints:
         return {}
     words = checkpoints[0].words
-    by_epoch = np.stack([checkpoint.maps for checkpoint in checkpoints], axis=2)
+    by_epoch = np.stack([checkpoint.maps for checkpoint in checkpoints], axis=1)
     pictures = {}
     for layer, maps in enumerate(by_epoch, start=1):
         titles = []
-        for head in range(1, len(maps) + 1):
-            titles.append([f"head {head}, epoch {one.epochs:g}" for one in checkpoints])
+        for checkpoint, heads in zip(checkpoints, maps, strict=True):
+            epoch = f"epoch {checkpoint.epochs:.3g}"
+            titles.append([f"{epoch}, head {head}" for head in range(1, len(heads) + 1)])
         drawing = heatmaps.draw_sentence(words, maps, titles=titles)
         alt = f"Attention of layer {layer} during training over: {' '.join(words)}"
         pictures[f"{name}_training_{layer}"] = Picture(drawing, alt)
