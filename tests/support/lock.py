@@ -1,34 +1,28 @@
-"""dvc.lock by hand, with the hashes that DVC computes."""
+"""dvc.yaml and dvc.lock of a folder, as after `dvc repro`; DVC itself computes the hashes."""
 
-import hashlib
-import json
+import contextlib
 from pathlib import Path
 
 import yaml
+from dvc.repo import Repo
 
 from tinylm.base.config import load_params
 
 
-def dvc_md5(path: Path) -> str:
-    """As DVC computes it, of a file or a folder."""
-    if path.is_file():
-        return hashlib.md5(path.read_bytes()).hexdigest()
-    files = [file for file in path.rglob("*") if file.is_file()]
-    rows = [{"md5": dvc_md5(file), "relpath": file.relative_to(path).as_posix()} for file in files]
-    rows.sort(key=lambda row: row["relpath"])
-    return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
-
-
 def write_lock(folder: Path, stages: dict[str, tuple[list, list, list]]) -> None:
-    """Write dvc.lock of a folder, as after `dvc repro`; stages: {name: (sections, deps, outs)}."""
+    """Make the folder a DVC repository whose stages have just run.
+
+    stages: {name: (sections of params.yaml, inputs, outputs)}. Outputs that are missing are left out.
+    """
     params = load_params(folder / "params.yaml")
     entries = {}
     for name, (sections, deps, outs) in stages.items():
-        used = {section: params[section] for section in sections if section in params}
-        entries[name] = {
-            "params": {"params.yaml": used},
-            "deps": [{"path": path, "md5": dvc_md5(folder / path)} for path in deps],
-            "outs": [{"path": path, "md5": dvc_md5(folder / path)} for path in outs],
-        }
-    lock = yaml.safe_dump({"schema": "2.0", "stages": entries})
-    (folder / "dvc.lock").write_text(lock, encoding="utf-8")
+        used = [section for section in sections if section in params]
+        present = [path for path in outs if (folder / path).exists()]
+        entries[name] = {"cmd": "true", "params": used, "deps": deps, "outs": present}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": entries}), encoding="utf-8")
+    with contextlib.chdir(folder):  # DVC looks for dvc.yaml from here
+        if not Path(".dvc").exists():
+            Repo.init(no_scm=True).close()
+        with Repo() as repo:
+            repo.commit(force=True)

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.cli.command import NOTHING, PARAMS, check_folder
 from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
@@ -42,23 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _missing(state: RunState) -> list[str]:
     """Everything that is missing of the run, or is not of these parameters and this code."""
-    from tinylm.compare.provenance import changed_code
     from tinylm.exchange.handin import not_measured
-    from tinylm.report.sources import FILES
 
-    missing = list(state.stale)
-    problems: dict[str, str] = {}
-    for name, problem in state.run.problems.items():
-        problems.setdefault(FILES[name][1], problem.partition(";")[0])
-    missing += problems.values()
+    missing = list(state.stale.values())
     if not missing:
         for section in not_measured(state.run):
             missing.append(f"section “{section}” of the report has no measurements")
-    missing += changed_code(".", {stage for _, stage in FILES.values()})
-    if not Path(paths.REPORT_PDF).exists():
-        missing.append(f"{paths.REPORT_PDF} is missing")
-    elif not missing and not state.has_report:
-        missing.append(f"{paths.REPORT_PDF} does not show this run")
+    for stage, path in state.changed_code.items():
+        missing.append(f"stage {stage} ran with other code: {path} has changed since")
     return missing
 
 
@@ -66,13 +56,14 @@ def _code() -> list[str]:
     """The files that git tracks. Raises InputError where the code would not be whole."""
     from tinylm.compare.provenance import tracked, untracked
 
-    files = tracked(".")
+    files = tracked()
     if files is None:
         raise InputError("this folder is in no git repository: git init, then git add -A")
-    problems = [
-        f"{name}: tracked by git, but missing" for name in files if not Path(name).is_file()
-    ]
-    for name in untracked(".", "tinylm", "stages"):
+    problems = []
+    for name in files:
+        if not Path(name).is_file():
+            problems.append(f"{name}: tracked by git, but missing")
+    for name in untracked("tinylm", "stages"):
         problems.append(f"{name}: not tracked by git, so the code would lack it; git add {name}")
     if problems:
         raise InputError(f"nothing handed in: {'; '.join(problems)}")
@@ -108,7 +99,7 @@ def _hand_in_run(arguments: argparse.Namespace) -> None:
     check_folder("handin", PARAMS)
     entry = check_entry(arguments.entry)
     state = read_run_state()
-    settings = read_section(state.params, "report", ReportSettings)
+    settings = read_section(state.run.params, "report", ReportSettings)
     missing = _missing(state)
     if missing:
         raise InputError(
@@ -123,7 +114,7 @@ def _hand_in_run(arguments: argparse.Namespace) -> None:
         repo=settings.hub_path or entry,
         format=form,
         licence=None,
-        data=data_licence(state.params["data"], None),
+        data=data_licence(state.run.params["data"], None),
         report=False,
         left_out=(),
         weights=arguments.weights,

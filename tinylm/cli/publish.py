@@ -2,14 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
 from tinylm.cli.command import PARAMS
-from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
-
-if TYPE_CHECKING:
-    from tinylm.exchange.card import DataLicence
+from tinylm.cli.run_state import load_trained, new_publication, read_run_state
 
 NEEDS = PARAMS
 NOTES = """\
@@ -45,42 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _data_licence(arguments: argparse.Namespace, section: dict[str, Any]) -> "DataLicence":
-    """The data's licence. Raises InputError if a publication could not state it."""
-    from tinylm.exchange.card import data_licence
-
-    data = data_licence(section, arguments.data_license)
-    if data.name is None and not arguments.dry_run:
-        raise InputError(
-            f"the licence of the data ({data.data}) is not known: name it by --data-license NAME"
-        )
-    return data
-
-
-def _left_out(state: RunState) -> list[str]:
-    """What the publication lacks and why. Raises InputError without a trained model."""
-    if "train" not in state.run.files:
-        problems = ["no trained model of these parameters: run dvc repro train", *state.stale]
-        raise InputError("; ".join(problems))
-    lines = list(state.stale)
-    if "evaluate" in state.run.problems:
-        lines.append(state.run.problems["evaluate"])
-    if not state.has_report:
-        lines.append("report: it does not show this run; run dvc repro report")
-    return lines
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, without --dry-run, publish it."""
+    from tinylm.exchange.card import data_licence
     from tinylm.exchange.export import export
     from tinylm.exchange.publish import EXPORTS, build, check_repo, find_token, upload
 
     check_repo(arguments.repo)
     state = read_run_state()
-    left_out = _left_out(state)
-    data = _data_licence(arguments, state.params["data"])
+    if "train" in state.stale or "train" not in state.run.files:
+        reason = state.stale.get("train", "run dvc repro train")
+        raise InputError(f"no trained model of these parameters: {reason}")
+    data = data_licence(state.run.params["data"], arguments.data_license)
+    unknown = f"the licence of the data ({data.data}) is not known: name it by --data-license NAME"
+    if data.name is None and not arguments.dry_run:
+        raise InputError(unknown)
     token = "" if arguments.dry_run else find_token()
     trained = load_trained()
+    left_out = list(state.stale.values())
+    if not state.has_report and "report" not in state.stale:
+        left_out.append("report: its code has changed; dvc repro report")
     publication = new_publication(
         trained,
         repo=arguments.repo,
@@ -103,9 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         print(f"not published: it would be one commit of {arguments.repo}")
         if data.name is None:
-            print("the licence of the data is not known: to publish, name it by --data-license")
+            print(unknown)
         return
-    message = f"tinylm {publication.origin.commit or ''}".strip()
-    result = upload(folder, arguments.repo, arguments.private, message, token)
-    change = "commit" if result.is_new else "holds all of it already, commit"
-    print(f"{result.url}: {change} {result.commit}")
+    message = f"tinylm {publication.commit or ''}".strip()
+    url, commit = upload(folder, arguments.repo, arguments.private, message, token)
+    print(f"{url}: commit {commit}")

@@ -16,25 +16,34 @@ if TYPE_CHECKING:
 class RunState:
     """The run of the present parameters.
 
-    run: without the files that other parameters made.
-    stale: one line for each stage whose results were left out, with the reason.
-    has_report: whether the report shows this run.
+    run: without the results of stale stages.
+    stale: {stage: a line that names it, the reason and the repair}.
+    changed_code: {stage: code that has changed since it ran}.
     """
 
-    params: dict[str, Any]
     run: "Run"
-    stale: list[str]
-    has_report: bool
+    stale: dict[str, str]
+    changed_code: dict[str, str]
+
+    @property
+    def has_report(self) -> bool:
+        """Whether the report shows this run."""
+        return "report" not in self.stale and "report" not in self.changed_code
 
 
 def read_run_state() -> RunState:
     """The state of the run in the current folder. Raises InputError if params.yaml is wrong."""
-    from tinylm.compare.provenance import is_current, without_stale
-    from tinylm.report.sources import read_run
+    from tinylm.compare.provenance import read_status
+    from tinylm.report.sources import FILES, read_run
 
-    params = load_params()
-    run, stale = without_stale(read_run(".", params), ".")
-    return RunState(params, run, stale, is_current(".", params, "report"))
+    run = read_run(".", load_params())
+    status = read_status()
+    stale_files = {name for name, (_, stage) in FILES.items() if stage in status.stale}
+    current = {name: file for name, file in run.files.items() if name not in stale_files}
+    lines = {}
+    for stage, reason in status.stale.items():
+        lines[stage] = f"{stage}: {reason}; dvc repro {stage}"
+    return RunState(dataclasses.replace(run, files=current), lines, status.code)
 
 
 def load_trained() -> "Trained":
@@ -46,14 +55,15 @@ def load_trained() -> "Trained":
 
 
 def new_publication(trained: "Trained", **values: Any) -> "Publication":
-    """The publication of a trained model with these values and its origin.
-
-    Raises InputError if the model's bytes are not those of stage train.
-    """
-    from tinylm.compare.provenance import output_md5, revision, uncommitted
-    from tinylm.exchange.card import Origin, Publication
+    """The publication of the model that stage train wrote, with these values and its origin."""
+    from tinylm.compare.provenance import models_md5, revision, uncommitted
+    from tinylm.exchange.card import Publication
     from tinylm.exchange.generation import untranslated
 
-    changed = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
-    origin = Origin(revision(), output_md5(".", "train", paths.MODELS), changed)
-    return Publication(origin=origin, lacks=tuple(untranslated(trained.decode)), **values)
+    return Publication(
+        commit=revision(),
+        models_md5=models_md5(),
+        uncommitted=uncommitted("dvc.lock", "dvc.yaml", "params.yaml"),
+        lacks=tuple(untranslated(trained.decode)),
+        **values,
+    )

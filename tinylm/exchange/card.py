@@ -41,25 +41,14 @@ class DataLicence:
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin:
-    """Where a model comes from.
-
-    commit: of the code, with "+" appended if the code differs from it; None outside git.
-    models_md5: of models/ in dvc.lock.
-    uncommitted: the files that describe the run and whose current state is in no commit.
-    """
-
-    commit: str | None
-    models_md5: str
-    uncommitted: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Publication:
     """What a published folder states about itself.
 
     repo: OWNER/NAME, or a name alone where it is on no hub.
     format: of the weights, transformers or tinylm.
+    commit: of the code, with "+" appended if the code differs from it; None outside git.
+    models_md5: of models/ in dvc.lock.
+    uncommitted: the files that describe the run and whose current state is in no commit.
     left_out: the files that do not belong to this run, and why.
     lacks: the decoding settings that generate() lacks.
     report, weights: whether they are published with the card.
@@ -69,7 +58,9 @@ class Publication:
     format: str
     licence: str | None
     data: DataLicence
-    origin: Origin
+    commit: str | None
+    models_md5: str
+    uncommitted: tuple[str, ...]
     report: bool
     left_out: tuple[str, ...]
     lacks: tuple[str, ...]

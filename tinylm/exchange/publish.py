@@ -5,7 +5,6 @@ files: until it is answered, the old revision stands. `HfApi.upload_folder` does
 since it may spread a folder over several commits.
 """
 
-import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,12 +47,8 @@ def files_of(folder: Path) -> list[str]:
 
 def _result_files(run: Run) -> list[str]:
     """The files with the run's metrics and times."""
-    files = []
-    for name, (path, _) in FILES.items():
-        is_metrics = name.removesuffix("_time") in STAGES or name == "loss"
-        if is_metrics and name in run.files:
-            files.append(path)
-    return files
+    names = [*STAGES, *(f"{stage}_time" for stage in STAGES), "loss"]
+    return [FILES[name][0] for name in names if name in run.files]
 
 
 def build(
@@ -84,15 +79,6 @@ def build(
     return files_of(folder)
 
 
-@dataclasses.dataclass(frozen=True)
-class Published:
-    """The repository's page, the commit at its head, and whether this publication made it."""
-
-    url: str
-    commit: str
-    is_new: bool
-
-
 def find_token() -> str:
     """The user's token, from where huggingface_hub keeps it. Raises InputError without one."""
     from huggingface_hub import get_token
@@ -103,8 +89,10 @@ def find_token() -> str:
     return token
 
 
-def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> Published:
+def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> tuple[str, str]:
     """Commit the files of `folder` as the repository's head, in one commit; its other files stay.
+
+    Returns the repository's page and its newest commit, which is an old one if nothing has changed.
 
     Raises InputError if the token, the name or the repository is not suitable, CommandFailed if the
     hub or the way to it failed. No message contains the token.
@@ -124,7 +112,7 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
         raise _failure(error, repo, token) from None
 
 
-def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> Published:
+def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> tuple[str, str]:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     url = str(api.create_repo(repo, private=private or None, exist_ok=True))
@@ -142,7 +130,7 @@ def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> P
         if is_published and name not in files:
             operations.append(CommitOperationDelete(name))
     commit = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
-    return Published(url, commit.oid, commit.oid != head.sha)
+    return url, commit.oid
 
 
 def _failure(error: Exception, repo: str, token: str) -> Exception:

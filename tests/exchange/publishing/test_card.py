@@ -9,7 +9,7 @@ import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from tinylm.exchange.card import Origin, Publication, data_licence, write_card
+from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.report.sources import Run
 
 PICTURES = {"loss_tokens": ("pictures/loss.png", "Loss from 8 to 1")}
@@ -45,7 +45,9 @@ def publication(params) -> Publication:
         format="transformers",
         licence="mit",
         data=data_licence(params["data"], None),
-        origin=Origin("0123456789ab", "c0ffee.dir", ()),
+        commit="0123456789ab",
+        models_md5="c0ffee.dir",
+        uncommitted=(),
         report=True,
         left_out=(),
         lacks=(),

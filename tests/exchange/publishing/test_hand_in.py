@@ -146,8 +146,8 @@ def without_times_of_the_cache(here):
 
 CASES = {
     "section “Key-value cache”": without_times_of_the_cache,
-    "report/report.pdf": lambda here: (here / "report/report.pdf").unlink(),
-    "does not show this run": lambda here: edit(here, "report", "title", "x"),
+    "report: ": lambda here: (here / "report/report.pdf").unlink(),
+    "report of params.yaml": lambda here: edit(here, "report", "title", "x"),
     "train of params.yaml": lambda here: edit(here, "train", "lr", 0.5),
     "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
     "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),

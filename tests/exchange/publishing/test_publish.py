@@ -199,8 +199,7 @@ def test_all_files_are_one_commit_and_again_none(hub, folder):
     assert published(hub) == contents(folder)
     assert REPO in hub.private
     again = upload(folder, REPO, True, "tinylm abc", TOKEN)
-    assert (first.is_new, again.is_new) == (True, False)
-    assert again.commit == first.commit
+    assert again == first
     assert len(hub.repos[REPO]) == 2  # the hub's first one, and ours
 
 
