@@ -11,8 +11,8 @@ from dvc.cli import DvcParserError, parse_args
 from tests.support import size
 from tests.support.reruns import PARAMS, ROOT, STAGES
 from tinylm.base.config import InputError, parse_yaml
-from tinylm.cli.command import NAMES as TINYLM_COMMANDS
-from tinylm.cli.command import parser_of
+from tinylm.cli.command import add_commands
+from tinylm.host.command import Parser
 from tinylm.presets.write import names
 
 NAMES = size.pages()
@@ -81,10 +81,11 @@ def dvc_problem(words: list[str]) -> str | None:
 def tinylm_problem(words: list[str]) -> str | None:
     if words[0].startswith("-"):
         return None
-    if words[0] not in TINYLM_COMMANDS:
+    parsers = add_commands(Parser("tinylm"))
+    if words[0] not in parsers:
         return f"no command {words[0]}"
     try:
-        arguments = parser_of(words[0]).parse_args(words[1:])
+        arguments = parsers[words[0]].parse_args(words[1:])
     except SystemExit:  # it prints its help and ends
         return None
     except InputError as error:

@@ -29,7 +29,9 @@ ENTRY_POINTS = {
     "tinylm",
     "tinylm.__main__",
 }  # in no room: the names of `import tinylm`, and python -m tinylm
-KNOW_DVC = ("tinylm.compare.revisions", "tinylm.sweep.recording")
+KNOW_DVC = (
+    "tinylm.cli.mend", "tinylm.compare.provenance", "tinylm.compare.revisions", "tinylm.sweep.recording"
+)  # fmt: skip
 
 
 def module_name(path: str) -> str:

@@ -88,16 +88,16 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 def commands() -> str:
     """Each command of `tinylm`: purpose, notes, options, examples."""
     lines = ["# Commands", "", MARK, ""]
-    for name in command.NAMES:
-        module = command.find(name)
-        parser = command.parser_of(name)
-        lines += [f"## tinylm {name}", "", f"{_cell(command.purpose(name)).capitalize()}.", ""]
-        if module.NOTES:
-            lines += [_cell(module.NOTES), ""]
+    for name, parser in command.add_commands(argparse.ArgumentParser("tinylm")).items():
+        purpose, _, notes = str(parser.description).partition("\n")
+        lines += [f"## tinylm {name}", "", f"{_cell(purpose).capitalize()}.", ""]
+        if notes:
+            lines += [_cell(notes.strip()), ""]
         rows = list(_options(parser))
         if rows:
             lines += ["| option | meaning |", "|---|---|", *rows, ""]
-        lines += ["```text", *(line.strip() for line in module.EXAMPLES.strip().splitlines())]
+        examples = str(parser.epilog).splitlines()[1:]
+        lines += ["```text", *(line.strip() for line in examples)]
         lines += ["```", ""]
     return "\n".join(lines)
 

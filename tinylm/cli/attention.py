@@ -9,7 +9,6 @@ from tinylm.base.paths import output_file
 from tinylm.cli.command import NOTHING, add_model_options
 
 NEEDS = NOTHING
-NOTES = ""
 EXAMPLES = """\
   tinylm attention "the cat sat on the mat" -o cat.png
   tinylm attention "the cat sat on the mat" -o head.svg --layer 1 --head 3
@@ -20,17 +19,13 @@ FORMATS = ("png", "svg")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """TEXT and the options."""
-    parser.add_argument("text", metavar="TEXT")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg"
-    )
-    parser.add_argument("--layer", type=int, metavar="N", help="one layer, from 1 (default: all)")
-    parser.add_argument("--head", type=int, metavar="N", help="one head, from 1 (default: all)")
-    parser.add_argument(
-        "--epoch",
-        type=float,
-        metavar="E",
-        help="use the checkpoint after this many epochs (default: the final weights)",
+    add = parser.add_argument
+    add("text", metavar="TEXT")
+    add("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
+    add("--layer", type=int, metavar="N", help="one layer, from 1 (default: all)")
+    add("--head", type=int, metavar="N", help="one head, from 1 (default: all)")
+    add(
+        "--epoch", type=float, metavar="E", help="the checkpoint after E epochs (default: the last)"
     )
     add_model_options(parser)
 
@@ -50,10 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     lm = load(arguments.models, arguments.vocab, arguments.epoch)
     use_threads()
     attention = lm.attention(arguments.text)
-    try:
-        drawing = attention.plot(arguments.layer, arguments.head)
-    except InputError as error:  # it names the layer or the head
-        raise InputError(f"--{error}") from None
+    drawing = attention.plot(arguments.layer, arguments.head)
     no_dates = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     with in_style(), atomic_write(path, "wb") as target:
         drawing.savefig(target, format=kind, dpi=150, facecolor="white", metadata=no_dates)

@@ -1,6 +1,8 @@
 """tinylm check: check params.yaml, data and machine before any work.
 
-Only what is quick is checked. Each stage checks at its start what needs the data it reads.
+Every section and the rules between sections, the files that params.yaml names, device, git and DVC.
+`make repro` does this first. What needs the stories or the vocabulary is checked at the start of
+the stage that reads them.
 """
 
 import argparse
@@ -25,17 +27,15 @@ from tinylm.host.params import (
 )
 
 NEEDS = CLONE
-NOTES = """\
-Every section and the rules between sections, the files that params.yaml names, device, git and DVC.
-`make repro` does this first. What needs the stories or the vocabulary is checked at the start of
-the stage that reads them."""
 EXAMPLES = """\
   tinylm check && dvc repro
 """
 QUICK_BYTES = 20_000_000  # of a corpus that is read in seconds
-FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
-GIT = "git init && git add . && git commit -m start"
+REPOSITORY = {  # what DVC needs, and how to get it
+    ".git": "type: git init && git add . && git commit -m start",
+    ".dvc": "dvc init, or run in the clone",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Finding:
     """One line of the table: what was checked, its value, and what is wrong or worth a note."""
 
@@ -76,36 +76,32 @@ def check_params() -> tuple[Sections, list[Finding]]:
 
 def _readable(key: str, name: str) -> Finding:
     """A file or folder that params.yaml names; dvc.yaml lists it, so it must be there."""
-    problem = ""
+    finding = Finding(key, name)
     if not os.path.exists(name):
         moved = f"; since release 0.3.0 it is {MOVED[name]}" if name in MOVED else ""
-        problem = f"params.yaml: {key} = {name!r}: no such file or folder{moved}"
+        finding.problem = f"params.yaml: {key} = {name!r}: no such file or folder{moved}"
     elif not os.access(name, os.R_OK):
-        problem = f"params.yaml: {key} = {name!r}: no permission to read it"
-    note = ""
+        finding.problem = f"params.yaml: {key} = {name!r}: no permission to read it"
     if os.path.normpath(name).startswith(".."):
-        note = "dvc exp run --temp or --queue needs its absolute path"
-    return Finding(key, name, problem, note)
+        finding.note = "dvc exp run --temp or --queue needs its absolute path"
+    return finding
 
 
-def _corpus(sections: Sections) -> Finding:
+def _corpus(data: Any) -> Finding:
     """Whether the corpus is there, in a format that stage download reads; what it would warn of."""
     from tinylm.presets.write import hub_names, preset_values
 
-    data = sections["data"]
     finding = _readable("data.path", data.path)
     if finding.problem:
         if data.path in {preset_values(name)["data.path"] for name in hub_names()}:
-            return dataclasses.replace(finding, problem=f"{finding.problem}; {FROM_HUB}")
-        return finding
-    if data.source == "hub":
-        return Finding("data.hub_id", data.hub_id, note="checked by stage download")
-    if data.source == "local":
+            finding.problem += f"; {FROM_HUB}"
+    elif data.source == "hub":
+        finding = Finding("data.hub_id", data.hub_id, note="checked by stage download")
+    elif data.source == "local":
         try:
-            notes = [finding.note, *_corpus_notes(data)]
-            return dataclasses.replace(finding, note="; ".join(filter(None, notes)))
+            finding.note = "; ".join(filter(None, [finding.note, *_corpus_notes(data)]))
         except InputError as error:
-            return Finding("data.path", data.path, str(error))
+            finding.problem = str(error)
     return finding
 
 
@@ -132,15 +128,12 @@ def _corpus_notes(data: Any) -> list[str]:
 def check_files(sections: Sections) -> Iterator[Finding]:
     """The corpus, the vocabulary and the word vectors that params.yaml names."""
     if "data" in sections:
-        yield _corpus(sections)
+        yield _corpus(sections["data"])
     if "vocab" in sections and sections["vocab"].path:
         yield _readable("vocab.path", sections["vocab"].path)
     if "embedding" in sections:
-        path = sections["embedding"].path
-        finding = _readable("embedding.path", path)
-        if not finding.problem:
-            errors = vector_file_errors(sections)
-            finding = dataclasses.replace(finding, problem="; ".join(errors))
+        finding = _readable("embedding.path", sections["embedding"].path)
+        finding.problem = finding.problem or "; ".join(vector_file_errors(sections))
         yield finding
 
 
@@ -185,28 +178,15 @@ def _environments(here: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(path.stem, str(path), note=note)
 
 
-def _folder_with(name: str) -> str:
-    """The nearest folder, from here upwards, that contains `name`; "none" without one."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / name).exists():
-            return str(folder)
-    return "none"
-
-
 def check_repository() -> Iterator[Finding]:
     """git, DVC and the folders of outputs."""
-    git = _folder_with(".git")
-    dvc = _folder_with(".dvc")
-    problem = f"no git repository here, which DVC needs; type: {GIT}" if git == "none" else ""
-    yield Finding("git", git, problem)
-    problem = "no .dvc folder here; dvc init, or run in the clone" if dvc == "none" else ""
-    yield Finding("dvc", dvc, problem)
+    here = Path.cwd()
+    for name, repair in REPOSITORY.items():
+        folders = [folder for folder in (here, *here.parents) if (folder / name).exists()]
+        problem = "" if folders else f"no {name} here; {repair}"
+        yield Finding(name.removeprefix("."), str(folders[0] if folders else "none"), problem)
     for line in linked_outputs():
         yield Finding(line.split()[0], "a link", line)
-    for name in (".", *FOLDERS):
-        if Path(name).exists() and not os.access(name, os.W_OK):
-            yield Finding("folders", name, f"{name}: no permission to write to it")
 
 
 def find_all() -> list[Finding]:

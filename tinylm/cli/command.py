@@ -1,15 +1,14 @@
 """The command `tinylm`: find one of its commands, read its options, run it.
 
-Each command is a module of this folder. Its docstring begins with `tinylm NAME: ` and its purpose,
-for the list of commands. It has
+Each command is a module of this folder. Its docstring begins with `tinylm NAME: ` and its purpose;
+what follows are notes for its --help. It has
 
 - NEEDS: what it needs of the current folder: NOTHING, PARAMS or CLONE;
-- NOTES and EXAMPLES: shown by its --help;
+- EXAMPLES: shown by its --help;
 - add_arguments(parser): adds its arguments to its parser;
 - run(arguments): carries it out. Raises InputError for bad input.
 
-Only the module of the command that runs is imported, and each module imports what it computes with
-when it runs, so that help is quick.
+Each module imports what it computes with when it runs, so that help is quick.
 """
 
 import argparse
@@ -19,7 +18,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import tinylm
@@ -27,6 +25,7 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import Parser, guard
 
+PURPOSE = "A small laboratory for language models. `dvc repro` runs the pipeline."
 NAMES = (
     "generate",
     "attention",
@@ -44,53 +43,33 @@ NAMES = (
 NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command needs around it
 
 
-def find(name: str) -> ModuleType:
-    """The module of a command."""
-    return importlib.import_module(f"tinylm.cli.{name}")
-
-
-def purpose(name: str) -> str:
-    """What a command is for, from the first line of its module."""
-    first_line = (find(name).__doc__ or "").splitlines()[0]
-    return first_line.removeprefix(f"tinylm {name}: ").removesuffix(".")
-
-
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of what follows the command's name."""
-    command = find(name)
-    parser = Parser(
-        prog=f"tinylm {name}",
-        description=f"{purpose(name)}\n\n{command.NOTES}".strip(),
-        epilog=f"examples:\n{command.EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    command.add_arguments(parser)
-    return parser
-
-
-def help_text() -> str:
-    """What `tinylm --help` prints."""
-    lines = ["usage: tinylm [--version] COMMAND ...", ""]
-    lines += ["A small laboratory for language models. `dvc repro` runs the pipeline.", ""]
-    lines += ["commands:", *(f"  {name:9}  {purpose(name)}" for name in NAMES), ""]
-    lines += ["`tinylm COMMAND --help` shows a command's options and examples."]
-    return "\n".join(lines)
+def add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Add all commands to the parser of `tinylm`; returns the parser of each."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for name in NAMES:
+        command = importlib.import_module(f"tinylm.cli.{name}")
+        purpose, _, notes = (command.__doc__ or "").partition("\n")
+        purpose = purpose.removeprefix(f"tinylm {name}: ").removesuffix(".")
+        below = commands.add_parser(
+            name,
+            help=purpose,
+            description=f"{purpose}\n{notes}".strip(),
+            epilog=f"examples:\n{command.EXAMPLES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(below)
+        below.set_defaults(run=command.run, needs=command.NEEDS)
+    return commands.choices
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Where the model is: a run's folder or an export, which holds its own tokenizer."""
-    parser.add_argument(
-        "--models",
-        default=paths.MODELS,
-        metavar="FOLDER",
-        help="the trained model, or an export (default %(default)s)",
-    )
-    parser.add_argument(
-        "--vocab",
-        metavar="FILE",
-        help="its tokenizer (default: the export's, or data/vocab/tokenizer.json next to FOLDER)",
-    )
+    add = parser.add_argument
+    models = "the trained model, or an export (default %(default)s)"
+    add("--models", default=paths.MODELS, metavar="FOLDER", help=models)
+    vocab = "its tokenizer (default: the export's, or data/vocab/tokenizer.json next to FOLDER)"
+    add("--vocab", metavar="FILE", help=vocab)
 
 
 def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
@@ -134,22 +113,15 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _run(words: Sequence[str]) -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):  # undecodable input stops no command
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    name = words[0] if words else "--help"
-    if name in ("-h", "--help"):
-        print(help_text())
-        return
-    if name == "--version":
-        print(f"tinylm {tinylm.__version__}")
-        return
-    if name not in NAMES:
-        raise InputError(f"tinylm: no command {name!r}; allowed: {', '.join(NAMES)}")
-    arguments = parser_of(name).parse_args(words[1:])
-    command = find(name)
-    check_folder(name, command.NEEDS)
+    parser = Parser(prog="tinylm", description=PURPOSE, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"tinylm {tinylm.__version__}")
+    add_commands(parser)
+    arguments = parser.parse_args(words or ["--help"])
+    check_folder(arguments.command, arguments.needs)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
-        command.run(arguments)
+        arguments.run(arguments)
 
 
 def main(words: Sequence[str] | None = None) -> int:

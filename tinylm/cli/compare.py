@@ -1,7 +1,14 @@
-"""tinylm compare: what runs differ in, how sure that is, and how many seeds show a difference."""
+"""tinylm compare: what runs differ in, how sure that is, and how many seeds show a difference.
+
+A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
+is compared with the first, by bootstrap over the evaluation stories, which must be the same,
+and over the seeds where settings have several; p is corrected for the number of comparisons. Files
+come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
+between seeds and between stories gives the number of seeds and stories that detect such a
+difference; without revisions, the noise of the workspace and the current commit's experiments.
+"""
 
 import argparse
-from pathlib import Path
 
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes, write_json
@@ -9,13 +16,6 @@ from tinylm.base.paths import output_file
 from tinylm.cli.command import PARAMS, number
 
 NEEDS = PARAMS
-NOTES = """\
-A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
-is compared with the first, by bootstrap over the evaluation stories, which must be the same,
-and over the seeds where settings have several; p is corrected for the number of comparisons. Files
-come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
-between seeds and between stories gives the number of seeds and stories that detect such a
-difference; without revisions, the noise of the workspace and the current commit's experiments."""
 EXAMPLES = """\
   tinylm compare HEAD workspace
   tinylm compare main warm-newt --html runs/compare.html
@@ -31,33 +31,19 @@ SMALLEST = 1e-6  # of the numbers for a plan
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """REVISIONS and the options."""
-    parser.add_argument("revisions", nargs="*", metavar="REV", help="the first is the reference")
-    parser.add_argument(
-        "--all", action="store_true", help="also every finished experiment of the current commit"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON as well")
-    parser.add_argument("--html", metavar="FILE", help="write a page with pictures and all stories")
-    plan = parser.add_argument_group("how many seeds and stories a comparison needs")
+    add = parser.add_argument
+    add("revisions", nargs="*", metavar="REV", help="the first is the reference")
+    add("--all", action="store_true", help="also each finished experiment of the current commit")
+    add("--json", metavar="FILE", help="write it as JSON as well")
+    add("--html", metavar="FILE", help="write a page with pictures and all stories")
+    add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
+    nats = number(float, SMALLEST, 100)
     share = number(float, SMALLEST, 1 - SMALLEST)
-    plan.add_argument(
-        "--effect",
-        type=number(float, SMALLEST, 100),
-        metavar="NATS",
-        help="the difference, per token",
-    )
-    plan.add_argument(
-        "--power", type=share, default=0.8, help="chance to find it (default %(default)s)"
-    )
-    plan.add_argument(
-        "--level", type=share, default=0.05, help="chance of a false claim (default %(default)s)"
-    )
-    plan.add_argument(
-        "--comparisons",
-        type=number(int, 1, 100_000),
-        default=1,
-        metavar="N",
-        help="to correct for (default %(default)s)",
-    )
+    count = number(int, 1, 100_000)
+    add("--effect", type=nats, metavar="NATS", help="the difference, per token")
+    add("--power", type=share, default=0.8, help="chance to find it (default %(default)s)")
+    add("--level", type=share, default=0.05, help="chance of a false claim (default %(default)s)")
+    add("--comparisons", type=count, default=1, metavar="N", help="to correct for (default 1)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -70,8 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    json_file = _file(arguments, "json")
-    html_file = _file(arguments, "html")
+    json_file = output_file("json", arguments.json) if arguments.json else None
+    html_file = output_file("html", arguments.html) if arguments.html else None
     from tinylm.compare import page
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
@@ -86,9 +72,9 @@ def _compare(arguments: argparse.Namespace) -> None:
     comparison = compare(runs)
     sweep = sweep_of(runs) if arguments.all else None
     print(to_terminal(page.to_markdown(comparison, sweep, stories=len(runs) <= QUOTED)))
-    if json_file is not None:
+    if json_file:
         write_json(json_file, page.as_json(comparison, sweep))
-    if html_file is not None:
+    if html_file:
         write_bytes(html_file, page.to_html(comparison, sweep).encode())
 
 
@@ -106,12 +92,6 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
             "experiments"
         )
     return names
-
-
-def _file(arguments: argparse.Namespace, option: str) -> Path | None:
-    """The file that an option names. Raises InputError if nothing may be written there."""
-    name = getattr(arguments, option)
-    return None if name is None else output_file(option, name)
 
 
 def _plan(arguments: argparse.Namespace) -> None:

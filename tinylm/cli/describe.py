@@ -8,7 +8,6 @@ from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli.command import PARAMS, number
 
 NEEDS = PARAMS
-NOTES = ""
 EXAMPLES = """\
   tinylm describe                                   after `dvc repro vocab`
   tinylm describe --vocab-size 15000 --width 300
@@ -18,21 +17,12 @@ MIB = 2**20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument(
-        "--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)"
-    )
-    parser.add_argument(
-        "--vocab-size",
-        type=number(int, 1, 100_000_000),
-        metavar="V",
-        help="number of ids, instead of the tokenizer's",
-    )
-    parser.add_argument(
-        "--width",
-        type=number(int, 1, 65_536),
-        metavar="D",
-        help="width, instead of embedding.width of params.yaml",
-    )
+    add = parser.add_argument
+    add("--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)")
+    size = number(int, 1, 100_000_000)
+    add("--vocab-size", type=size, metavar="V", help="number of ids, instead of the tokenizer's")
+    width = number(int, 1, 65_536)
+    add("--width", type=width, metavar="D", help="instead of embedding.width of params.yaml")
 
 
 def _vocab_size(path: str) -> int:

@@ -1,14 +1,15 @@
-"""tinylm exercise: write parts of a language model yourself, or find the bug; each is graded."""
+"""tinylm exercise: write parts of a language model yourself, or find the bug; each is graded.
+
+Your files are in the folder `exercises` here. `start` writes one, `check` grades it, `use` trains
+the default model with it, and `show` prints the project's own part. `check --all` writes
+exercises/results.md; `tinylm handin ENTRY --exercises` packs it with your files.
+"""
 
 import argparse
 
 from tinylm.cli.command import NOTHING
 
 NEEDS = NOTHING
-NOTES = """\
-Your files are in the folder `exercises` here. `start` writes one, `check` grades it, `use` trains
-the default model with it, and `show` prints the project's own part. `check --all` writes
-exercises/results.md; `tinylm handin ENTRY --exercises` packs it with your files."""
 EXAMPLES = """\
   tinylm exercise list
   tinylm exercise start attention
@@ -22,23 +23,14 @@ ACTIONS = ("list", "start", "check", "use", "show")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """ACTION, NAME and the options."""
-    parser.add_argument(
-        "action",
-        metavar="ACTION",
-        choices=ACTIONS,
-        nargs="?",
-        default="list",
-        help=f"{', '.join(ACTIONS)} (default list)",
-    )
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the exercise, as list shows it")
-    parser.add_argument("--hint", action="store_true", help="check: show the next of three hints")
-    parser.add_argument(
-        "--all", action="store_true", help="check: all, and write a page of results"
-    )
-    parser.add_argument("--force", action="store_true", help="start: write over your file")
-    parser.add_argument(
-        "--course", metavar="FOLDER", help="exercises of your own (default: those of tinylm)"
-    )
+    add = parser.add_argument
+    actions = f"{', '.join(ACTIONS)} (default list)"
+    add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
+    add("name", metavar="NAME", nargs="?", help="the exercise, as list shows it")
+    add("--hint", action="store_true", help="check: show the next of three hints")
+    add("--all", action="store_true", help="check: all, and write a page of results")
+    add("--force", action="store_true", help="start: write over your file")
+    add("--course", metavar="FOLDER", help="exercises of your own (default: those of tinylm)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,9 +1,13 @@
-"""tinylm generate: continue a text, printed word by word as it is generated."""
+"""tinylm generate: continue a text, printed word by word as it is generated.
+
+Several prompts are continued side by side and printed when all are done. A prompt '-', or none
+where standard input is no terminal, is all of the text there. Options left out come from section
+decode of params.yaml.
+"""
 
 import argparse
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
@@ -13,13 +17,8 @@ from tinylm.cli.command import NOTHING, add_model_options, number
 if TYPE_CHECKING:
     from tinylm.api.language_model import LanguageModel
     from tinylm.api.results import Text
-    from tinylm.vocab.tokenizer import Tokenizer
 
 NEEDS = NOTHING
-NOTES = """\
-Several prompts are continued side by side and printed when all are done. A prompt '-', or none
-where standard input is no terminal, is all of the text there. Options left out come from section
-decode of params.yaml."""
 EXAMPLES = """\
   tinylm generate "once upon a time"
   tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
@@ -27,39 +26,19 @@ EXAMPLES = """\
   echo "once upon a time" | tinylm generate --greedy --log-probs
   tr '\\n' '\\0' < prompts.txt | xargs -0 tinylm generate      each line is a prompt
 """
-MAX_TOKENS = 1_000_000
-MOST_BEAMS = 1_000_000
-# Options that replace a setting of section decode, with add_argument's arguments.
-SAMPLING: dict[str, dict[str, Any]] = {
-    "temperature": {"type": float, "metavar": "T", "help": "0 is greedy, above 1 is bolder"},
-    "temperature_end": {"type": float, "metavar": "T", "help": "the temperature moves to this"},
-    "top_k": {"type": int, "metavar": "K", "help": "draw from the K likeliest words, 0: from all"},
-    "top_p": {"type": float, "metavar": "P", "help": "draw from the likeliest that make up P"},
-    "fallback_mass": {
-        "type": float,
-        "metavar": "P",
-        "help": "a nucleus where the K hold less; 0 off",
-    },
-    "fallback_top_p": {"type": float, "metavar": "P", "help": "the nucleus of --fallback-mass"},
-    "repetition_penalty": {"type": float, "metavar": "X", "help": "1 is off"},
-    "repetition_window": {"type": int, "metavar": "N", "help": "penalise the last N tokens only"},
-    "seed": {"type": int, "metavar": "N", "help": "seed of the random numbers"},
+MOST = 1_000_000  # tokens, beams
+SAMPLING = {  # settings of section decode: (type, metavar, help) of the option that replaces each
+    "temperature": (float, "T", "0 is greedy, above 1 is bolder"),
+    "temperature_end": (float, "T", "the temperature moves to this"),
+    "top_k": (int, "K", "draw from the K likeliest words, 0: from all"),
+    "top_p": (float, "P", "draw from the likeliest that make up P"),
+    "fallback_mass": (float, "P", "a nucleus where the K hold less; 0 off"),
+    "fallback_top_p": (float, "P", "the nucleus of --fallback-mass"),
+    "repetition_penalty": (float, "X", "1 is off"),
+    "repetition_window": (int, "N", "penalise the last N tokens only"),
+    "seed": (int, "N", "seed of the random numbers"),
 }
-OF_BEAMS: dict[str, dict[str, Any]] = {
-    "length_penalty": {"type": float, "metavar": "A", "help": "log-probability / length ** A"},
-    "n_best": {
-        "type": number(int, 1, MOST_BEAMS),
-        "metavar": "N",
-        "help": "with --beams: print the N best (default 1)",
-    },
-}
-ANY: dict[str, dict[str, Any]] = {
-    "slide": {"choices": ("half", "one"), "help": "how the window moves past the context"},
-    "step": {
-        "choices": ("plain", "compiled", "auto"),
-        "help": "compiled if built and ids are equal",
-    },
-}
+OF_BEAMS = ("length_penalty", "n_best")
 
 
 def _option(name: str) -> str:
@@ -68,30 +47,25 @@ def _option(name: str) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """PROMPT and the options."""
-    parser.add_argument(
-        "prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story"
-    )
+    add = parser.add_argument
+    add("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
     add_model_options(parser)
-    parser.add_argument(
-        "--max-tokens",
-        type=number(int, 0, MAX_TOKENS),
-        default=200,
-        metavar="N",
-        help="new tokens (default %(default)s)",
-    )
+    tokens = number(int, 0, MOST)
+    add("--max-tokens", type=tokens, default=200, metavar="N", help="new tokens (%(default)s)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--greedy", action="store_true", help="always the likeliest word")
-    how.add_argument(
-        "--beams",
-        type=number(int, 1, MOST_BEAMS),
-        metavar="K",
-        help="beam search of width K, no sampling",
-    )
-    for name, option in (SAMPLING | OF_BEAMS | ANY).items():
+    beams = number(int, 1, MOST)
+    how.add_argument("--beams", type=beams, metavar="K", help="beam search of width K, no sampling")
+    for name, (kind, metavar, meaning) in SAMPLING.items():
         group = how if name == "temperature" else parser
-        group.add_argument(_option(name), **option)
-    parser.add_argument("--no-cache", action="store_true", help="same text, slower")
-    parser.add_argument("--log-probs", action="store_true", help="then each token's, in nats")
+        group.add_argument(_option(name), type=kind, metavar=metavar, help=meaning)
+    add("--length-penalty", type=float, metavar="A", help="log-probability / length ** A")
+    add("--n-best", type=beams, metavar="N", help="with --beams: print the N best (default 1)")
+    add("--slide", choices=("half", "one"), help="how the window moves past the context")
+    steps = ("plain", "compiled", "auto")
+    add("--step", choices=steps, help="compiled if built and ids are equal")
+    add("--no-cache", action="store_true", help="same text, slower")
+    add("--log-probs", action="store_true", help="then each token's, in nats")
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -122,62 +96,34 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     return [piped if word == "-" else word for word in words or ["-"]]
 
 
-def _print_log_probs(tokenizer: "Tokenizer", text: "Text") -> None:
-    for token, log_prob in zip(text.new_ids, text.log_probs or [], strict=True):
-        print(f"{log_prob:10.4f}  {visible(tokenizer.shown(token))}")
-    print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
-
-
-def _stream(lm: "LanguageModel", prompt: str, options: dict[str, Any]) -> None:
+def _stream(pieces: Iterable[str]) -> None:
     """Print a prompt and its continuation as it is generated."""
     try:
-        for piece in lm.stream(prompt, **options):
+        for piece in pieces:
             print(visible(piece), end="", flush=True)
     finally:
         print()  # so that an error has a line of its own
 
 
-def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) -> None:
-    """Print each prompt with its continuation, when all are done."""
-    texts = lm.generate(prompts, **options)
-    for index, text in enumerate(texts):
-        print(("\n" if index else "") + visible(text))
-        if options["log_probs"]:
-            _print_log_probs(lm.tokenizer, text)
+def _print(lm: "LanguageModel", text: "Text", name: str, with_log_probs: bool) -> None:
+    """Print a text after its name, then the log-probability of each new token."""
+    print(name + visible(text))
+    if not with_log_probs:
+        return
+    for token, log_prob in zip(text.new_ids, text.log_probs or [], strict=True):
+        print(f"{log_prob:10.4f}  {visible(lm.tokenizer.shown(token))}")
+    print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
 
 
-def _search(lm: "LanguageModel", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Print the best continuations of each prompt, with scores if --n-best is given."""
-    n_best = arguments.n_best or 1
-    for index, prompt in enumerate(arguments.prompts):
-        best = lm.beams(prompt, arguments.beams, n_best=n_best, **options)
-        print("\n" if index else "", end="")
-        for rank, text in enumerate(best, start=1):
-            score = "" if arguments.n_best is None else f"{rank}. score {text.score:.4f}: "
-            print(score + visible(text))
-            if options["log_probs"]:
-                _print_log_probs(lm.tokenizer, text)
-
-
-def _changes(arguments: argparse.Namespace, lm: "LanguageModel") -> dict[str, Any]:
-    """The settings of section decode that the options replace.
-
-    Raises InputError, which names the option, for a value out of range.
-    """
-    changes = {}
-    for name in (*SAMPLING, "length_penalty", *ANY):
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of LanguageModel's methods, with the settings that options replace."""
+    options = {"max_tokens": arguments.max_tokens, "use_cache": not arguments.no_cache}
+    for name in (*SAMPLING, "length_penalty", "slide", "step"):
         if getattr(arguments, name) is not None:
-            changes[name] = getattr(arguments, name)
+            options[name] = getattr(arguments, name)
     if arguments.greedy:
-        changes["temperature"] = 0.0
-    try:
-        lm.with_changes(**changes)
-    except InputError as error:
-        message = re.sub(
-            r"options: decode\.(\w+) = ", lambda match: f"{_option(match[1])} ", str(error)
-        )
-        raise InputError(message) from None
-    return changes
+        options["temperature"] = 0.0
+    return options
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -186,17 +132,23 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.loading import use_threads
 
     _check(arguments)
-    prompts = arguments.prompts = read_prompts(arguments.prompts)
+    prompts = read_prompts(arguments.prompts)
     lm = load(arguments.models, arguments.vocab)
     use_threads()
-    options = _changes(arguments, lm)
-    options["max_tokens"] = arguments.max_tokens
-    options["use_cache"] = not arguments.no_cache
-    if arguments.beams is None and len(prompts) == 1 and not arguments.log_probs:
-        _stream(lm, prompts[0], options)
+    options = _options(arguments)
+    log_probs = arguments.log_probs
+    if arguments.beams is None and len(prompts) == 1 and not log_probs:
+        _stream(lm.stream(prompts[0], **options))
         return
-    options["log_probs"] = arguments.log_probs
     if arguments.beams is None:
-        _sample(lm, prompts, options)
+        groups: Iterable[list[Text]] = [
+            [text] for text in lm.generate(prompts, log_probs=log_probs, **options)
+        ]
     else:
-        _search(lm, arguments, options)
+        options |= {"width": arguments.beams, "n_best": arguments.n_best or 1}
+        groups = (lm.beams(prompt, log_probs=log_probs, **options) for prompt in prompts)
+    for index, texts in enumerate(groups):
+        print("\n" if index else "", end="")
+        for rank, text in enumerate(texts, start=1):
+            score = "" if arguments.n_best is None else f"{rank}. score {text.score:.4f}: "
+            _print(lm, text, score, log_probs)

@@ -1,4 +1,11 @@
-"""tinylm handin: pack code, report, plots, samples, settings and model card for a course."""
+"""tinylm handin: pack code, report, plots, samples, settings and model card for a course.
+
+Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
+model card; the same run gives the same bytes. Tests, benchmarks and studies are packed with --all.
+Refused while a stage did not run, its results are of other parameters or other code, a section of the
+report has no measurements, or the report does not show this run. With --exercises it packs only the
+files of `tinylm exercise` and a page of their results, graded anew.
+"""
 
 import argparse
 from pathlib import Path
@@ -8,12 +15,6 @@ from tinylm.cli.command import NOTHING, PARAMS, check_folder
 from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
 NEEDS = NOTHING  # a run needs params.yaml
-NOTES = """\
-Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
-model card; the same run gives the same bytes. Tests, benchmarks and studies are packed with --all.
-Refused while a stage did not run, its results are of other parameters or other code, a section of the
-report has no measurements, or the report does not show this run. With --exercises it packs only the
-files of `tinylm exercise` and a page of their results, graded anew."""
 EXAMPLES = """\
   tinylm handin 2026-12345
   tinylm handin 2026-12345 --author "Ada Lovelace" --weights
@@ -23,20 +24,13 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """ENTRY and the options."""
-    parser.add_argument(
-        "entry", metavar="ENTRY", help="name or number of the entry: of the zip and of its folder"
-    )
-    parser.add_argument(
-        "--author", metavar="NAME", help="for the README (default: report.author of params.yaml)"
-    )
-    parser.add_argument(
-        "--weights", action="store_true", help="with the weights, as tinylm export writes them"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="with the tests, benchmarks and studies of the code"
-    )
-    parser.add_argument("--exercises", action="store_true", help="the exercises instead of the run")
-    parser.add_argument("--course", metavar="FOLDER", help="with --exercises: those of your own")
+    add = parser.add_argument
+    add("entry", metavar="ENTRY", help="name or number of the entry: of the zip and its folder")
+    add("--author", metavar="NAME", help="for the README (default: report.author of params.yaml)")
+    add("--weights", action="store_true", help="with the weights, as tinylm export writes them")
+    add("--all", action="store_true", help="with the tests, benchmarks and studies of the code")
+    add("--exercises", action="store_true", help="the exercises instead of the run")
+    add("--course", metavar="FOLDER", help="with --exercises: those of your own")
 
 
 def _missing(state: RunState) -> list[str]:

@@ -9,7 +9,6 @@ from tinylm.base.files import write_bytes
 from tinylm.cli.command import NOTHING, add_model_options
 
 NEEDS = NOTHING
-NOTES = ""
 EXAMPLES = """\
   tinylm lab
   tinylm lab -o story.html --models out/my-model    a run's models/ or an export

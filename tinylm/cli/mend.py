@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.base.files import discard, write_bytes
@@ -19,19 +18,15 @@ RWLOCK = Path(".dvc/tmp/rwlock")
 
 
 def is_whole(text: str) -> bool:
-    """Whether the text of a dvc.lock was written to its end: DVC can read every entry."""
+    """Whether the text of a dvc.lock was written to its end: DVC can read it."""
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from voluptuous import Invalid
+
     try:
-        stages: Any = parse_yaml(text, str(LOCK_FILE)).get("stages")
-    except InputError:
+        COMPILED_LOCKFILE_SCHEMA(parse_yaml(text, str(LOCK_FILE)))
+    except (InputError, Invalid):
         return False
-    if not isinstance(stages, dict) or not text.endswith("\n"):
-        return False
-    for entry in stages.values():
-        if not isinstance(entry, dict) or "cmd" not in entry:
-            return False
-        if None in entry.values() or None in entry.get("params", {}).values():
-            return False
-    return True
+    return text.endswith("\n")
 
 
 def _mend_lock() -> None:

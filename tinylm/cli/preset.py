@@ -1,15 +1,11 @@
 """tinylm preset: write a preset over params.yaml."""
 
 import argparse
-import os
-import textwrap
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.cli.command import CLONE, NOTHING, check_folder
-from tinylm.host.tables import WIDTH
 
 NEEDS = NOTHING
-NOTES = ""
 EXAMPLES = """\
   tinylm preset --list
   tinylm preset storybook
@@ -21,15 +17,9 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """NAME and the options."""
     parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument(
-        "--force", action="store_true", help="also where params.yaml was edited by hand"
-    )
-    parser.add_argument(
-        "--hub", action="store_true", help="with data from the Hugging Face hub, not from a folder"
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="name the presets; * marks the one in params.yaml"
-    )
+    parser.add_argument("--force", action="store_true", help="over a params.yaml edited by hand")
+    parser.add_argument("--hub", action="store_true", help="with data from the Hugging Face hub")
+    parser.add_argument("--list", action="store_true", help="the presets; * marks the present one")
 
 
 def _list() -> None:
@@ -42,26 +32,7 @@ def _list() -> None:
     width = max(map(len, names()))
     for name in names():
         mark = "*" if name == written else " "
-        first = f"{mark} {name:{width}}  "
-        indent = " " * len(first)
-        print(textwrap.fill(title(name), WIDTH, initial_indent=first, subsequent_indent=indent))
-
-
-def _next(name: str, hub: bool) -> str:
-    """What to do with the preset: run it, or get the data that is not on this machine."""
-    from tinylm.presets.write import hub_names, preset_values
-
-    values = preset_values(name, hub)
-    absent = []
-    for key in ("data.path", "vocab.path"):
-        if not os.path.exists(values[key]):
-            absent.append(f"{key} = {values[key]!r}")
-    if not absent:
-        return "dvc repro runs what depends on it"
-    line = f"before dvc repro: {', '.join(absent)}: no such file or folder; set it"
-    if name in hub_names():
-        line += f", or tinylm preset {name} --hub, with data from the Hugging Face hub"
-    return line
+        print(f"{mark} {name:{width}}  {title(name)}")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -80,4 +51,4 @@ def run(arguments: argparse.Namespace) -> None:
     if changed is not None:
         print("\n".join(changed), end="\n" if changed else "")
         action = f"written, values changed: {len(changed)}"
-    print(f"{PARAMS_FILE}: preset {name} {action}; {_next(name, arguments.hub)}")
+    print(f"{PARAMS_FILE}: preset {name} {action}; tinylm check says what it lacks here")

@@ -1,4 +1,10 @@
-"""tinylm publish: put the model, its card and its report on the Hugging Face hub."""
+"""tinylm publish: put the model, its card and its report on the Hugging Face hub.
+
+Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve,
+the report, parameters, dvc.lock and metrics. Then all of it becomes one commit of the repository;
+until then, and if anything fails, its old revision stands. The token is the one of `hf auth login`
+or HF_TOKEN.
+"""
 
 import argparse
 from pathlib import Path
@@ -8,11 +14,6 @@ from tinylm.cli.command import PARAMS
 from tinylm.cli.run_state import load_trained, new_publication, read_run_state
 
 NEEDS = PARAMS
-NOTES = """\
-Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve,
-the report, parameters, dvc.lock and metrics. Then all of it becomes one commit of the repository;
-until then, and if anything fails, its old revision stands. The token is the one of `hf auth login`
-or HF_TOKEN."""
 EXAMPLES = """\
   tinylm publish me/small-stories --dry-run
   tinylm publish me/small-stories --private --license mit
@@ -22,22 +23,15 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """REPO and the options."""
-    parser.add_argument("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="write the folder and print what would go where"
-    )
-    parser.add_argument(
-        "--private", action="store_true", help="a new repository that only you can see"
-    )
-    parser.add_argument(
-        "--license", metavar="NAME", help="of the weights, for the card (default: none is stated)"
-    )
-    parser.add_argument("--data-license", metavar="NAME", help="of your own data")
-    parser.add_argument(
-        "--format",
-        choices=("transformers", "tinylm"),
-        default="transformers",
-        help="of the weights, as in tinylm export (default %(default)s)",
+    add = parser.add_argument
+    add("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
+    add("--dry-run", action="store_true", help="write the folder and print what would go where")
+    add("--private", action="store_true", help="a new repository that only you can see")
+    add("--license", metavar="NAME", help="of the weights, for the card (default: none is stated)")
+    add("--data-license", metavar="NAME", help="of your own data")
+    formats = ("transformers", "tinylm")
+    add(
+        "--format", choices=formats, default=formats[0], help="of the weights (default %(default)s)"
     )
 
 

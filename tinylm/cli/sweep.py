@@ -1,4 +1,11 @@
-"""tinylm sweep: run many settings and seeds, each a DVC experiment, here or on a cluster."""
+"""tinylm sweep: run many settings and seeds, each a DVC experiment, here or on a cluster.
+
+Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all
+see like any other. What runs share (stories, vocabulary, vectors) is made once. Runs end with stage
+evaluate, since the stages that measure times would be disturbed by other runs. Everything is kept
+in runs/sweeps/NAME, so an interrupted sweep continues from there, on this or another machine that
+sees the folder.
+"""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -11,12 +18,6 @@ if TYPE_CHECKING:
     from tinylm.sweep.plan import Sweep
 
 NEEDS = CLONE
-NOTES = """\
-Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all
-see like any other. What runs share (stories, vocabulary, vectors) is made once. Runs end with stage
-evaluate, since the stages that measure times would be disturbed by other runs. Everything is kept
-in runs/sweeps/NAME, so an interrupted sweep continues from there, on this or another machine that
-sees the folder."""
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
   tinylm sweep -S train.lr=1e-4,3e-4 --workers 2 --memory 4      two at a time, 4 GiB each
@@ -26,28 +27,21 @@ EXAMPLES = """\
   tinylm sweep --resume                                          after Ctrl-C, and again what failed
 """
 LAST = "evaluate"
-LATEST: dict[str, Any] = {"nargs": "?", "const": "", "metavar": "NAME"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
+    newest: dict[str, Any] = {"nargs": "?", "const": "", "metavar": "NAME"}
     what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "-S",
-        dest="values",
-        action="append",
-        default=[],
-        metavar="KEY=V,V",
-        help="values to try, as in dvc exp run -S",
-    )
-    what.add_argument("--status", help="the runs of a sweep (default: the newest)", **LATEST)
-    what.add_argument("--resume", help="continue a sweep (default: the newest)", **LATEST)
-    parser.add_argument("--seeds", metavar="N,N", help="of train.seed, each with every setting")
-    parser.add_argument("--name", help="of the sweep (default: sweep-1, sweep-2 and so on)")
-    parser.add_argument(
-        "--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)"
-    )
-    parser.add_argument(
+    values: dict[str, Any] = {"action": "append", "default": [], "metavar": "KEY=V,V"}
+    what.add_argument("-S", dest="values", help="values to try, as in dvc exp run -S", **values)
+    what.add_argument("--status", help="the runs of a sweep (default: the newest)", **newest)
+    what.add_argument("--resume", help="continue a sweep (default: the newest)", **newest)
+    add = parser.add_argument
+    add("--seeds", metavar="N,N", help="of train.seed, each with every setting")
+    add("--name", help="of the sweep (default: sweep-1, sweep-2 and so on)")
+    add("--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)")
+    add(
         "--halving",
         type=number(int, 2, 1000),
         nargs="?",
@@ -55,28 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="stop the worse runs: after 1, N, N * N ... validations, one in N continues (default 4)",
     )
-    parser.add_argument(
-        "--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)"
+    add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
+    count = number(int, 1, 10_000)
+    add(
+        "--workers", type=count, metavar="N", help="runs at once (default: cores / runtime.threads)"
     )
-    parser.add_argument(
-        "--workers",
-        type=number(int, 1, 10_000),
-        metavar="N",
-        help="runs at once (default: cores / runtime.threads)",
-    )
-    parser.add_argument(
-        "--memory",
-        type=number(float, 0.1, 1_000_000),
-        metavar="GIB",
-        help="of each run (local default: its share of all)",
-    )
-    parser.add_argument(
-        "--slurm",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="for sbatch, by its long options: partition=gpu time=60",
-    )
+    gib = number(float, 0.1, 1_000_000)
+    add("--memory", type=gib, metavar="GIB", help="of each run (local default: its share of all)")
+    options: dict[str, Any] = {"nargs": "+", "default": [], "metavar": "KEY=VALUE"}
+    add("--slurm", help="for sbatch, by its long options: partition=gpu time=60", **options)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """Revisions of the repository, read through DVC's API: commits, branches, experiments and the workspace.
 
-The only module of the package that imports DVC. Files come from git and DVC's cache; nothing is checked out.
+Files come from git and DVC's cache; nothing is checked out.
 """
 
 import contextlib
