@@ -72,7 +72,7 @@ def slow_scores(rows, maps, role, layer, head):
     return np.mean(scores), np.mean(baselines), len(scores)
 
 
-def test_the_table_matches_loops_over_pairs():
+def test_the_table_matches_loops_over_pairs(monkeypatch):
     """Of random heads, and of one that looks at articles and one that looks two tokens back."""
     rng = np.random.default_rng(11)
     rows = random_rows(rng)
@@ -95,6 +95,10 @@ def test_the_table_matches_loops_over_pairs():
         assert row["low"] - 1e-9 <= score - baseline <= row["high"] + 1e-9
         is_planted = (layer, head, row["role"]) == (0, 0, "article-noun")
         assert row["claimed"] == is_planted
+    for _, _, pairs in rows[4:]:
+        pairs["article-noun"] = pairs["article-noun"][:0]
+    monkeypatch.setattr("tinylm.evaluate.head_roles.MIN_POSITIONS", 5)
+    assert not any(row["claimed"] for row in measured(rows, maps).table(20, 1))  # in 4 passages
 
 
 def test_roles_without_enough_positions_are_not_measured():

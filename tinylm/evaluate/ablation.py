@@ -9,7 +9,7 @@ import numpy as np
 from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.scoring import sequence_nats
 from tinylm.evaluate.settings import Rows
-from tinylm.evaluate.statistics import bootstrap_intervals
+from tinylm.evaluate.statistics import bootstrap_intervals, ratios_to_last
 from tinylm.model.transformer import TinyLM
 
 BATCH_ROWS = 8
@@ -54,11 +54,6 @@ def ablate(
     base = float(whole.sum() / tokens.sum())
     table["loss_increase"] = increases.sum(axis=0) / tokens.sum()
     values = np.column_stack([increases, tokens])
-    table["low"], table["high"] = bootstrap_intervals(values, _per_token, resamples, seed)
+    table["low"], table["high"] = bootstrap_intervals(values, ratios_to_last, resamples, seed)
     table.insert(2, "nats_per_token", base + table["loss_increase"])
     return base, table.to_dict("records")
-
-
-def _per_token(means: np.ndarray) -> np.ndarray:
-    """(R, heads + 1), the last column being tokens -> (R, heads)"""
-    return means[:, :-1] / means[:, -1:]

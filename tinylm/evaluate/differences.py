@@ -23,12 +23,13 @@ import numpy as np
 
 from tinylm.evaluate.statistics import (
     ALPHA,
-    LEVEL,
     MIN_TEXTS,
     ONE_SEED,
+    Z95,
     Statistic,
     bootstrap_intervals,
     df_of_texts,
+    least_p,
     student_critical_value,
     student_p_value,
 )
@@ -37,7 +38,6 @@ Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 RESAMPLES = 4000  # of texts
 SMALLEST_P = 1e-12
 _RESAMPLING_SEED = 1
-_HALF_WIDTH = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)  # of an interval, in errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,12 +97,13 @@ class Difference:
     def p(self) -> float:
         """The lowest level at which the difference counts. Needs the seeds' error.
 
-        By bisection of its logarithm, to four digits, and never below SMALLEST_P.
+        By bisection of its logarithm, to four digits, and never below SMALLEST_P or `least_p`.
         """
         assert self.seeds is not None
+        least = least_p(self.count) if self.count else 0.0
         if not self.error:
-            return self.seeds.p(self.value)
-        low = math.log(SMALLEST_P)
+            return max(self.seeds.p(self.value), least)
+        low = math.log(max(SMALLEST_P, least))
         high = 0.0
         while high - low > 1e-4:
             middle = (low + high) / 2
@@ -165,8 +166,9 @@ def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Differ
     one = np.mean(list(first.values()), axis=0)
     other = np.mean(list(second.values()), axis=0)
     low, high = paired_interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
-    error = (high - low) / (2 * _HALF_WIDTH)
+    error = (high - low) / (2 * Z95)
     count = len(one)
+    error *= math.sqrt(count / max(count - 1, 1))  # a bootstrap's variance lacks this factor
     first_value = float(statistic(one.mean(axis=0)))
     second_value = float(statistic(other.mean(axis=0)))
     seeds = seed_error(_by_seed(first, statistic), _by_seed(second, statistic))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.settings import Metrics, Rows
-from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, claims
+from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, claims, ratios_to_last
 from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
 
 ROLES = (
@@ -154,8 +154,7 @@ class HeadRoles:
 
         layer and head count from 1. low, high: 95 % bootstrap interval of score - baseline, over
         stories. claimed: that difference is at least `MARGIN`, and higher than 0 by `claims` over
-        all roles and heads. Roles with fewer than `MIN_POSITIONS` positions are
-        left out.
+        all roles and heads. Roles of fewer than `MIN_POSITIONS` are left out.
         """
         rows: Rows = []
         for role in ROLES:
@@ -163,7 +162,7 @@ class HeadRoles:
                 rows += self._score(role, resamples, seed)
         effects = {}
         for index, row in enumerate(rows):
-            effects[index] = Effect(gain(row), row["low"], row["high"], self._passages)
+            effects[index] = Effect(gain(row), row["low"], row["high"], row.pop("passages"))
         for index, claim in claims(effects, level=LEVEL).items():
             row = rows[index]
             row["claimed"] = claim.verdict == HIGHER and gain(row) >= MARGIN
@@ -191,7 +190,8 @@ class HeadRoles:
         table["score"] = on_role.T.sum(axis=0) / count
         table["baseline"] = by_position.T.sum(axis=0) / count
         table["positions"] = count
-        table["low"], table["high"] = bootstrap_intervals(values, _per_position, resamples, seed)
+        table["passages"] = np.count_nonzero(positions)
+        table["low"], table["high"] = bootstrap_intervals(values, ratios_to_last, resamples, seed)
         return table.to_dict("records")
 
     def _expected(self, role: str, pairs: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
@@ -216,12 +216,6 @@ def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 def gain(row: Mapping[str, Any]) -> float:
     """The score of a row of `HeadRoles.table` above its baseline."""
     return row["score"] - row["baseline"]
-
-
-def _per_position(means: np.ndarray) -> np.ndarray:
-    """Sums over positions, all heads at once: (R, heads + 1) -> (R, heads)"""
-    positions = np.maximum(means[:, -1:], 1e-12)
-    return means[:, :-1] / positions
 
 
 def summarise_roles(rows: Rows) -> Metrics:

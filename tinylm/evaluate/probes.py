@@ -12,6 +12,7 @@ from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.attention_maps import attention, head_table
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
+from tinylm.evaluate.statistics import mean
 from tinylm.model.transformer import TinyLM
 
 REPEATED = 20  # sequences of random tokens, each given twice in a row
@@ -56,14 +57,10 @@ def induction(
         "tokens": length,
         "nats_first": first,
         "nats_second": second,
-        "saved": with_interval(nats, _first_less_second, settings, first - second),
+        "saved": with_interval(-np.diff(nats), mean, settings, first - second),
         "even": float((1 / (queries + 1)).mean()),
         "heads": heads.to_dict("records"),
     }
-
-
-def _first_less_second(means: np.ndarray) -> np.ndarray:
-    return means[:, 0] - means[:, 1]
 
 
 @torch.no_grad()

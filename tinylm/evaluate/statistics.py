@@ -37,6 +37,11 @@ def pooled_ratio(means: np.ndarray) -> np.ndarray:
     return means[..., 0] / means[..., 1]
 
 
+def ratios_to_last(means: np.ndarray) -> np.ndarray:
+    """All of each column / all of the last one, 0 if that is 0.  (R, M + 1) -> (R, M)"""
+    return means[:, :-1] / np.maximum(means[:, -1:], 1e-12)
+
+
 def pooled_perplexity(means: np.ndarray) -> np.ndarray:
     """exp(all nats / all tokens) of samples given as (nats, tokens).  (..., 2) -> (...)"""
     return np.exp(pooled_ratio(means))
@@ -160,6 +165,14 @@ def df_of_texts(texts: float) -> int:
     return int(min(max(texts - 1, 1), 100))
 
 
+def least_p(texts: float) -> float:
+    """The smallest p that so many texts can give: that by chance all differ in one direction.
+
+    Without it a few equal or skewed differences would seem certain.
+    """
+    return 2.0 ** (1 - texts)
+
+
 # What may be claimed
 #
 # Every sentence that says "higher", "lower" or "no difference" asks `claims`, with all the comparisons of one page or
@@ -172,6 +185,7 @@ class Effect:
 
     count: the independent texts, draws or trials that the interval is over.
     bound: the size from which a difference matters; None if any size does.
+    pooled: the error is pooled over many settings, with count - 1 degrees of freedom.
     """
 
     value: float
@@ -179,6 +193,7 @@ class Effect:
     high: float
     count: float
     bound: float | None = None
+    pooled: bool = False
 
     @property
     def obstacle(self) -> str:
@@ -204,9 +219,11 @@ class Effect:
             return 1.0
         half = self.value - self.low if self.value > expected else self.high - self.value
         error = half / Z95 * math.sqrt(self.count / (self.count - 1))
+        least = 0.0 if self.pooled else least_p(self.count)
         if not error:
-            return 0.0
-        return student_p_value((self.value - expected) / error, df_of_texts(self.count))
+            return least
+        t = (self.value - expected) / error
+        return max(student_p_value(t, df_of_texts(self.count)), least)
 
 
 def effect_between(
@@ -252,13 +269,15 @@ def claims(
     """Decide what may be claimed of all effects of one page.
 
     A page makes a false claim with a probability of at most `level`: Holm's method corrects p for
-    the number of hypotheses. Effects of the same hypothesis share their largest p, so they are
-    claimed together or not at all. An effect with a bound has a second hypothesis, "no difference".
+    the number of hypotheses. Effects of the same hypothesis share their largest p and every
+    obstacle, so they are claimed together or not at all. An effect with a bound has a second
+    hypothesis, "no difference".
     """
     names = {key: (hypotheses or {}).get(key, key) for key in effects}
+    obstacles = {names[key]: effect.obstacle for key, effect in effects.items() if effect.obstacle}
     p_values: dict[tuple[Hashable, bool], float] = {}
     for key, effect in effects.items():
-        if effect.obstacle:
+        if names[key] in obstacles:
             continue
         differs = names[key], False
         p_values[differs] = max(effect.p, p_values.get(differs, 0.0))
@@ -270,11 +289,9 @@ def claims(
         p = corrected.get((names[key], False))
         p_same = corrected.get((key, True), 1.0)
         verdict = NOT_SHOWN
-        if effect.obstacle:
-            p = None
-        elif p_same <= level:
+        if p_same <= level:
             verdict, p = SAME, p_same
         elif p is not None and p <= level:
             verdict = HIGHER if effect.value > 0 else LOWER
-        result[key] = Claim(verdict, p, len(corrected), effect.obstacle)
+        result[key] = Claim(verdict, p, len(corrected), obstacles.get(names[key], ""))
     return result

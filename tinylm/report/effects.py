@@ -178,7 +178,7 @@ def _times(run: Run) -> Measured:
             if row is not base and value and other:
                 ratio = math.log(value / other)
                 half = Z95 * error
-                yield (bench, name), Effect(ratio, ratio - half, ratio + half, count)
+                yield (bench, name), Effect(ratio, ratio - half, ratio + half, count, pooled=True)
 
 
 def _variance(row: Tree, key: str, trials: int) -> float | None:

@@ -8,7 +8,7 @@ from tinylm.evaluate.statistics import HIGHER, LOWER, NOT_SHOWN, SAME
 from tinylm.report.effects import IDLE, Claims
 from tinylm.report.findings import Finding, not_shown, shown
 from tinylm.report.sources import Run, records
-from tinylm.report.wording import loss, many, number
+from tinylm.report.wording import loss, many
 
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "positions", "claimed"]
@@ -40,19 +40,11 @@ def heads(run: Run) -> pd.DataFrame:
 
 def judge_roles(run: Run, _: Claims) -> Iterator[Finding]:
     """Which of the described roles some head fits clearly better than its baseline."""
-    claimed = []
-    absent = []
-    for role in records(best_by_role(run)):
-        if role["claimed"]:
-            scores = f"{number(role['score'], 2)} against {number(role['baseline'], 2)}"
-            head = f"layer {role['layer']}, head {role['head']}"
-            claimed.append(f"{role['role']} ({head}: {scores})")
-        else:
-            absent.append(role["role"])
-    if claimed:
+    best = records(best_by_role(run))
+    if claimed := [role["role"] for role in best if role["claimed"]]:
         claim = "Some heads have a role that their baseline does not explain."
-        yield shown(claim, f"These are: {'; '.join(claimed)}.")
-    if absent:
+        yield shown(claim, f"These are: {', '.join(claimed)}.")
+    if absent := [role["role"] for role in best if not role["claimed"]]:
         yield not_shown("Whether any head has another role.", f"These are: {', '.join(absent)}.")
 
 
@@ -65,20 +57,16 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
     for head in records(measured_heads):
         verdicts.append(claims["head", head["layer"], head["head"]].verdict)
     of = f"of {many(len(verdicts), 'head')}"
-    most = max(records(measured_heads), key=lambda head: head["loss_increase"])
-    where = f"layer {most['layer']}, head {most['head']}"
-    ends = f"{loss(most['low'])} to {loss(most['high'])}"
-    rise = f"{loss(most['loss_increase'])} nats per token ({ends}), without {where}"
     if needed := verdicts.count(HIGHER):
+        # without an interval: that of the largest of many would be too low and too narrow
+        rise = f"{loss(measured_heads['loss_increase'].max())} nats per token"
         claim = f"Ablating any one of {needed} {of} raises the loss."
         yield shown(claim, f"The largest measured rise is {rise}.")
     if useless := verdicts.count(LOWER):
         yield shown(f"Ablating any one of {useless} {of} lowers the loss.")
     if idle := verdicts.count(SAME):
-        claim = (
-            f"Ablating any one of {idle} {of} changes the loss by less than {IDLE} nats per token."
-        )
-        yield shown(claim)
+        change = f"Ablating any one of them changes the loss by less than {IDLE} nats per token."
+        yield shown(f"The model hardly needs {idle} {of}.", change)
     if unclear := verdicts.count(NOT_SHOWN):
         yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
 
