@@ -15,7 +15,7 @@ from tinylm.download.stories import read_texts
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
-from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
+from tinylm.evaluate.statistics import MIN_TEXTS, bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
 from tinylm.train.split_loss import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
@@ -25,18 +25,11 @@ from tinylm.vocab.tokenizer import Tokenizer
 BATCH_ROWS = 32
 HEADLINE = ("perplexity", "nats_per_token", "bits_per_byte", "raw_bits_per_byte")
 PROTOCOL = {
-    "stream": (
-        "the split as one stream in non-overlapping windows of {context} tokens; <sos> and <eos> "
-        "are scored; the interval resamples these windows"
-    ),
-    "stories": (
-        "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored, <sos> "
-        "is given; the interval resamples these rows"
-    ),
+    "stream": "the stream in separate windows of {context} tokens; <sos> and <eos> are scored",
+    "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored",
     "windows": (
         "every window of {context} tokens at stride 1, each of its tokens scored (bits per byte, "
-        "and the perplexity compared with the baselines: windows that do not overlap); the "
-        "interval resamples blocks of {context} windows"
+        "and the perplexity compared with the baselines: windows that do not overlap)"
     ),
 }
 _ID_DIGITS = 16
@@ -120,10 +113,8 @@ def score_split(
     context = model.settings.context
     losses = _losses(model, store, layout, tokenizer.pad_id)
     once = losses
-    rows = losses.rows
     if layout == "windows":  # neighbouring windows score the same tokens
         once = _losses(model, store, "stream", tokenizer.pad_id)
-        rows = np.add.reduceat(rows, np.arange(0, len(rows), context))
     texts = _read_texts(tokenizer, store, stories)
     covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
     is_raw = texts.has_raw and tokenizer.lossless and texts.normalised == texts.raw
@@ -147,17 +138,18 @@ def score_split(
     table["raw_bytes"] = 0
     if texts.has_raw:
         table["raw_bytes"] = [len(text.encode()) for text in texts.raw]
+    unit = "stories" if len(store) >= MIN_TEXTS else f"blocks of {context} tokens or windows"
     metrics = {
-        **_metrics(rows, settings),
+        **_metrics(losses, settings, context if layout == "windows" else 1),
         "bits_per_byte": bits,
         "bytes": n_bytes,
         "unknown_share": covered["unknown_share"],
-        "protocol": PROTOCOL[layout].format(context=context),
+        "protocol": f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
         "raw_bits_per_byte": bits if is_raw else None,
         "raw_bytes": int(table["raw_bytes"].sum()),
     }
     if layout == "windows":
-        metrics["once"] = _metrics(once.rows, settings)
+        metrics["once"] = _metrics(once, settings)
     return metrics, table, once.stories
 
 
@@ -191,11 +183,17 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     return _Losses(np.concatenate(rows), np.column_stack([story_nats, story_times]))
 
 
-def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> Metrics:
-    """Perplexity, its interval, nats per token and tokens of rows (R, 2) of nats and tokens."""
-    nats = float(rows[:, 0].sum())
-    tokens = int(rows[:, 1].sum())
-    interval = bootstrap_interval(rows, pooled_perplexity, settings.bootstrap, settings.seed)
+def _metrics(losses: _Losses, settings: EvaluateSettings, block: int = 1) -> Metrics:
+    """Perplexity, its interval, nats per token and tokens.
+
+    The interval resamples stories, or blocks of so many rows where there are few stories.
+    """
+    nats = float(losses.rows[:, 0].sum())
+    tokens = int(losses.rows[:, 1].sum())
+    units = losses.stories
+    if len(units) < MIN_TEXTS:
+        units = np.add.reduceat(losses.rows, np.arange(0, len(losses.rows), block))
+    interval = bootstrap_interval(units, pooled_perplexity, settings.bootstrap, settings.seed)
     return {
         "perplexity": perplexity(nats, tokens),
         "perplexity_interval": list(interval),
