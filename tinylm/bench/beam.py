@@ -179,10 +179,11 @@ def story_prompts(
 def judged_prompts(
     store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, source: str
 ) -> list[Prompt]:
-    """Further prompts for `Task.judged`; none if another source than the generator wrote the stories."""
+    """Different prompts for `Task.judged`; none if another source than the generator wrote the stories."""
     if source != "storybook":
         return []
-    return story_prompts(store, dataclasses.replace(settings, prompts=JUDGED), sos_id)
+    prompts = story_prompts(store, dataclasses.replace(settings, prompts=JUDGED), sos_id)
+    return list({tuple(prompt.ids): prompt for prompt in prompts}.values())
 
 
 def table(
@@ -230,16 +231,18 @@ def against_greedy(
     """Key `against_greedy`: for how many prompts a method's text is more or less probable than greedy decoding's.
 
     The prompts are the judged ones where there are any, since they are more. difference: of the log-probabilities in
-    nats a text, mean over prompts with its 95 % bootstrap interval.
+    nats a text, mean over prompts with its 95 % bootstrap interval; 0 if it is no more than rounding.
     """
     key = "judged" if result["judged"] else "texts"
-    pairs = [nats - theirs for (_, nats), (_, theirs) in zip(result[key], greedy[key], strict=True)]
+    pairs = []
+    for (_, nats), (_, theirs) in zip(result[key], greedy[key], strict=True):
+        pairs.append(nats - theirs if abs(nats - theirs) > EQUAL else 0.0)
     low, high = bootstrap_interval(np.array(pairs), mean, RESAMPLES, seed)
     return {
         "against_greedy": {
             "prompts": len(pairs),
-            "higher": sum(pair > EQUAL for pair in pairs),
-            "lower": sum(pair < -EQUAL for pair in pairs),
+            "higher": sum(pair > 0 for pair in pairs),
+            "lower": sum(pair < 0 for pair in pairs),
             "difference": {"value": statistics.fmean(pairs), "low": low, "high": high},
         }
     }
@@ -291,8 +294,7 @@ def speeds(
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
     """(times of each method by its name, what was not measured)."""
     rows, missing = measure.records(measured, ("setting",), measure.with_spread(TIMES))
-    stated = conditions(settings)
-    return {row.pop("setting"): stated | row for row in rows}, missing
+    return {row.pop("setting"): conditions(settings) | row for row in rows}, missing
 
 
 def plotted_speeds(
