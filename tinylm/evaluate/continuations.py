@@ -72,7 +72,7 @@ def never_generated(tokenizer: Tokenizer, stop_at_eos: bool) -> list[int]:
 
 
 def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
-    """How the samples' metrics were obtained, in one sentence."""
+    """How the samples' metrics were obtained, in sentences."""
     source = "from the starts of evaluation stories"
     if settings.prompts == "stream":
         source = "cut at random places of the stream"
@@ -83,8 +83,8 @@ def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> 
     if settings.reference == "whole":
         reference = "the whole rest of the story"
     return (
-        f"{count} prompts of {settings.prompt_tokens} tokens {source}, continued by at most "
-        f"{settings.new_tokens} tokens {stop}, {decode.in_words()}, against {reference}."
+        f"{count} prompts of {settings.prompt_tokens} tokens are {source}. Each is continued by at "
+        f"most {settings.new_tokens} tokens {stop}, {decode.in_words()}. The reference is {reference}."
     )
 
 

@@ -26,10 +26,10 @@ TRIES = 3000
 BATCH_ROWS = 64
 DECIMALS = 5  # of a margin in nats; pairs.csv holds as many, so that ties are ties there too
 PROTOCOL = (
-    f"Up to {PAIRS} pairs of each phenomenon, of tokens that occur at least {SEEN} times in the "
-    "train split; a pair is right if the right text has the higher probability as a whole, and "
-    f"half right if both have the same to {DECIMALS} decimals of a nat. Crossed pairs are one "
-    "draw, and each interval is over the draws of one phenomenon."
+    f"Up to {PAIRS} pairs of each phenomenon have tokens that occur at least {SEEN} times in train. "
+    "A pair is right if the right text has the higher probability as a whole, and half right if "
+    f"both have the same to {DECIMALS} decimals of a nat. Crossed pairs are one draw, and each "
+    "interval is over draws."
 )
 Share = dict[str, float]  # value, low, high
 LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats

@@ -20,8 +20,8 @@ def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
             (bench, index),
             f"Decoding of {count(cache.new_tokens)} tokens is {{}} with the key-value cache.",
             ("faster", "slower"),
-            f"{number(cache.tokens_per_s)} against {number(without.tokens_per_s)} tokens/s: "
-            f"{relative(run, claims, bench, index)}.",
+            f"{number(cache.tokens_per_s)} against {number(without.tokens_per_s)} tokens/s. Relative "
+            f"to no cache: {relative(run, claims, bench, index)}.",
         )
     same = run.tree("kv_bench").same_ids
     if isinstance(same, bool):
@@ -39,7 +39,7 @@ def judge_recompute(run: Run, claims: Claims) -> Iterator[Finding]:
         depth = many(recompute.layers, "layer")
         if recompute.peak_mib and plain.peak_mib:
             peaks = f"{mebibytes(recompute.peak_mib)} instead of {mebibytes(plain.peak_mib)}"
-            yield measured(f"With checkpointing the peak memory of {depth} is {peaks}.")
+            yield measured(f"With checkpointing the peak memory is {peaks}.", f"There are {depth}.")
         yield from compare(
             claims,
             (time, index),
@@ -60,16 +60,13 @@ def describe_accumulation(run: Run, _: Claims) -> Iterator[Finding]:
     names = sorted(settings, key=int)
     if len(names) < 2:
         return
-    few, most = settings[names[0]], settings[names[-1]]
-    which = f"with accumulation of {names[0]} and of {names[-1]}"
-    if few.held_out_loss_at_equal_tokens and most.held_out_loss_at_equal_tokens:
-        losses = [loss(row.held_out_loss_at_equal_tokens) for row in (few, most)]
-        claim = f"After the same text the held-out loss is {losses[0]} and {losses[1]}, {which}."
-        yield measured(claim)
     times = run.tree("accum_sweep_time").settings
-    epochs = [seconds(times[name].epoch_s) for name in (names[0], names[-1])]
-    if ABSENT not in epochs:
-        yield measured(f"An epoch takes {epochs[0]} and {epochs[1]}, {which}.")
+    for name in (names[0], names[-1]):
+        nats = loss(settings[name].held_out_loss_at_equal_tokens)
+        epoch = seconds(times[name].epoch_s)
+        if nats != ABSENT:
+            how = f"With accumulation of {name} the held-out loss is {nats} after the same text."
+            yield measured(how, "" if epoch == ABSENT else f"An epoch takes {epoch}.")
     why = "Each setting was trained with one seed, at one learning rate."
     yield not_shown("Which accumulation is best.", why)
 

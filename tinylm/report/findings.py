@@ -77,7 +77,7 @@ def compare_with_ngrams(run: Run, claims: Claims) -> Iterator[Finding]:
         ("ngrams",),
         f"The model predicts {{}} than the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("worse", "better"),
-        f"Perplexity {number(metrics.perplexity)} against {number(ngrams.perplexity)}; over the "
+        f"Perplexity {number(metrics.perplexity)} against {number(ngrams.perplexity)}. Over the "
         f"same stories the loss differs by {difference} nats per token.",
     )
 
@@ -113,8 +113,8 @@ def describe_fit(run: Run, _: Claims) -> Iterator[Finding]:
     if train_loss is None or last is None:
         return
     claim = f"At the end the loss is {loss(train_loss)} on train and {loss(last)} on held-out text."
-    lowest = f"{loss(train.held_out_loss_best)} at update {count(train.best_update)}"
-    yield measured(claim, f"The lowest held-out loss was {lowest} of {count(train.updates)}.")
+    lowest = f"{loss(train.held_out_loss_best)}, at update {count(train.best_update)}"
+    yield measured(claim, f"The lowest held-out loss was {lowest}.")
 
 
 def judge_unknown(run: Run, _: Claims) -> Iterator[Finding]:
@@ -138,7 +138,7 @@ def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
         ("predictable",),
         "Sampled text is {} predictable for the model than the stories.",
         ("less", "more"),
-        f"Perplexity {sampled} against {stories} over {count(samples['count'])} texts.",
+        f"Perplexity {sampled} against {stories}. Each is over {count(samples['count'])} texts.",
     )
     memorised = run.tree("evaluate").memorised
     sampled = with_interval(memorised.continuations.longest_run)
@@ -184,7 +184,7 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
             ("words", name),
             f"{width} makes {{}} errors than greedy decoding.",
             ("fewer", "more"),
-            f"{with_interval(words)} words per error against {with_interval(greedy)} over "
+            f"{with_interval(words)} words per error against {with_interval(greedy)}. Each is over "
             f"{count(method.sense.texts)} texts.",
         )
 
@@ -273,8 +273,8 @@ def limits(run: Run, _: Claims) -> Iterator[Finding]:
         difference = number(seeds.perplexity.difference)
         yield measured(
             f"Perplexities that differ by less than {difference} may differ by the seed alone.",
-            f"Mean of {count(seeds.n)} seeds: {number(seeds.perplexity.mean)}; standard deviation: "
-            f"{number(seeds.perplexity.sd)}.",
+            f"The mean over {count(seeds.n)} seeds is {number(seeds.perplexity.mean)}. The standard "
+            f"deviation is {number(seeds.perplexity.sd)}.",
         )
     else:
         why = "There is one seed; the intervals cover only the choice of evaluation text."

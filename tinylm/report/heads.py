@@ -65,8 +65,8 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
     if useless := verdicts.count(LOWER):
         yield shown(f"Ablating any one of {useless} {of} lowers the loss.")
     if idle := verdicts.count(SAME):
-        change = f"Ablating any one of them changes the loss by less than {IDLE} nats per token."
-        yield shown(f"The model hardly needs {idle} {of}.", change)
+        claim = f"Ablating any one of {idle} {of} hardly changes the loss."
+        yield shown(claim, f"It changes by less than {IDLE} nats per token.")
     if unclear := verdicts.count(NOT_SHOWN):
         yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
 
