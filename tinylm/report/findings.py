@@ -200,7 +200,7 @@ def describe_sense(run: Run, _: Claims) -> Iterator[Finding]:
         if decoded.words:
             kind = max(decoded.kinds, key=lambda name: decoded.kinds[name])
             evidence = (
-                f"One error comes in {with_interval(decoded.words)} words; most errors are of "
+                f"There is one error in {with_interval(decoded.words)} words; most errors are of "
                 f"kind “{kind}”."
             )
         yield measured(claim, evidence)
