@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tinylm.compare.revisions import Absent, Revision
+from tinylm.compare.revisions import Revision
 from tinylm.compare.runs import Run
 
 PARAMS = {
@@ -103,11 +103,12 @@ def revision():
         }  # fmt: skip
 
         class Fake(Revision):
-            def read(self, path):
-                if files.get(path) is None:
-                    raise Absent(f"{path}: not here")
-                content = files[path]
-                return (content if isinstance(content, str) else json.dumps(content)).encode()
+            def text(self, path):
+                content = files.get(path)
+                if content is None:
+                    self.notes.append(f"{path}: not here")
+                    return None
+                return content if isinstance(content, str) else json.dumps(content)
 
         return Fake(name, "c" * 40, None)
 

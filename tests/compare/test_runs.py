@@ -11,7 +11,7 @@ from tinylm.compare.runs import read_run
 @pytest.fixture
 def lock(revision):
     """A copy of the lock that the revision has, to be changed."""
-    return copy.deepcopy(json.loads(revision().read("dvc.lock")))
+    return copy.deepcopy(json.loads(revision().text("dvc.lock")))
 
 
 def test_a_whole_revision_is_read(revision):

@@ -5,8 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.support.small import in_float64, model_settings
-from tinylm.exchange import modeling_tinylm
-from tinylm.exchange.export import CHOICES, own_form, own_problem
+from tinylm.exchange.export import own_form, own_problem
 from tinylm.exchange.modeling_tinylm import TinyLMConfig, TinyLMForCausalLM
 
 CASES = [
@@ -65,18 +64,7 @@ def test_padding_on_the_left_changes_nothing(random_model, ids):
     torch.testing.assert_close(last, expected[:, -1:], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("key", ["norm", "norm_kind", "positions", "activation"])
-def test_a_choice_that_the_file_does_not_compute_is_an_error(random_model, key):
-    form = own_form(random_model())
-    config = TinyLMConfig(31, 19, form.config["model"] | {key: "other"})
-    with pytest.raises(ValueError, match=rf"model\.{key}"):
-        TinyLMForCausalLM(config)
-
-
-def test_export_allows_what_the_file_computes():
-    assert CHOICES["norm_kind"] == modeling_tinylm.NORMS
-    assert CHOICES["positions"] == modeling_tinylm.POSITIONS
-    assert CHOICES["activation"] == tuple(modeling_tinylm.ACTIVATIONS)
+def test_a_choice_that_the_file_does_not_compute_is_not_exported():
     assert own_problem(model_settings(norm_kind="power")).startswith("model.norm_kind")
     assert own_problem(model_settings()) == ""
 

@@ -35,7 +35,7 @@ def test_experiments_are_listed_side_by_side_with_their_losses(lab):
 def test_the_same_files_are_the_same_run(lab):
     _, found = compare(lab, "main", "workspace")
     findings = found["against_first"]["workspace"]["findings"]
-    assert {finding["verdict"] for finding in findings.values()} == {"equal"}
+    assert {finding["kind"] for finding in findings.values()} == {"equal"}
     assert set(findings) == {"perplexity", "bits_per_byte", "bleu4", "minimal_pairs"}
 
 
@@ -43,8 +43,9 @@ def test_runs_of_other_seeds_are_not_said_to_differ(lab):
     _, found = compare(lab, "main", "seed")
     assert found["parameters"] == {"train.seed": {"main": 1, "seed": 5}}
     finding = found["against_first"]["seed"]["findings"]["perplexity"]
-    assert finding["difference"] != 0
-    assert (finding["count"], finding["verdict"]) == (30, "seeds only")
+    difference = finding["difference"]
+    assert difference["first"] != difference["second"]
+    assert (difference["count"], finding["kind"]) == (30, "seeds only")
 
 
 def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
@@ -54,11 +55,12 @@ def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
     finding = against["findings"]["perplexity"]
     # each with the losses of its stories, from stage seed_score
     seeds = read_json(lab.path / "data/figures/seeds.json")["seeds"]
-    assert against["seeds"] == {"first": sorted([*seeds, 5]), "second": [1]}
-    assert finding["seeds_give"]["seeds"] == len(seeds) + 1
-    assert finding["low"] < finding["difference"] < finding["high"]
+    difference = finding["difference"]
+    assert against["seeds"] == [sorted([*seeds, 5]), [1]]
+    assert difference["seeds"]["df"] == len(seeds)
+    assert difference["low"] < difference["second"] - difference["first"] < difference["high"]
     assert 0 < finding["p"] <= 1
-    assert len(against["changed_most"]) == 3
+    assert len(against["changed"]) == 3
     assert "train.lr" in text
     assert "rate" in (lab.path / "runs/page.html").read_text("utf-8")
 

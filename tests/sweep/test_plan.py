@@ -21,7 +21,7 @@ BASE = (ROOT / "params.yaml").read_text(encoding="utf-8")
 def sweep(tmp_path, monkeypatch):
     """A sweep of four runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    runs = plan.product({"train.lr": [0.1, 0.2]}, [1, 2])
+    runs = plan.product({"train.seed": [1, 2], "train.lr": [0.1, 0.2]})
     sweep = Sweep("s", "b" * 40, "c" * 40, "evaluate", runs)
     sweep.folder.mkdir(parents=True)
     (sweep.folder / "sweep.json").write_text(json.dumps(vars(sweep)))
@@ -57,7 +57,7 @@ def test_states_are_shown_and_failures_are_retried(sweep):
     sweep.end(1, state=plan.DONE, held_out=1.25, seconds=2.0)
     sweep.end(2, state=plan.FAILED, why="no space left", seconds=1.0)
     lines = plan.table(plan.open_sweep(None), sweep.numbers).splitlines()
-    assert lines[1].split() == ["1", "lr=0.1", "seed=1", "done", "1.2500", "2.0", "s"]
+    assert lines[1].split() == ["1", "seed=1", "lr=0.1", "done", "1.2500", "2.0", "s"]
     assert lines[2].endswith("no space left")
     assert lines[3].split()[3] == plan.WAITING
     assert plan.summary(sweep) == "s: 1 done, 1 failed, 2 waiting of 4 runs"
@@ -100,7 +100,7 @@ def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch)
     [
         (["--to", "kv_bench", "-S", "train.lr=1,2", "--workers", "2"], "--to kv_bench"),
         (["--to", "nothing", "-S", "train.lr=1,2"], "--to nothing"),
-        (["--seeds", "1,a"], "--seeds 1,a"),
+        (["--seeds", "1,a"], "train.seed = 'a'"),
         ([], "nothing to try"),
         (["--seeds", "1", "--workers", "0"], "--workers: 0"),
         (["--seeds", "1", "--memory", "0"], "--memory: 0"),

@@ -92,7 +92,8 @@ def _run_all(arguments: argparse.Namespace) -> None:
         sweep.retry_failed()
     else:
         begin.check_target(arguments.to, workers, arguments.on)
-        runs = begin.grid(arguments.values, arguments.seeds)
+        seeds = [f"train.seed={arguments.seeds}"] if arguments.seeds else []
+        runs = begin.grid(seeds + arguments.values)
         memory = arguments.memory
         if memory is None and is_local:
             memory = begin.share_of_memory(workers)

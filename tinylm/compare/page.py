@@ -17,13 +17,13 @@ from tinylm.compare.comparison import (
     RAW_BITS,
     Against,
     Comparison,
-    Finding,
 )
 from tinylm.compare.runs import Run
 from tinylm.compare.sweep import Sweep
 from tinylm.evaluate.differences import RESAMPLES
 from tinylm.evaluate.statistics import LEVEL
 from tinylm.report import render
+from tinylm.report.drawing import to_svg
 from tinylm.report.sources import as_number
 from tinylm.report.wording import (
     ABSENT,
@@ -88,7 +88,8 @@ def to_html(comparison: Comparison, sweep: Sweep | None = None) -> str:
     """The page, which opens offline."""
     svgs = pictures.difference_pictures(comparison, LABELS)
     if sweep is not None:
-        svgs["sweep"] = pictures.sweep_picture(sweep)
+        picture = pictures.draw_sweep(sweep)
+        svgs["sweep"] = to_svg(picture.drawing, "sweep", picture.alt)
     return render.to_html(to_markdown(comparison, sweep), svgs)
 
 
@@ -182,57 +183,27 @@ def _findings_caption(first: str, against: Against) -> str:
 
 def as_json(comparison: Comparison, sweep: Sweep | None = None) -> dict[str, Any]:
     """Everything that the page shows, unrounded."""
+    runs = []
+    for run in comparison.runs:
+        metrics = {key: metric_of(run, key) for key in METRICS}
+        row = {"name": run.name, "commit": run.commit, "metrics": metrics, "notes": run.notes}
+        runs.append(row)
+    against = {}
+    for other in comparison.against:
+        value = dataclasses.asdict(other)
+        value["changed"] = other.changed.to_dict("records")
+        value["findings"] = {finding.pop("metric"): finding for finding in value["findings"]}
+        against[other.name] = value
     value = {
-        "first": comparison.runs[0].name,
-        "runs": [_run_as_json(run) for run in comparison.runs],
+        "runs": runs,
         "parameters": comparison.parameters.T.to_dict(),
-        "without_effect": comparison.no_effect,
-        "code_or_data": comparison.inputs,
-        "bootstrap": {
-            "resamples": RESAMPLES,
-            "level": LEVEL,
-            "over": "stories; BLEU: prompts; minimal pairs: draws",
-        },
+        "no_effect": comparison.no_effect,
+        "inputs": comparison.inputs,
+        "resamples": RESAMPLES,
+        "level": LEVEL,
         "comparisons": comparison.comparisons,
-        "against_first": {
-            against.name: _against_as_json(against) for against in comparison.against
-        },
+        "against_first": against,
     }
     if sweep is not None:
-        points = sweep.points.to_dict("records")
-        value["sweep"] = {"key": sweep.key, "unit": sweep.unit, "points": points}
-    return value
-
-
-def _run_as_json(run: Run) -> dict[str, Any]:
-    metrics = {key: metric_of(run, key) for key in METRICS}
-    return {
-        "name": run.name,
-        "commit": run.commit,
-        "figures": {name: numbers for name, numbers in metrics.items() if numbers},
-        "notes": run.notes,
-    }
-
-
-def _against_as_json(against: Against) -> dict[str, Any]:
-    return {
-        "differs": against.differs,
-        "seeds": dict(zip(("first", "second"), against.seeds)),
-        "findings": {finding.metric: _finding_as_json(finding) for finding in against.findings},
-        "notes": against.notes,
-        "changed_most": against.changed.to_dict("records"),
-    }
-
-
-def _finding_as_json(finding: Finding) -> dict[str, Any]:
-    difference = finding.difference
-    value = dataclasses.asdict(difference) | {"difference": difference.value}
-    seeds = difference.seeds
-    value["paired_by_seed"] = seeds is not None and seeds.paired
-    value["seeds_give"] = None
-    if seeds is not None:
-        value["seeds_give"] = {"difference": seeds.bound, "seeds": seeds.df + 1}
-    value["p"] = finding.p
-    value["verdict"] = finding.kind
-    value["says"] = finding.sentence
+        value["sweep"] = dataclasses.asdict(sweep) | {"points": sweep.points.to_dict("records")}
     return value

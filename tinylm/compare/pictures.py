@@ -22,7 +22,6 @@ from tinylm.report.drawing import (
 from tinylm.report.wording import number, short
 
 _WIDE = 20  # if largest / smallest value is at least this, the axis of a sweep is logarithmic
-_NAMES = {"line": "series", "loss": "value", "lowest": "low", "highest": "high"}  # for draw_lines
 
 
 def difference_pictures(comparison: Comparison, labels: Mapping[str, str]) -> dict[str, str]:
@@ -63,15 +62,9 @@ def draw_differences(rows: Sequence[tuple[str, Finding]], first: str, label: str
         return settle(drawing)
 
 
-def sweep_picture(sweep: Sweep) -> str:
-    """The SVG of `draw_sweep`."""
-    picture = draw_sweep(sweep)
-    return to_svg(picture.drawing, "sweep", picture.alt)
-
-
 def draw_sweep(sweep: Sweep) -> Picture:
     """Means over seeds against the varied number; bands from the lowest to the highest."""
-    rows = sweep.points.rename(columns=_NAMES).replace({"series": {"": sweep.unit}})
+    rows = sweep.points.replace({"series": {"": sweep.unit}})
     alone = rows.groupby("series")["seeds"].transform("min") < 2
     rows.loc[alone, ["low", "high"]] = np.nan
     is_wide = 0 < rows["x"].min() * _WIDE < rows["x"].max()

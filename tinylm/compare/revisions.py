@@ -6,7 +6,7 @@ Files come from git and DVC's cache; nothing is checked out.
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tinylm.base.config import InputError
@@ -14,30 +14,31 @@ from tinylm.base.config import InputError
 WORKSPACE = "workspace"
 
 
-class Absent(Exception):
-    """Neither git nor DVC's cache has a file; the message names the file and the repair."""
-
-
 @dataclass(frozen=True)
 class Revision:
-    """One state of the repository: its name, and its commit (None: the workspace)."""
+    """One state of the repository: its name, and its commit (None: the workspace).
+
+    notes: a line for each file that could not be read.
+    """
 
     name: str
     commit: str | None
     files: Any  # dvc.api.DVCFileSystem
+    notes: list[str] = field(default_factory=list)
 
-    def read(self, path: str) -> bytes:
-        """The file's bytes. Raises Absent."""
+    def text(self, path: str) -> str | None:
+        """The text of a file; None, with a note, if neither git nor DVC's cache has it."""
         from dvc.exceptions import DvcException
         from dvc_data.index import DataIndexDirError
 
         try:
-            return self.files.cat_file(path)
+            return str(self.files.cat_file(path).decode("utf-8", "replace"))
         except (DataIndexDirError, FileNotFoundError):
             repair = "dvc fetch, or check the revision out and run dvc repro"
-            raise Absent(f"{path}: neither git nor DVC's cache has it; {repair}") from None
+            self.notes.append(f"{path}: neither git nor DVC's cache has it; {repair}")
         except (OSError, DvcException) as error:
-            raise Absent(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+            self.notes.append(f"{path}: cannot be read ({str(error).splitlines()[0]})")
+        return None
 
 
 @contextlib.contextmanager

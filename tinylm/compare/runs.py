@@ -13,7 +13,7 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
 from tinylm.compare.provenance import stage_paths, stale_stages
-from tinylm.compare.revisions import Absent, Revision
+from tinylm.compare.revisions import Revision
 from tinylm.presets.write import Values, flatten
 from tinylm.report.sources import as_number
 
@@ -199,116 +199,108 @@ def match(first: Run, second: Run) -> Match:
 
 def read_run(revision: Revision) -> Run:
     """Everything of a revision that is compared. Raises InputError if it has no parameters."""
-    return _Reader(revision).run()
-
-
-class _Reader:
-    """Reads one revision's files, and notes what is missing."""
-
-    def __init__(self, revision: Revision) -> None:
-        self.revision = revision
-        self.notes: list[str] = []
-
-    def _text(self, path: str) -> str | None:
-        try:
-            return self.revision.read(path).decode("utf-8", "replace")
-        except Absent as absent:
-            self.notes.append(str(absent))
-            return None
-
-    def run(self) -> Run:
-        name = self.revision.name
-        text = self._text(PARAMS_FILE)
-        if text is None:
-            raise InputError(f"revision {name!r}: {self.notes[0]}")
-        params = parse_yaml(text, f"{PARAMS_FILE} of {name}")
-        lock = parse_yaml(self._text("dvc.lock") or "stages: {}", f"dvc.lock of {name}")
-        stages = lock.get("stages") or {}
-        metrics = self._metrics(params, stages)
-        run = Run(name, self.revision.commit, flatten(params), metrics, _inputs(stages), self.notes)
-        if "evaluate" not in metrics:
-            return run
-        stories = self._stories()
-        if stories is not None:
-            more_stories = self._more_stories(metrics.get("seeds", {}), stories)
-            samples = self._samples()
-            run = replace(run, stories=stories, samples=samples, more_stories=more_stories)
-        if metrics["evaluate"].get("pairs"):
-            run = replace(run, pairs=self._pairs())
+    name = revision.name
+    text = revision.text(PARAMS_FILE)
+    if text is None:
+        raise InputError(f"revision {name!r}: {revision.notes[0]}")
+    params = parse_yaml(text, f"{PARAMS_FILE} of {name}")
+    lock = parse_yaml(revision.text("dvc.lock") or "stages: {}", f"dvc.lock of {name}")
+    stages = lock.get("stages") or {}
+    metrics = _metrics(revision, params, stages)
+    inputs = _inputs(stages)
+    run = Run(name, revision.commit, flatten(params), metrics, inputs, revision.notes)
+    if "evaluate" not in metrics:
         return run
+    stories = _stories(revision)
+    if stories is not None:
+        more_stories = _more_stories(revision, metrics.get("seeds", {}), stories)
+        samples = _samples(revision)
+        run = replace(run, stories=stories, samples=samples, more_stories=more_stories)
+    if metrics["evaluate"].get("pairs"):
+        run = replace(run, pairs=_pairs(revision))
+    return run
 
-    def _metrics(self, params: dict[str, Any], stages: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """The metrics of each stage, without those of other parameters."""
-        names = ["train", "evaluate"]
-        if (params.get("seeds") or {}).get("more"):
-            names.append("seeds")
-        metrics = {name: self._metrics_of(name, stages) for name in names}
-        stale = stale_stages(stages, params, names)
-        for name, reason in stale.items():
-            if metrics[name]:
-                self.notes.append(f"stage {name} is not of these parameters: {reason}")
-        return {name: value for name, value in metrics.items() if value and name not in stale}
 
-    def _metrics_of(self, stage: str, stages: dict[str, Any]) -> dict[str, Any]:
-        """All metrics of a stage, or those few in git where DVC's cache has lost the others."""
-        files = [paths.metrics(stage)]
-        if paths.results(stage) in stage_paths(stages.get(stage, {}), "outs"):
-            files.insert(0, paths.results(stage))
-        for path in files:
-            text = self._text(path)
-            if text is not None:
-                metrics: dict[str, Any] = json.loads(text)
-                metrics.pop(SEAL, None)
-                return metrics
-        return {}
+def _metrics(
+    revision: Revision, params: dict[str, Any], stages: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """The metrics of each stage, without those of other parameters."""
+    names = ["train", "evaluate"]
+    if (params.get("seeds") or {}).get("more"):
+        names.append("seeds")
+    metrics = {name: _metrics_of(revision, name, stages) for name in names}
+    stale = stale_stages(stages, params, names)
+    for name, reason in stale.items():
+        if metrics[name]:
+            revision.notes.append(f"stage {name} is not of these parameters: {reason}")
+    return {name: value for name, value in metrics.items() if value and name not in stale}
 
-    def _table(self, path: str, columns: list[str]) -> pd.DataFrame | None:
-        """A table of texts; None, with a note, without the file or one of the columns."""
-        text = self._text(path)
-        if text is None:
-            return None
-        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        if table.columns.intersection(columns).size < len(columns):
-            self.notes.append(f"{path}: lacks one of the columns {', '.join(columns)}")
-            return None
-        return table
 
-    def _stories(self) -> pd.DataFrame | None:
-        columns = [*STORY_IDS, "nats", "tokens", "bits", "bytes"]
-        table = self._table(paths.evaluated("stories.csv"), columns)
-        if table is None:
-            return None
-        table = table.reindex(columns=[*STORY_IDS, *STORY_NUMBERS])
-        table[STORY_NUMBERS] = table[STORY_NUMBERS].apply(pd.to_numeric).astype(float)
-        return table
+def _metrics_of(revision: Revision, stage: str, stages: dict[str, Any]) -> dict[str, Any]:
+    """All metrics of a stage, or those few in git where DVC's cache has lost the others."""
+    files = [paths.metrics(stage)]
+    if paths.results(stage) in stage_paths(stages.get(stage, {}), "outs"):
+        files.insert(0, paths.results(stage))
+    for path in files:
+        text = revision.text(path)
+        if text is not None:
+            metrics: dict[str, Any] = json.loads(text)
+            metrics.pop(SEAL, None)
+            return metrics
+    return {}
 
-    def _more_stories(
-        self, summary: Mapping[str, Any], stories: pd.DataFrame
-    ) -> dict[int, pd.DataFrame]:
-        """The stories with the losses of each further seed that stage seeds names."""
-        tables = {}
-        for seed in (summary.get("seeds") or [])[1:]:
-            text = self._text(paths.seed_score(seed)) or "{}"
-            losses = pd.DataFrame(json.loads(text).get("stories", {}))
-            if len(losses) == len(stories):
-                columns = ["nats", "bits", "raw_bits"]
-                tables[seed] = stories.assign(**losses[columns].astype(float))
-        return tables
 
-    def _samples(self) -> pd.DataFrame:
-        table = self._table(paths.evaluated("samples.csv"), SAMPLE_COLUMNS)
-        if table is None:
-            return pd.DataFrame(columns=SAMPLE_COLUMNS)
-        return table.astype({"story": int})
+def _table(revision: Revision, path: str, columns: list[str]) -> pd.DataFrame | None:
+    """A table of texts; None, with a note, without the file or one of the columns."""
+    text = revision.text(path)
+    if text is None:
+        return None
+    table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    if table.columns.intersection(columns).size < len(columns):
+        revision.notes.append(f"{path}: lacks one of the columns {', '.join(columns)}")
+        return None
+    return table
 
-    def _pairs(self) -> pd.Series:
-        """1, 0 or 0.5 (equal to five decimals) for each minimal pair."""
-        table = self._table(paths.evaluated("pairs.csv"), [*PAIR_COLUMNS, "model"])
-        if table is None:
-            return pd.Series(dtype=float)
-        table = table.drop_duplicates(PAIR_COLUMNS)
-        margins = table.set_index(PAIR_COLUMNS)["model"].astype(float)
-        return margins.gt(0) + margins.eq(0) / 2
+
+def _stories(revision: Revision) -> pd.DataFrame | None:
+    columns = [*STORY_IDS, "nats", "tokens", "bits", "bytes"]
+    table = _table(revision, paths.evaluated("stories.csv"), columns)
+    if table is None:
+        return None
+    table = table.reindex(columns=[*STORY_IDS, *STORY_NUMBERS])
+    table[STORY_NUMBERS] = table[STORY_NUMBERS].apply(pd.to_numeric).astype(float)
+    return table
+
+
+def _more_stories(
+    revision: Revision, summary: Mapping[str, Any], stories: pd.DataFrame
+) -> dict[int, pd.DataFrame]:
+    """The stories with the losses of each further seed that stage seeds names."""
+    tables = {}
+    for seed in (summary.get("seeds") or [])[1:]:
+        text = revision.text(paths.seed_score(seed)) or "{}"
+        losses = pd.DataFrame(json.loads(text).get("stories", {}))
+        if len(losses) == len(stories):
+            columns = ["nats", "bits", "raw_bits"]
+            tables[seed] = stories.assign(**losses[columns].astype(float))
+    return tables
+
+
+def _samples(revision: Revision) -> pd.DataFrame:
+    table = _table(revision, paths.evaluated("samples.csv"), SAMPLE_COLUMNS)
+    if table is None:
+        return pd.DataFrame(columns=SAMPLE_COLUMNS)
+    return table.astype({"story": int})
+
+
+def _pairs(revision: Revision) -> pd.Series:
+    """1, 0 or 0.5 (equal to five decimals) for each minimal pair."""
+    table = _table(revision, paths.evaluated("pairs.csv"), [*PAIR_COLUMNS, "model"])
+    if table is None:
+        return pd.Series(dtype=float)
+    table = table.drop_duplicates(PAIR_COLUMNS)
+    margins = table.set_index(PAIR_COLUMNS)["model"].astype(float)
+    return margins.gt(0) + margins.eq(0) / 2
 
 
 def _inputs(stages: dict[str, Any]) -> dict[str, str]:

@@ -16,8 +16,8 @@ NATS, BITS = "nats per token", "bits per byte"
 class Sweep:
     """Loss against the parameter, of those with numbers, that has the most values.
 
-    unit: of the losses. points: a row for each setting: x, loss (mean over seeds), lowest, highest,
-    seeds, and the line that it belongs to, which is named after the other varied parameters.
+    unit: of the losses. points: a row for each setting: x, value (mean over seeds), low and high
+    (over seeds), seeds, and its series, which is named after the other varied parameters.
     """
 
     key: str
@@ -34,32 +34,29 @@ def sweep_of(runs: Sequence[Run]) -> Sweep | None:
     shared = [match(runs[0], run) for run in runs]
     alike = [run for run, same in zip(runs, shared) if same.texts]
     same_tokens = all(same.tokens for same in shared if same.texts)
-    rows = []
-    for setting in settings_of(alike):
-        losses = setting.metric("nats_per_token" if same_tokens else "bits_per_byte")
-        if losses:
-            values = pd.Series(losses)
-            row = {"loss": values.mean(), "lowest": values.min(), "highest": values.max()}
-            rows.append(setting.first.result_params | row | {"seeds": len(values)})
-    points = pd.DataFrame(rows, dtype=object).drop(columns=SEED_KEY, errors="ignore")
-    params = points.drop(columns=["loss", "lowest", "highest", "seeds"], errors="ignore")
+    metric = "nats_per_token" if same_tokens else "bits_per_byte"
+    settings = [setting for setting in settings_of(alike) if setting.metric(metric)]
+    losses = pd.DataFrame([setting.metric(metric) for setting in settings])  # a column per seed
+    params = pd.DataFrame([setting.first.result_params for setting in settings], dtype=object)
+    params = params.drop(columns=SEED_KEY, errors="ignore")
     counts = params.map(repr).nunique()
     varied = params[counts.index[counts > 1]]
     numbers = [str(key) for key in varied if varied[key].map(_is_number).all()]
     if not numbers:
         return None
     key = max(numbers, key=counts.__getitem__)
-    points["x"] = varied[key]
-    points["line"] = ""
+    points = pd.DataFrame({"x": varied[key].astype(float), "series": ""})
+    points["value"] = losses.mean(axis=1)
+    points["low"] = losses.min(axis=1)
+    points["high"] = losses.max(axis=1)
+    points["seeds"] = losses.count(axis=1)
     for other in varied.columns.drop(key):
-        points["line"] += f", {other} " + varied[other].map(str)
-    points["line"] = points["line"].str.removeprefix(", ")
-    sizes = points.groupby("line")["x"].transform("nunique")
-    points = points.loc[sizes > 1, ["x", "line", "loss", "lowest", "highest", "seeds"]]
-    if not 0 < points["line"].nunique() <= MOST_LINES:
+        points["series"] += f", {other} " + varied[other].map(str)
+    points["series"] = points["series"].str.removeprefix(", ")
+    points = points[points.groupby("series")["x"].transform("nunique") > 1]
+    if not 0 < points["series"].nunique() <= MOST_LINES:
         return None
-    numeric = points.astype({name: float for name in points if name != "line"})
-    return Sweep(key, NATS if same_tokens else BITS, numeric.sort_values("x"))
+    return Sweep(key, NATS if same_tokens else BITS, points.sort_values("x"))
 
 
 def _is_number(value: Any) -> bool:

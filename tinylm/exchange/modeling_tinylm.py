@@ -5,7 +5,6 @@ trust_remote_code=True. The weights keep the names that tinylm gives them; the s
 `model` in config.json.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,14 +14,6 @@ from transformers import Cache, DynamicCache, GenerationMixin, PretrainedConfig,
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 ACTIVATIONS: dict[str, Any] = {"relu": F.relu, "gelu": F.gelu}
-NORMS = ("layer", "rms", "std")
-POSITIONS = ("sinusoids", "learned", "rotary", "none")
-
-
-def check_choice(key: str, value: str, allowed: Iterable[str]) -> None:
-    """Raise ValueError for a choice that this file does not compute."""
-    if value not in allowed:
-        raise ValueError(f"model.{key} = {value!r}; allowed: {' | '.join(allowed)}")
 
 
 class TinyLMConfig(PretrainedConfig):
@@ -52,7 +43,6 @@ class Norm(nn.Module):
 
     def __init__(self, width: int, kind: str, eps: float) -> None:
         super().__init__()
-        check_choice("norm_kind", kind, NORMS)
         self.kind = kind
         self.eps = eps
         self.gain = nn.Parameter(torch.ones(width))
@@ -115,7 +105,6 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, model["feed_forward"], bias=model["feed_forward_bias"])
         self.down = nn.Linear(model["feed_forward"], width, bias=model["feed_forward_bias"])
-        check_choice("activation", model["activation"], ACTIVATIONS)
         self.activation: Any = ACTIVATIONS[model["activation"]]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -127,7 +116,6 @@ class Block(nn.Module):
 
     def __init__(self, width: int, model: dict[str, Any]) -> None:
         super().__init__()
-        check_choice("norm", model["norm"], ("pre", "post"))
         self.pre = model["norm"] == "pre"
         self.dropout = model["dropout"]
         self.norm1 = Norm(width, model["norm_kind"], model["norm_eps"])
@@ -198,7 +186,6 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         model = config.model
         width = config.width
-        check_choice("positions", model["positions"], POSITIONS)
         self.embedding = nn.Parameter(torch.randn(config.vocab_size, width))
         self.register_buffer("embedding_scale", torch.tensor(1.0))
         if model["positions"] == "learned":

@@ -10,16 +10,6 @@ LINE = "{desc}: {percentage:3.0f}% of {total_fmt}{unit}, {remaining} left{postfi
 LINE_WITHOUT_TOTAL = "{desc}: {n_fmt}{unit}{postfix}"
 
 
-def duration(seconds: float) -> str:
-    """Seconds in the unit that a person would use: 59 s, 3 min, 2 h 12 min."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
 class _Lines(io.TextIOBase):
     """Prints each state of a bar as a line of its own, for logs and pipes."""
 

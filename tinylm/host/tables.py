@@ -14,16 +14,6 @@ NUMBERS = {
 }
 
 
-def _blocks_of_equal_parts(parts: Sequence[Any]) -> dict[Any, list[int]]:
-    """{part without its block: the numbers of the blocks that have it}."""
-    blocks: dict[Any, list[int]] = {}
-    for part in parts:
-        numbers = blocks.setdefault(dataclasses.replace(part, block=None), [])
-        if part.block is not None:
-            numbers.append(part.block)
-    return blocks
-
-
 def format_description(parts: Sequence[Any]) -> str:
     """A model's parts (tinylm.model.describe) as a table of at most WIDTH columns.
 
@@ -40,9 +30,14 @@ def format_description(parts: Sequence[Any]) -> str:
     for title, field in NUMBERS.items():
         total = sum(getattr(part, field) for part in parts)
         table.add_column(title, f"{total:,}", justify="right", no_wrap=True)
-    for part, blocks in _blocks_of_equal_parts(parts).items():
+    blocks: dict[Any, list[int]] = {}  # part without its block -> the blocks that have it
+    for part in parts:
+        equal = blocks.setdefault(dataclasses.replace(part, block=None), [])
+        if part.block is not None:
+            equal.append(part.block)
+    for part, equal in blocks.items():
         name = f"{part.name}, frozen" if part.parameters and not part.trainable else part.name
-        label = "-".join(map(str, dict.fromkeys([*blocks[:1], *blocks[-1:]])))
+        label = "-".join(map(str, dict.fromkeys([*equal[:1], *equal[-1:]])))
         numbers = [getattr(part, field) for field in NUMBERS.values()]
         cells = [f"{number:,}" if number else "-" for number in numbers]
         table.add_row(name, label, part.shape, *cells)

@@ -1,5 +1,6 @@
 """A new sweep: its values are checked, and the folder's code and parameters are kept."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,6 @@ from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import expand_values, freeze, git
 
 
-def seeds_of(text: str | None) -> list[int]:
-    """The seeds of `--seeds 1,2,3`; [] without any. Raises InputError."""
-    if text is None:
-        return []
-    words = text.split(",")
-    if not all(word.strip().isdecimal() for word in words):
-        raise InputError(f"--seeds {text}; allowed: whole numbers, such as 1,2,3")
-    return [int(word) for word in words]
-
-
 def check_target(stage: str, workers: int, on: str) -> None:
     """InputError for a stage that a run cannot end with."""
     stages = load_params(PIPELINE)["stages"]
@@ -34,18 +25,15 @@ def check_target(stage: str, workers: int, on: str) -> None:
         raise InputError(f"--to {stage} measures times; allowed: with --workers 1, --on local")
 
 
-def grid(values: list[str], seeds: str | None) -> list[Values]:
-    """The values of each run that `-S` and `--seeds` ask for. Raises InputError."""
-    axes = expand_values(values)
-    each = seeds_of(seeds)
-    count = max(1, len(each))
-    for axis in axes.values():
-        count *= len(axis)
+def grid(overrides: list[str]) -> list[Values]:
+    """The values of each run that `-S KEY=VALUE,VALUE` asks for. Raises InputError."""
+    axes = expand_values(overrides)
+    count = math.prod(map(len, axes.values()))
     if count > plan.MOST:
         raise InputError(f"{count} runs; allowed: at most {plan.MOST}")
-    if not values and not seeds:
+    if not axes:
         raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
-    return plan.product(axes, each)
+    return plan.product(axes)
 
 
 def slurm_options(words: list[str], threads: int) -> dict[str, Any]:

@@ -87,16 +87,6 @@ class _LocalWorker:
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def end(self) -> None:
-        """Wait for a worker that was asked to end, and kill one that takes too long."""
-        if self.process is None:
-            return
-        try:
-            self.process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
 
 def run_local(sweep: Sweep, count: int, every_s: float) -> None:
     """All runs that are left, by `count` processes here. Raises Interrupted on a signal."""
@@ -109,7 +99,7 @@ def run_local(sweep: Sweep, count: int, every_s: float) -> None:
         try:
             _keep_running(workers, watch)
         except (KeyboardInterrupt, Interrupted) as error:
-            _end(workers)
+            _end(workers)  # before their states are counted
             number = error.number if isinstance(error, Interrupted) else signal.SIGINT
             hint = f"tinylm sweep --resume {sweep.name} continues it"
             raise Interrupted(number, f"{plan.summary(sweep)}; {hint}") from None
@@ -139,13 +129,16 @@ def _keep_running(workers: list[_LocalWorker], watch: _Watch) -> None:
 
 
 def _end(workers: list[_LocalWorker]) -> None:
-    """Ask the workers to end, which lets their stages write snapshots."""
-    for worker in workers:
-        if worker.is_running():
-            assert worker.process is not None
-            worker.process.terminate()
-    for worker in workers:
-        worker.end()
+    """Ask the workers to end, so that their stages write snapshots; kill those that do not."""
+    processes = [worker.process for worker in workers if worker.process is not None]
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 class Job:

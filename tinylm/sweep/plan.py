@@ -146,12 +146,9 @@ def new_name(wanted: str | None) -> str:
     return wanted
 
 
-def product(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> list[Values]:
-    """The values of every run: all settings with one seed before the next seed."""
-    settings = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
-    if not seeds:
-        return settings
-    return [setting | {"train.seed": seed} for seed in seeds for setting in settings]
+def product(axes: Mapping[str, Sequence[Any]]) -> list[Values]:
+    """The values of every run; those of the last key change fastest."""
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
 def params_text(base: str, values: Values) -> str:
