@@ -96,10 +96,7 @@ class ByteTokens(Tokenizer):
         return "".join(CHARACTER_OF[ord(one)] if one <= " " else one for one in spelt)
 
     def library(self) -> Any:
-        """The tokenizer of the library `tokenizers` with the same ids of any text.
-
-        Its normalizer is the rule of `unify`, which our `encode` applies to what is not clean yet.
-        """
+        """The library's tokenizer with the same ids; `unify`'s rule is its normalizer."""
         from tokenizers import Regex, Tokenizer, normalizers
 
         library = Tokenizer.from_str(self._library.to_str())

@@ -125,11 +125,13 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
         raise _not_ours(path, error) from None
     try:
         tokenizer = _of_library(library)
-        if not _behaves_like(library, tokenizer):
-            raise ValueError("its ids or its rule are others")
-    except Exception as error:
+        if _behaves_like(library, tokenizer):
+            return tokenizer
+        raise ValueError("its ids or its rule are others")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # where its regular expressions give up, the library panics
         raise _not_ours(path, error) from None
-    return tokenizer
 
 
 def _tokens_of_release_0_3_0(path: str | Path) -> list[str]:
@@ -140,9 +142,8 @@ def _tokens_of_release_0_3_0(path: str | Path) -> list[str]:
         return []
     is_ours = isinstance(content, dict) and content.get("type") == "longest_match"
     tokens = content.get("tokens") if is_ours else None
-    return (
-        tokens if isinstance(tokens, list) and all(isinstance(one, str) for one in tokens) else []
-    )
+    is_right = isinstance(tokens, list) and all(isinstance(one, str) for one in tokens)
+    return tokens if is_right else []
 
 
 def _behaves_like(library: Any, tokenizer: Tokenizer) -> bool:
