@@ -87,6 +87,7 @@ class SeedSettings:
 
 
 MIB = 1 << 20
+PATIENCE_S = 5.0  # for a process that has answered and does not end
 OOM = "oom"
 KILLED = "its process was killed (signal 9: out of memory, or a user ended it)"
 _STEP = "the step that is measured"
@@ -124,6 +125,7 @@ class Started:
         """
         try:
             kind, answer = _receive(self._receiver, self._process)
+            self._process.join(PATIENCE_S)  # killed at once, it would leave semaphores behind
         finally:
             self.end()
         if kind == _BAD_INPUT:
