@@ -45,8 +45,9 @@ def words_of(text: str) -> Iterator[str]:
 
 
 def small_capitals(word: str) -> str:
-    """The word as merges are counted: one in capitals is capitalised."""
-    return word.capitalize() if word.isupper() else word
+    """The word as merges are counted: one in capitals is capitalised if it has ASCII letters."""
+    is_ascii = word.removeprefix("\u0120").isascii()  # else its characters are bytes, not letters
+    return word.capitalize() if is_ascii and word.isupper() else word
 
 
 def _pairs(spaced: str) -> Iterator[Pair]:
