@@ -58,9 +58,8 @@ class AccumSettings:
         """Rules between the fields: each setting divides the largest, so all end at one token."""
         largest = max(self.settings)
         if any(largest % number for number in self.settings):
-            return [
-                f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"
-            ]
+            allowed = f"numbers that divide the largest, {largest}"
+            return [f"settings = {list(self.settings)}; allowed: {allowed}"]
         return []
 
 
@@ -87,7 +86,6 @@ class SeedSettings:
 
 
 MIB = 1 << 20
-PATIENCE_S = 5.0  # for a process that has answered and does not end
 OOM = "oom"
 KILLED = "its process was killed (signal 9: out of memory, or a user ended it)"
 _STEP = "the step that is measured"
@@ -125,7 +123,7 @@ class Started:
         """
         try:
             kind, answer = _receive(self._receiver, self._process)
-            self._process.join(PATIENCE_S)  # killed at once, it would leave semaphores behind
+            self._process.join(5)  # seconds; killed at once, it would leave semaphores behind
         finally:
             self.end()
         if kind == _BAD_INPUT:

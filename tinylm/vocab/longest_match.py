@@ -23,6 +23,7 @@ from typing import Any
 from tinylm.base.config import InputError
 from tinylm.download.cleaning import unify
 from tinylm.vocab.byte_level import (
+    BYTE_OF,
     CHARACTER_OF,
     CHUNK,
     ByteTokens,
@@ -45,9 +46,9 @@ def words_of(text: str) -> Iterator[str]:
 
 
 def small_capitals(word: str) -> str:
-    """The word as merges are counted: one in capitals is capitalised if it has ASCII letters."""
-    is_ascii = word.removeprefix("\u0120").isascii()  # else its characters are bytes, not letters
-    return word.capitalize() if is_ascii and word.isupper() else word
+    """The word as merges are counted: one in capitals is capitalised, if that spells bytes."""
+    capitalised = word.capitalize()
+    return capitalised if word.isupper() and BYTE_OF.keys() >= set(capitalised) else word
 
 
 def _pairs(spaced: str) -> Iterator[Pair]:
