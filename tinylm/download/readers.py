@@ -1,15 +1,15 @@
-"""Story texts from local files and dataset folders.
+"""Story texts from local files and dataset folders, read by Hugging Face `datasets`.
 
-Hugging Face `datasets` assigns a folder's files to splits. The files are read row by row without
-it, so that no text is taken for a number or a date. Errors are one line that names the file and the
-row or line. What would destroy or join texts is refused: bytes that are not UTF-8, a quotation mark
-out of place, a name that occurs twice.
+JSON lines are read one by one, so that no text is taken for a date. Errors are one line that names
+the file and the row or line. What would destroy or join texts is refused first: bytes that are not
+UTF-8, a quotation mark out of place, a name that occurs twice.
 """
 
 import codecs
 import contextlib
 import csv
 import dataclasses
+import glob
 import gzip
 import io
 import json
@@ -24,7 +24,7 @@ from tinylm.base.config import InputError
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 END_OF_TEXT = "<|endoftext|>"
-BATCH_ROWS = 1000
+BATCH_ROWS = {"text": 10_000, "csv": 1000, "parquet": 1000}  # a row of text is a line
 LONGEST_FIELD = 1 << 30  # characters; the library csv refuses more than 128 Ki otherwise
 CONFIG = ".huggingface.yaml"  # read by `datasets` like the header of README.md
 NO_TEXT = {
@@ -85,11 +85,21 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     if kind == ".txt":
         yield from filter(str.strip, _stories(path))
         return
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-    for where, text in readers[kind](path, column):
-        if not isinstance(text, str):
-            raise InputError(f"{where}: column {column!r} holds {str(text)[:40]}; allowed: text")
+    texts: Iterator[Any]
+    if kind == ".jsonl":
+        texts = _json_texts(path, column)
+    elif kind == ".csv":
+        texts = _csv_texts(path, column)
+    else:
+        texts = _column(path, "parquet", column, batch_size=BATCH_ROWS["parquet"])
+    for row, text in enumerate(texts, start=1):
+        _check_text(f"{path}, row {row}", column, text)
         yield text
+
+
+def _check_text(where: str, column: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise InputError(f"{where}: column {column!r} holds {str(value)[:40]}; allowed: text")
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -137,11 +147,42 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> str:
     )
 
 
+def _column(path: Path, builder: str, column: str, **options: Any) -> Iterator[Any]:
+    """The values of a column by one of the library's builders, streamed. Raises InputError."""
+    row = 0
+    with quiet_datasets() as (datasets, cache):
+        if builder == "csv":  # no number and no date
+            options["features"] = datasets.Features({column: datasets.Value("string")})
+        try:
+            dataset = datasets.load_dataset(
+                builder,
+                data_files={"train": [glob.escape(str(path))]},
+                split="train",
+                streaming=True,
+                cache_dir=cache,
+                **options,
+            )
+            for table in dataset.with_format("arrow").iter(BATCH_ROWS[builder]):
+                _check_columns(str(path), column, table.column_names)
+                for value in table[column].to_pylist():
+                    row += 1
+                    yield value
+        except (InputError, GeneratorExit):
+            raise
+        except Exception as error:  # the library's readers raise all kinds: Arrow, pandas, fsspec
+            reason = first_line(error)
+            raise InputError(f"{path}, after row {row}: cannot be read ({reason})") from None
+
+
 def _stories(path: Path) -> Iterator[str]:
     """Stories between marks, or between lines of white space alone if there is no mark."""
-    has_marks = any(END_OF_TEXT.encode() in line for _, line in raw_lines(path))
-    story = ""
+    has_marks = False
     for line in _text_lines(path):
+        has_marks = has_marks or END_OF_TEXT in line
+    if not os.path.getsize(path):  # the library refuses it
+        return
+    story = ""
+    for line in _column(path, "text", "text", keep_linebreaks=True, encoding="utf-8-sig"):
         if has_marks or line.strip():
             story += line
         else:
@@ -161,7 +202,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _json_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
+def _json_texts(path: Path, column: str) -> Iterator[Any]:
     for number, line in enumerate(_text_lines(path), start=1):
         if not line.strip():
             continue
@@ -173,53 +214,42 @@ def _json_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
         if not isinstance(row, dict):
             raise InputError(f"{where}: not a JSON object; allowed: one object in each line")
         _check_columns(where, column, list(row))
-        yield where, row[column]
+        _check_text(where, column, row[column])
+        yield row[column]
 
 
 def _csv_header(path: Path, separator: str) -> list[str]:
     return next(filter(None, csv.reader(_text_lines(path), delimiter=separator)), [])
 
 
-def _csv_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
-    """Rows below a header. Its separator makes `column` a field: a comma, a semicolon or a tab."""
+def _csv_texts(path: Path, column: str) -> Iterator[str]:
+    """Texts below a header. Its separator makes `column` a field: a comma, a semicolon or a tab."""
     csv.field_size_limit(LONGEST_FIELD)
     separator = max(",;\t", key=lambda each: column in _csv_header(path, each))
+    if header := _csv_header(path, separator):
+        _check_columns(f"{path}, line 1", column, header)
+        _check_csv(path, separator, header.index(column))
+        options = {"sep": separator, "keep_default_na": False, "encoding": "utf-8-sig"}
+        yield from _column(path, "csv", column, **options)  # "NA" and "null" are texts
+
+
+def _check_csv(path: Path, separator: str, index: int) -> None:
+    """InputError for a row that the library would join, cut or shift; index: of the text's field."""
     reader = csv.reader(_text_lines(path), delimiter=separator, strict=True)
-    header: list[str] = []
+    width = 0
     try:
         for row in filter(None, reader):
-            where = f"{path}, line {reader.line_num}"
-            if not header:
-                header = row
-                _check_columns(where, column, header)
-            elif not header.index(column) < len(row) <= len(header):
+            width = width or len(row)
+            if not index < len(row) <= width:
                 raise InputError(
-                    f"{where}: {len(row)} fields, {len(header)} in the header; a text with a "
-                    "separator in it belongs in double quotes"
+                    f"{path}, line {reader.line_num}: {len(row)} fields, {width} in the header; a "
+                    "text with a separator in it belongs in double quotes"
                 )
-            else:
-                yield where, row[header.index(column)]
     except csv.Error as error:
         raise InputError(
             f"{path}, line {reader.line_num}: not CSV ({error}); a text with a quotation mark in it "
             "belongs in double quotes, and the mark is doubled"
         ) from None
-
-
-def _parquet_rows(path: Path, column: str) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    row = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            _check_columns(str(path), column, file.schema_arrow.names)
-            for batch in file.iter_batches(BATCH_ROWS, columns=[column]):
-                for text in batch.column(0).to_pylist():
-                    row += 1
-                    yield f"{path}, row {row}", text
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path}, after row {row}: cannot be read ({first_line(error)})") from None
 
 
 def _check_columns(where: str, column: str, columns: list[str]) -> None:
