@@ -7,8 +7,8 @@ import pytest
 from tinylm.base.config import parse_yaml
 from tinylm.learn import use
 from tinylm.learn.course import Exercise, load_course
-from tinylm.learn.grade import order_of, outcomes_of, passed
-from tinylm.learn.worker import load, run_check
+from tinylm.learn.grade import passed
+from tinylm.learn.worker import load, outcomes
 
 COURSE = load_course()
 PLANTED = parse_yaml(
@@ -17,13 +17,11 @@ PLANTED = parse_yaml(
 WRONG = [(name, number) for name, given in PLANTED.items() for number in range(len(given["wrong"]))]
 
 
-def graded(exercise: Exercise, code: str, folder: Path, by_student: bool = True):
+def graded(exercise: Exercise, code: str, folder: Path, *avoid: str):
     """The outcomes for a file with this code, in this process."""
     path = folder / "mine.py"
     path.write_text(code, "utf-8")
-    events = []
-    run_check({**order_of(exercise, path, by_student), "seconds": 60.0}, events.append)
-    return outcomes_of(events, ["it never ended"])
+    return list(outcomes(str(exercise.path("check.py")), str(path), list(avoid), 60.0))
 
 
 def right(exercise: Exercise) -> str:
@@ -38,16 +36,13 @@ def test_every_exercise_has_planted_bugs():
 
 @pytest.mark.parametrize("name", COURSE)
 def test_the_reference_passes(name, tmp_path):
-    exercise = COURSE[name]
-    by_student = exercise.part == "diagnose"
-    assert [
-        o for o in graded(exercise, exercise.solution(), tmp_path, by_student) if not o.holds
-    ] == []
+    assert passed(graded(COURSE[name], COURSE[name].solution(), tmp_path))
 
 
 @pytest.mark.parametrize("name", [name for name in COURSE if "right" in PLANTED[name]])
 def test_a_solution_written_without_the_reference_passes(name, tmp_path):
-    assert [o for o in graded(COURSE[name], right(COURSE[name]), tmp_path) if not o.holds] == []
+    exercise = COURSE[name]
+    assert passed(graded(exercise, right(exercise), tmp_path, "tinylm", *exercise.avoid))
 
 
 @pytest.mark.parametrize(("name", "number"), WRONG)
@@ -64,35 +59,38 @@ def test_a_planted_bug_is_caught_with_a_counterexample(name, number, tmp_path):
 @pytest.mark.parametrize("name", COURSE)
 def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     exercise = COURSE[name]
-    outcomes = graded(exercise, exercise.start(), tmp_path)
-    assert outcomes[0].holds
-    assert not passed(outcomes)
+    first, *others = graded(exercise, exercise.start(), tmp_path)
+    assert first.holds
+    assert not passed(others)
     is_clinic = exercise.part == "diagnose"
     assert [len(exercise.hints()), bool(exercise.minutes)] == [3, True]
-    assert {path.name for path in exercise.folder.iterdir()} >= (
+    assert {path.name for path in Path(exercise.folder).iterdir()} >= (
         {"fix.txt", "use.py", "run.csv", "samples.txt"} if is_clinic else {"reference.py"}
     )
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "same"), [("", "", True), ("math.sqrt(w)", "math.sqrt(d)", False)]
+    ("change", "verdicts"),
+    [
+        (None, "identical"),  # the reference
+        (("", ""), ("identical", "within")),
+        (("math.sqrt(w)", "math.sqrt(d)"), "different"),
+    ],
 )
 def test_use_tells_a_right_attention_from_a_wrong_one(
-    old, new, same, finished_run, tmp_path, monkeypatch
+    change, verdicts, finished_run, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(finished_run)
-    monkeypatch.setattr(use, "TRAIN_S", 1.0)
+    exercise = COURSE["attention"]
     path = tmp_path / "mine.py"
-    path.write_text(right(COURSE["attention"]).replace(old, new), "utf-8")
-    plan = load(COURSE["attention"].folder / "use.py", "plan")
-    verdict = use.verdict(*use.both_runs(plan, load(path, "student")))
-    assert verdict.startswith(("identical", "within")) == same
+    path.write_text(right(exercise).replace(*change) if change else exercise.solution(), "utf-8")
+    plan = load(exercise.path("use.py"), "plan")
+    assert use.verdict(*use.both_runs(plan, use.load_apart(path), 3)).startswith(verdicts)
 
 
 def test_a_project_part_that_show_names_exists():
     from tinylm.learn.desk import source_of
 
     for exercise in COURSE.values():
-        for path, names in exercise.project.items():
-            for name in names.split():
-                assert source_of(path, name)[1]
+        for place in exercise.project:
+            assert source_of(place)[2]

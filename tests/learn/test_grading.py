@@ -18,7 +18,7 @@ BAD = {
     "an error of its own": ("    return logits.sam()", "line 5"),
     "another type": ("    return logits.float().logsumexp(1)[0] - 0", "dtype"),
     "a changed input": ("    logits -= 1\n    return logits.new_zeros(())", "logits"),
-    "nothing returned": ("    logits + 1", "NoneType"),
+    "nothing returned": ("    logits + 1", "None"),
     "an exit": ("    raise SystemExit", "line 5"),
     "a hard exit": ("    import os\n    os._exit(3)", "code 3"),
     "a question": ("    input()", "EOFError"),
@@ -26,15 +26,20 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("exercises").mkdir()
+    return tmp_path
+
+
 @pytest.mark.parametrize("case", BAD)
-def test_what_goes_wrong_in_a_function_names_its_line(case, tmp_path, monkeypatch):
+def test_what_goes_wrong_in_a_function_names_its_line(case, desk, monkeypatch):
     if case == "a loop that catches everything":
         monkeypatch.setattr("tinylm.learn.grade.WHOLE_S", 12.0)
     body, named = BAD[case]
-    path = tmp_path / "mine.py"
-    path.write_text(HEAD + body, "utf-8")
-    exercise = COURSE["loss"]
-    wrong = [outcome for outcome in grade(exercise, path) if not outcome.holds]
+    Path("exercises/loss.py").write_text(HEAD + body, "utf-8")
+    wrong = [outcome for outcome in grade(COURSE["loss"]) if not outcome.holds]
     text = "\n".join([*wrong[0].lines, wrong[0].suggestion])
     assert named in text
     assert "worker.py" not in text
@@ -52,17 +57,10 @@ def test_what_goes_wrong_in_a_function_names_its_line(case, tmp_path, monkeypatc
         ("print('hello')\ndef cross_entropy(a, b): return a", "hello"),
     ],
 )
-def test_a_file_that_cannot_be_graded_is_named(source, named, tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(source, "utf-8")
-    wrong = [outcome for outcome in grade(COURSE["loss"], path) if not outcome.holds]
+def test_a_file_that_cannot_be_graded_is_named(source, named, desk):
+    Path("exercises/loss.py").write_text(source, "utf-8")
+    wrong = [outcome for outcome in grade(COURSE["loss"]) if not outcome.holds]
     assert any(named in line for outcome in wrong for line in outcome.lines)
-
-
-@pytest.fixture
-def desk(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_an_exercise_from_start_to_hand_in(desk, capsys):

@@ -37,29 +37,30 @@ def run(arguments: argparse.Namespace) -> None:
     """Carry out the action. Raises InputError for an unknown exercise or a missing name."""
     from tinylm.base.config import InputError
     from tinylm.learn import desk
-    from tinylm.learn.course import COURSE, find, load_course
-    from tinylm.learn.results import write_page
-    from tinylm.learn.use import compare
+    from tinylm.learn.course import COURSE, load_course
 
     course = load_course(arguments.course or COURSE)
     action = arguments.action
     if action == "list":
         desk.show_list(course)
-    elif action == "check" and arguments.all:
-        print(f"{write_page(course)} is written")
-    elif arguments.name is None:
+        return
+    if action == "check" and arguments.all:
+        page, *_ = desk.check_all(course)
+        print(f"{page} is written")
+        return
+    if arguments.name not in course:
+        names = ", ".join(course)
         raise InputError(
-            f"tinylm exercise {action}: name an exercise; allowed: {', '.join(course)}"
+            f"tinylm exercise {action}: {arguments.name or 'no name'}; allowed: {names}"
         )
+    exercise = course[arguments.name]
+    if action == "start":
+        desk.start(exercise, arguments.force)
+    elif action == "check" and arguments.hint:
+        desk.show_hint(exercise)
+    elif action == "check":
+        desk.check(exercise)
+    elif action == "use":
+        desk.use(exercise)
     else:
-        exercise = find(course, arguments.name)
-        if action == "start":
-            desk.start(exercise, arguments.force)
-        elif action == "check" and arguments.hint:
-            desk.show_hint(exercise)
-        elif action == "check":
-            desk.check(exercise)
-        elif action == "use":
-            compare(exercise)
-        else:
-            desk.show(exercise)
+        desk.show(exercise)

@@ -75,11 +75,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _hand_in_exercises(entry: str, course: str | None) -> None:
     from tinylm.exchange.handin import check_entry, write_zip
     from tinylm.learn.course import COURSE, load_course
-    from tinylm.learn.results import files_to_hand_in
+    from tinylm.learn.desk import check_all
 
     name = check_entry(entry)
-    files = files_to_hand_in(load_course(course or COURSE))
-    path = write_zip(name, {inside: file.read_bytes() for inside, file in files.items()})
+    files = check_all(load_course(course or COURSE))
+    path = write_zip(name, {file.as_posix(): file.read_bytes() for file in files})
     print(f"{path}: {len(files)} files")
 
 

@@ -11,7 +11,7 @@ run.csv      the curves of a run with the bug (clinic), and samples.txt, what it
 import dataclasses
 from pathlib import Path
 
-from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.config import InputError, parse_yaml, read_section, setting
 
 COURSE = Path(__file__).with_name("exercises")
 WORK = Path("exercises")  # the student's files, in the current folder
@@ -25,31 +25,35 @@ _HINT = "## Hint"
 
 @dataclasses.dataclass(frozen=True)
 class Exercise:
-    """One exercise.
+    """One exercise of course.yaml.
 
-    part: one of PARTS. minutes: expected time. avoid: names that the student's code may not use.
-    project: where the project has this part, as `path: names`.
+    minutes: expected time. avoid: names that the student's code may not use. project: where the
+    project has this part, as `path name`.
     """
 
     name: str
-    folder: Path
-    part: str
+    folder: str
     title: str
     minutes: int
     avoid: tuple[str, ...]
-    project: dict[str, str]
+    project: tuple[str, ...]
+    part: str = setting(choices=tuple(PARTS))
 
     @property
     def file(self) -> Path:
         """The student's file."""
         return WORK / f"{self.name}.py"
 
+    def path(self, name: str) -> Path:
+        """A file of the exercise's folder."""
+        return Path(self.folder, name)
+
     def read(self, name: str) -> str:
-        """A file of the exercise's folder. Raises InputError if it is missing."""
+        """The text of a file of the folder. Raises InputError if it is missing."""
         try:
-            return (self.folder / name).read_text(encoding="utf-8")
+            return self.path(name).read_text(encoding="utf-8")
         except OSError as error:
-            raise InputError(f"{self.folder / name}: {error.strerror}") from None
+            raise InputError(f"{self.path(name)}: {error.strerror}") from None
 
     def task(self) -> str:
         """The task, without its hints."""
@@ -70,33 +74,18 @@ class Exercise:
         wrong, right = self.read("fix.txt").split("=>\n")
         code = self.read("start.py")
         if code.count(wrong) != 1:
-            raise InputError(f"{self.folder}/fix.txt: its first part must be once in start.py")
+            raise InputError(f"{self.path('fix.txt')}: its first part must be once in start.py")
         return code.replace(wrong, right)
 
 
 def load_course(folder: str | Path = COURSE) -> dict[str, Exercise]:
     """The exercises of a course by name, in their order. Raises InputError if course.yaml is wrong."""
-    path = Path(folder) / "course.yaml"
+    path = Path(folder, "course.yaml")
     try:
         rows = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; allowed: a folder with course.yaml") from None
-    course = {}
     for name, row in rows.items():
-        try:
-            avoid = tuple(row.pop("avoid", ()))
-            exercise = Exercise(name=name, folder=Path(folder) / name, avoid=avoid, **row)
-        except (TypeError, AttributeError) as error:
-            raise InputError(f"{path}: {name}: {str(error).partition(' ')[2]}") from None
-        if exercise.part not in PARTS:
-            parts = " | ".join(PARTS)
-            raise InputError(f"{path}: {name}.part = {exercise.part}; allowed: {parts}")
-        course[name] = exercise
-    return course
-
-
-def find(course: dict[str, Exercise], name: str) -> Exercise:
-    """The exercise of this name. Raises InputError with the names that there are."""
-    if name not in course:
-        raise InputError(f"exercise {name!r}; allowed: {', '.join(course)}")
-    return course[name]
+        if isinstance(row, dict):
+            row |= {"name": name, "folder": str(path.parent / name)}
+    return {name: read_section(rows, name, Exercise, str(path)) for name in rows}

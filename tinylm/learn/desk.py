@@ -3,18 +3,19 @@
 import importlib
 import inspect
 import operator
-from collections.abc import Iterator
+import subprocess
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.base.files import read_json, write_bytes, write_json
+from tinylm.base.files import read_json, sha256, write_bytes, write_json
 from tinylm.base.printable import visible
 from tinylm.host.command import CommandFailed
 from tinylm.learn.course import PARTS, WORK, Exercise
-from tinylm.learn.grade import Outcome, grade, passed
+from tinylm.learn.grade import Outcome, grade, passed, run_apart
 
-STATE = WORK / ".state.json"  # {exercise: {"hints": shown, "checked": ..., "passed": ...}}
-LONGEST_SAMPLE = 700
+STATE = WORK / ".state.json"  # {exercise: {"hints": shown, "passed": at the last check}}
+PAGE = WORK / "results.md"
+USE_S = 88.0
 
 
 def _state() -> dict[str, dict[str, int]]:
@@ -35,18 +36,17 @@ def hints_used(exercise: Exercise) -> int:
 def show_list(course: dict[str, Exercise]) -> None:
     """One line for each exercise, with the result of its last check."""
     state = _state()
-    part = ""
-    for exercise in course.values():
-        if exercise.part != part:
-            part = exercise.part
-            print(PARTS[part])
-        status = "" if not exercise.file.exists() else "started"
-        last = state.get(exercise.name, {}).get("passed")
-        if status and last is not None:
-            status = "passed" if last else "not yet right"
-        print(
-            f"  {exercise.name:<12} {exercise.minutes:>3} min  {exercise.title:<48} {status}".rstrip()
-        )
+    for part, heading in PARTS.items():
+        print(heading)
+        for exercise in course.values():
+            if exercise.part != part:
+                continue
+            status = "started" if exercise.file.exists() else ""
+            last = state.get(exercise.name, {}).get("passed")
+            if status and last is not None:
+                status = "passed" if last else "not yet right"
+            line = f"  {exercise.name:<12} {exercise.minutes:>3} min  {exercise.title:<48} {status}"
+            print(line.rstrip())
     print("\n`tinylm exercise start NAME` writes exercises/NAME.py; docs/teach.md has the course")
 
 
@@ -56,83 +56,141 @@ def start(exercise: Exercise, force: bool = False) -> None:
         raise InputError(f"{exercise.file} exists; --force writes over it")
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.task())
-    if (exercise.folder / "run.csv").exists():
-        print(f"\nwhat the model wrote:\n{exercise.read('samples.txt')[:LONGEST_SAMPLE].strip()}")
+    if exercise.path("run.csv").exists():
+        print(f"\nwhat both models wrote\n{_of_clinic(exercise.read('samples.txt'))}")
         print(f"\n{draw(exercise)}: the curves of this run and of a healthy one")
     print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
 
 
+def _of_clinic(text: str) -> str:
+    """What `use` wrote, with the names that a clinic gives to the two runs."""
+    return text.replace("yours:", "this run:").replace("ours:", "healthy:")
+
+
 def draw(exercise: Exercise) -> Path:
-    """Draw run.csv, a line for each metric of both runs, next to the student's file; returns the picture."""
+    """Draw run.csv next to the student's file; returns the picture.
+
+    It has a panel for each metric, and one for the difference between the runs if there are several.
+    """
     import pandas as pd
-    from matplotlib import rc_context
 
-    from tinylm.report.charts import draw_lines
-    from tinylm.report.drawing import STYLE, to_png
+    from tinylm.report.drawing import in_style, to_png
 
-    frame = pd.read_csv(exercise.folder / "run.csv").melt("step", var_name="series").dropna()
-    frame["series"] = frame["series"].replace(
-        {"^ours": "healthy", "^yours": "this run"}, regex=True
+    frame = pd.read_csv(exercise.path("run.csv"), index_col=0).interpolate(limit_area="inside")
+    half = len(frame.columns) // 2
+    panels: list[tuple[str, ...]] = list(
+        zip(frame.columns[:half], frame.columns[half:], strict=True)
     )
-    with rc_context(STYLE):
-        picture = draw_lines(frame.rename(columns={"step": "x"}), exercise.title, "step", "value")
+    if half > 1:
+        gaps = {
+            name.replace("yours:", "this run - healthy:"): frame[name] - frame[ours]
+            for ours, name in panels
+        }
+        frame = frame.assign(**gaps)
+        panels.append(tuple(gaps))
+    with in_style():
+        axes = frame.plot(subplots=panels, figsize=(7.0, 2.6 * len(panels)), title=exercise.title)
+        for one in axes:
+            one.legend([_of_clinic(label) for label in one.get_legend_handles_labels()[1]])
     path = exercise.file.with_suffix(".png")
-    write_bytes(path, to_png(picture.drawing))
+    write_bytes(path, to_png(axes[0].figure))
     return path
 
 
 def show_hint(exercise: Exercise) -> None:
-    """The next hint, or all of them when there is no other."""
+    """The next hint, or the last one when there is no other."""
     hints = exercise.hints()
     count = min(hints_used(exercise) + 1, len(hints))
     _remember(exercise, "hints", count)
     print(f"hint {count} of {len(hints)}: {hints[count - 1].partition(chr(10))[2]}")
 
 
-def lines_of(outcome: Outcome) -> Iterator[str]:
-    """An outcome for the terminal and for the page of results."""
-    yield f"  {'ok   ' if outcome.holds else 'WRONG'} {outcome.name}"
-    for line in outcome.lines:
-        yield f"          {visible(line)}"
+def text_of(outcome: Outcome) -> str:
+    """A failed property with its counterexample, for the terminal and for the page of results."""
+    lines = [f"  WRONG {outcome.name}", *(f"          {visible(line)}" for line in outcome.lines)]
     if outcome.suggestion:
-        yield f"        > {visible(outcome.suggestion)}"
+        lines.append(f"        > {visible(outcome.suggestion)}")
+    return "\n".join(lines)
 
 
 def check(exercise: Exercise) -> None:
     """Grade the student's file. Raises CommandFailed unless all properties hold."""
-    outcomes = grade(exercise, exercise.file)
+    outcomes = grade(exercise)
     print(f"{exercise.name}: {exercise.title}")
-    is_first = True
+    wrong = [outcome for outcome in outcomes if not outcome.holds]
     for outcome in outcomes:
-        if is_first or outcome.holds:
-            print("\n".join(lines_of(outcome)))
+        if outcome.holds:
+            print(f"  ok    {outcome.name}")
         else:
-            print(f"  WRONG {outcome.name}")
-        is_first = is_first and outcome.holds
-    _remember(exercise, "passed", int(passed(outcomes)))
-    if not passed(outcomes):
-        count = sum(outcome.holds for outcome in outcomes)
+            print(text_of(outcome) if outcome is wrong[0] else f"  WRONG {outcome.name}")
+    _remember(exercise, "passed", int(not wrong))
+    if wrong:
         raise CommandFailed(
-            f"{exercise.name}: {count} of {len(outcomes)} properties hold; "
+            f"{exercise.name}: {len(outcomes) - len(wrong)} of {len(outcomes)} properties hold; "
             f"tinylm exercise check {exercise.name} --hint gives a hint"
         )
     print(f"all {len(outcomes)} properties hold; `tinylm exercise show {exercise.name}` shows ours")
 
 
+def check_all(course: dict[str, Exercise]) -> list[Path]:
+    """Grade all files that exist and write the page of results; returns the page and the files.
+
+    Raises InputError if there is none.
+    """
+    import jinja2
+
+    started = [exercise for exercise in course.values() if exercise.file.exists()]
+    if not started:
+        raise InputError(f"{WORK}: no exercise was started; tinylm exercise list shows all")
+    graded = {}
+    for exercise in started:
+        graded[exercise.name] = grade(exercise)
+        result = "passed" if passed(graded[exercise.name]) else "not yet right"
+        print(f"  {exercise.name:<12} {result}", flush=True)
+    source = Path(__file__).with_name("results.j2").read_text(encoding="utf-8")
+    page = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True).render(
+        course=course,
+        graded=graded,
+        passed=sum(map(passed, graded.values())),
+        hints_used=hints_used,
+        sha256=sha256,
+        text_of=text_of,
+    )
+    write_bytes(PAGE, page.encode())
+    return [PAGE, *(exercise.file for exercise in started)]
+
+
+def use(exercise: Exercise) -> None:
+    """Run the project with the student's file in a process of its own.
+
+    Raises InputError if it cannot be used, CommandFailed if it takes too long.
+    """
+    if not exercise.path("use.py").is_file():
+        raise InputError(f"{exercise.name} is no part of a run; tinylm exercise check grades it")
+    if not exercise.file.is_file():
+        raise InputError(f"{exercise.file} is missing; tinylm exercise start {exercise.name}")
+    try:
+        done = run_apart("use", [exercise.folder, str(exercise.file)], USE_S)
+    except subprocess.TimeoutExpired:
+        raise CommandFailed(f"{exercise.name}: ended after {USE_S:g} s") from None
+    if done.returncode:
+        raise CommandFailed(f"{exercise.name}: the run failed")
+
+
 def show(exercise: Exercise) -> None:
     """The project's part behind the exercise's signature, then its source and place."""
     print(exercise.solution())
-    for path, names in exercise.project.items():
-        for name in names.split():
-            first, text = source_of(path, name)
-            print(f"\n# {path}, line {first}\n{text}")
+    for place in exercise.project:
+        path, first, text = source_of(place)
+        print(f"\n# {path}, line {first}\n{text}")
 
 
-def source_of(path: str, name: str) -> tuple[int, str]:
-    """(first line, source) of a function or class, or of a method written Class.method.
+def source_of(place: str) -> tuple[str, int, str]:
+    """(path, first line, source) of `path name`: a function, a class, or a method Class.method.
 
-    path: of its file in the project. Raises AttributeError if it has no such name.
+    Raises AttributeError if the file has no such name.
     """
+    path, name = place.split()
     module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
     lines, first = inspect.getsourcelines(operator.attrgetter(name)(module))
-    return first, "".join(lines)
+    return path, first, "".join(lines)

@@ -8,13 +8,17 @@ The counterexample is the first call with a wrong answer, so a check begins with
 """
 
 import copy
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
 TOLERANCE = 1e-5
 LONGEST = 600  # characters of a value that is shown
+_DECIMAL = re.compile(r"\d+\.\d+(e[+-]\d+)?|\d+e[+-]\d+")
+_USUAL_TYPES = ("float64", "int64", "bool")  # of tensors; others are shown
 
 
 class Wrong(Exception):
@@ -33,79 +37,67 @@ def require(condition: Any, line: str, suggestion: str = "", **values: Any) -> N
         raise Wrong([*lines, line], suggestion)
 
 
-def shown(value: Any) -> str:
-    """A value in numbers of four digits, cut if it is long."""
-    text = _numbers(value.tolist()) if isinstance(value, torch.Tensor) else _numbers(value)
+def shown(value: Any, digits: int = 4) -> str:
+    """A value in numbers of so many digits, cut if it is long."""
+    kind = ""
     if isinstance(value, torch.Tensor):
-        kind = str(value.dtype).removeprefix("torch.")
-        is_usual = kind in ("float64", "int64", "bool")
-        text = f"{text}  {tuple(value.shape)}{'' if is_usual else ' ' + kind}"
+        name = str(value.dtype).removeprefix("torch.")
+        kind = f"  {tuple(value.shape)}{'' if name in _USUAL_TYPES else ' ' + name}"
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    text = repr(_plain(value))
+    text = _DECIMAL.sub(lambda number: f"{float(number[0]):.{digits}g}", text) + kind
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
-def _numbers(value: Any) -> str:
-    """Lists, tuples and dicts of numbers, with short decimals."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_numbers, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_numbers(item)}' for key, item in value.items())}}}"
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_numbers, value))})"
+def _plain(value: Any) -> Any:
+    """The value with lists of numbers instead of tensors."""
     if isinstance(value, torch.Tensor):
-        return _numbers(value.tolist())
-    if callable(value):
-        return getattr(value, "__name__", type(value).__name__)
-    return repr(value)
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
+    return value
 
 
-def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE, at: str = "") -> str:
+def _leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    """(where, number, text or type) of all parts of a value, in their order."""
+    if isinstance(value, torch.Tensor):
+        yield f"{at} type", torch.Tensor
+        yield f"{at} shape", tuple(value.shape)
+        yield f"{at} dtype", value.dtype
+        value = value.tolist()
+    if isinstance(value, dict):
+        value = list(value.items())
+    if not isinstance(value, list | tuple):
+        yield at, value
+        return
+    yield f"{at} type", type(value)
+    for index, item in enumerate(value):
+        yield from _leaves(item, f"{at}[{index}]")
+    yield f"{at}[{len(value)}]", "the end"
+
+
+def _is_close(mine: Any, right: Any, tolerance: float) -> bool:
+    if not isinstance(right, float) or not isinstance(mine, int | float):
+        return type(mine) is type(right) and mine == right
+    both_nan = mine != mine and right != right
+    return mine == right or both_nan or abs(mine - right) <= tolerance * max(1.0, abs(right))
+
+
+def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE) -> str:
     """Where an answer first differs from what is expected, in words; "" if nowhere."""
-    if isinstance(expected, torch.Tensor):
-        return _tensors_differ(answer, expected, tolerance, at)
-    where = f" at {at}" if at else ""
-    if isinstance(expected, dict) and isinstance(answer, dict):
-        answer = list(answer.values())
-        expected = list(expected.values())
-    if isinstance(expected, list | tuple):
-        if not isinstance(answer, type(expected)):
-            return f"a {type(answer).__name__}{where} instead of a {type(expected).__name__}"
-        for index, (mine, theirs) in enumerate(zip(answer, expected, strict=False)):
-            text = difference(mine, theirs, tolerance, f"{at}[{index}]")
-            if text:
-                return text
-        if len(answer) != len(expected):
-            return f"{len(answer)} entries{where} instead of {len(expected)}"
-        return ""
-    if isinstance(expected, float) and isinstance(answer, int | float | torch.Tensor):
-        if isinstance(answer, torch.Tensor) and answer.numel() != 1:
-            return f"a tensor of shape {tuple(answer.shape)}{where} instead of one number"
-        if abs(float(answer) - expected) <= tolerance * max(1.0, abs(expected)):
-            return ""
-        return f"{shown(float(answer))}{where} instead of {shown(expected)}"
-    if type(answer) is type(expected) and answer == expected:
-        return ""
-    return f"{shown(answer)}{where} instead of {shown(expected)}"
-
-
-def _tensors_differ(answer: Any, expected: torch.Tensor, tolerance: float, at: str) -> str:
-    where = f" at {at}" if at else ""
-    if not isinstance(answer, torch.Tensor):
-        return f"a {type(answer).__name__}{where} instead of a tensor"
-    if answer.shape != expected.shape:
-        return f"shape {tuple(answer.shape)}{where} instead of {tuple(expected.shape)}"
-    if answer.dtype != expected.dtype:
-        return f"dtype {answer.dtype}{where} instead of {expected.dtype}"
-    mine = answer.detach().double()
-    theirs = expected.detach().double()
-    is_close = torch.isclose(mine, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
-    if is_close.all():
-        return ""
-    index = (~is_close).nonzero()[0].tolist()
-    cell = "".join(f"[{number}]" for number in index)
-    values = f"{shown(mine[tuple(index)].item())} instead of {shown(theirs[tuple(index)].item())}"
-    return f"first difference at {at}{cell or 'the only number'}: {values}"
+    for (at, mine), (_, right) in zip_longest(
+        _leaves(answer), _leaves(expected), fillvalue=("", "")
+    ):
+        if not _is_close(mine, right, tolerance):
+            digits = 4 if shown(mine) != shown(right) else 9
+            where = f" at {at.strip()}" if at else ""
+            return (
+                f"first difference{where}: {shown(mine, digits)} instead of {shown(right, digits)}"
+            )
+    return ""
 
 
 def expect(
@@ -120,41 +112,39 @@ def expect(
     given: its arguments by name, passed by position. They may not change. suspects: {what a usual
     mistake is: the answer that it gives}; the first that fits is the suggestion.
     """
-    arguments = {name: _copied(value) for name, value in given.items()}
+    arguments = copy.deepcopy(dict(given))
     answer = call(*arguments.values())
-    call_lines = [f"{name} = {shown(value)}" for name, value in given.items()]
+    lines = [f"{name} = {shown(value)}" for name, value in given.items()]
     for name, value in given.items():
         if not callable(value) and difference(arguments[name], value, 0.0):
-            lines = [*call_lines, f"after the call {name} = {shown(arguments[name])}"]
+            lines.append(f"after the call {name} = {shown(arguments[name])}")
             raise Wrong(lines, f"your code changes its input {name}; work on a copy")
     problem = difference(answer, expected, tolerance)
     if not problem:
         return answer
-    lines = [f"expected {shown(expected)}", f"yours    {shown(answer)}", problem]
-    for mistake, value in (suspects or {}).items():
-        if not difference(answer, value, tolerance):
-            raise Wrong([*call_lines, *lines], mistake)
-    raise Wrong([*call_lines, *lines], _usual(answer, expected))
-
-
-def _copied(value: Any) -> Any:
-    """A copy that the student may spoil."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone().requires_grad_(value.requires_grad)
-    return value if callable(value) else copy.deepcopy(value)
+    lines += [f"expected {shown(expected)}", f"yours    {shown(answer)}", problem]
+    fitting = [
+        mistake
+        for mistake, value in (suspects or {}).items()
+        if not difference(answer, value, tolerance)
+    ]
+    raise Wrong(lines, (fitting or [_usual(answer, expected)])[0])
 
 
 def _usual(answer: Any, expected: Any) -> str:
     """A suggestion for mistakes that any exercise can have."""
     if answer is None:
         return "your function returns nothing: is there a `return`?"
-    if isinstance(answer, torch.Tensor) and isinstance(expected, torch.Tensor):
-        if answer.shape == expected.shape and answer.dtype != expected.dtype:
-            return "keep the input's dtype: make new tensors with x.new_zeros(...) or dtype=x.dtype"
-        if answer.isinf().any() and not expected.isinf().any():
-            return "inf comes from exp of a large number, ln 0 or a division by 0"
-        if answer.isnan().any() and not expected.isnan().any():
-            return "nan comes from 0/0, inf - inf or a row in which everything is masked"
+    if not isinstance(answer, torch.Tensor):
+        return ""
+    if not isinstance(expected, torch.Tensor):
+        return "return plain Python numbers: .item() and .tolist() make them"
+    if answer.dtype != expected.dtype:
+        return "keep the input's dtype: make new tensors with x.new_zeros(...) or dtype=x.dtype"
+    if answer.isinf().any() and not expected.isinf().any():
+        return "inf comes from exp of a large number, ln 0 or a division by 0"
+    if answer.isnan().any() and not expected.isnan().any():
+        return "nan comes from 0/0, inf - inf or a row in which everything is masked"
     return ""
 
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from tinylm.learn.course import Exercise
 ROOT = Path(__file__).parents[2]
 PROPERTY_S = 4.0  # of computing, for the student's code in one property
 WHOLE_S = 60.0  # on the clock: a busy machine needs a while to import torch
+READ = "the file can be read"
+SILENT = "it prints nothing"  # the last property
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Outcome:
     name: str
     holds: bool
     lines: list[str]
-    suggestion: str
+    suggestion: str = ""
 
 
 def passed(outcomes: list[Outcome]) -> bool:
@@ -33,65 +34,40 @@ def passed(outcomes: list[Outcome]) -> bool:
     return all(outcome.holds for outcome in outcomes)
 
 
-def environment() -> dict[str, str]:
-    """The environment of a process that runs the student's code."""
-    known = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, known))}
+def run_apart(
+    module: str, arguments: list[str], seconds: float, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a module of this package in a process of its own. Raises subprocess.TimeoutExpired."""
+    command = [sys.executable, "-m", f"tinylm.learn.{module}", *arguments]
+    folders = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    return subprocess.run(command, env=environment, timeout=seconds, check=False, **options)
 
 
-def order_of(exercise: Exercise, file: Path, by_student: bool = True) -> dict[str, Any]:
-    """What the worker is asked. by_student: the file may not use tinylm, nor the names to avoid."""
-    return {
-        "check": str((exercise.folder / "check.py").resolve()),
-        "file": str(file.resolve()),
-        "avoid": ["tinylm", *exercise.avoid] if by_student else [],
-        "seconds": PROPERTY_S,
-    }
-
-
-def grade(exercise: Exercise, file: Path, by_student: bool = True) -> list[Outcome]:
+def grade(exercise: Exercise) -> list[Outcome]:
     """The outcome of each property, up to the one that ended the process if one did.
 
-    Raises InputError if the file is missing.
+    Raises InputError if the student's file is missing.
     """
-    if not file.is_file():
-        raise InputError(f"{file} is missing; `tinylm exercise start {exercise.name}` writes it")
-    order = order_of(exercise, file, by_student)
+    if not exercise.file.is_file():
+        raise InputError(
+            f"{exercise.file} is missing; `tinylm exercise start {exercise.name}` writes it"
+        )
+    files = [str(path.resolve()) for path in (exercise.path("check.py"), exercise.file)]
+    arguments = [*files, "tinylm", *exercise.avoid]
+    quiet = {"stdin": subprocess.DEVNULL, "capture_output": True}
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tinylm.learn.worker", json.dumps(order)]
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=WHOLE_S,
-                check=False,
-            )
-            told = done.stdout
+            done = run_apart("worker", arguments, WHOLE_S, cwd=folder, **quiet)
+            output = done.stdout
             ending = [f"the process ended with code {done.returncode}"]
             ending += done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         except subprocess.TimeoutExpired as error:
-            told = error.stdout or b""
-            ending = [
-                f"ended after {WHOLE_S:g} s: one call takes too long, or errors are swallowed"
-            ]
-    events = [json.loads(line) for line in told.splitlines() if line.startswith(b'{"')]
-    return outcomes_of(events, ending)
-
-
-def outcomes_of(events: Iterable[dict[str, Any]], ending: list[str]) -> list[Outcome]:
-    """What the worker told; ending: what is known of a property that never came to its end."""
-    outcomes = []
-    name = ""
-    for event in events:
-        if "begin" in event:
-            name = event["begin"]
-        elif "ok" in event:
-            lines = event.get("lines", [])
-            outcomes.append(Outcome(name, event["ok"], lines, event.get("suggestion", "")))
-            name = ""
-        elif "end" in event:
-            return outcomes
-    return [*outcomes, Outcome(name or "the file can be graded", False, ending, "")]
+            output = error.stdout or b""
+            ending = [f"{WHOLE_S:g} s: one call takes too long, or errors are swallowed"]
+    outcomes = [
+        Outcome(*json.loads(line)) for line in output.splitlines() if line.startswith(b'["')
+    ]
+    if passed(outcomes) and SILENT not in [outcome.name for outcome in outcomes]:
+        outcomes.append(Outcome("the file can be graded", False, ending))
+    return outcomes

@@ -1,11 +1,11 @@
-"""python -m tinylm.learn.worker: grades one file in a process of its own.
+"""python -m tinylm.learn.worker CHECK FILE [NAME ...]: grades FILE in a process of its own.
 
-Its argument is JSON: the paths of check.py and of the student's file, names to avoid, the seconds
-for a property. It prints one JSON line when a property begins, and one with its outcome.
+NAME: what the file may not use. Prints each outcome as a JSON list as soon as it is known.
 """
 
 import ast
 import contextlib
+import dataclasses
 import importlib.util
 import inspect
 import io
@@ -14,15 +14,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 from tinylm.learn.expect import Wrong
+from tinylm.learn.grade import PROPERTY_S, READ, SILENT, Outcome
 
-READ = "the file can be read"
-SILENT = "it prints nothing"
 MOST_FRAMES = 4
 
 
@@ -67,47 +65,39 @@ def load(path: str | Path, name: str) -> ModuleType:
     return module
 
 
-def own_lines(error: BaseException, path: str) -> list[str]:
-    """What was raised, and the lines of the student's file that led to it, the last ones."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if frame.filename == path]
-    lines = [
-        f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in theirs[-MOST_FRAMES:]
-    ]
-    if isinstance(error, SyntaxError) and error.filename == path:
-        lines = [f"line {error.lineno}: {(error.text or '').rstrip()}"]
-    if isinstance(error, OutOfTime):
-        return lines
-    message = " ".join(str(error).split())[:300]
-    return [*lines, f"{type(error).__name__}: {message}" if message else type(error).__name__]
-
-
 def explain(error: BaseException, path: str) -> tuple[list[str], str]:
-    """(lines, suggestion) for what the student's code raised."""
+    """(lines, suggestion) for what the student's code raised: its own last lines, then the error."""
     if isinstance(error, Wrong):
         return error.lines, error.suggestion
-    fitting = [advice for kind, advice in ADVICE.items() if isinstance(error, kind)]
-    return own_lines(error, path), "".join(fitting)
+    suggestion = "".join(advice for kind, advice in ADVICE.items() if isinstance(error, kind))
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return [f"line {error.lineno}: {(error.text or '').rstrip()}", str(error.msg)], suggestion
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path
+    ]
+    lines = [
+        f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames[-MOST_FRAMES:]
+    ]
+    if not isinstance(error, OutOfTime):
+        message = " ".join(str(error).split())[:300]
+        lines.append(f"{type(error).__name__}: {message}".removesuffix(": "))
+    return lines, suggestion
 
 
-def forbidden(source: str, avoid: list[str]) -> str:
-    """The first use of a name to avoid, or of tinylm itself, in words; "" if there is none."""
-    nodes = list(ast.walk(ast.parse(source)))
-    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    for node in nodes:
+def read(path: str, avoid: list[str]) -> None:
+    """Load the student's file. Raises Wrong at the first import or attribute that it may not use."""
+    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"), path)):
         names: list[str] = []
         if isinstance(node, ast.Attribute):
             names = [node.attr]
-        elif isinstance(node, ast.Name) and node.id not in defined:
-            names = [node.id]
-        elif isinstance(node, ast.ImportFrom):
-            names = [alias.name for alias in node.names] + (node.module or "").split(".")[:1]
-        elif isinstance(node, ast.Import):
-            names = [alias.name.partition(".")[0] for alias in node.names]
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            dotted = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            names = ".".join(dotted).split(".")
         for name in names:
             if name in avoid:
-                return f"line {node.lineno} uses {name}"  # type: ignore[attr-defined]
-    return ""
+                line = f"line {node.lineno} uses {name}"  # type: ignore[attr-defined]
+                raise Wrong([line], "the exercise is to write this part yourself")
+    load(path, "student")
 
 
 def properties(check: ModuleType) -> dict[str, Callable[..., None]]:
@@ -120,42 +110,28 @@ def properties(check: ModuleType) -> dict[str, Callable[..., None]]:
     return result
 
 
-def parts(student: ModuleType, function: Callable[..., None]) -> list[Any]:
-    """What a property asks of the student's file by the names of its arguments."""
-    names = list(inspect.signature(function).parameters)
+def hold(function: Callable[..., None]) -> None:
+    """Call a property with what its arguments name in the student's file."""
+    student = vars(sys.modules["student"])
+    names = inspect.signature(function).parameters
     for name in names:
-        if not hasattr(student, name):
+        if name not in student:
             lines = [f"your file defines no {name}"]
             raise Wrong(lines, f"keep the name and the arguments of {name} as they were")
-    return [getattr(student, name) for name in names]
+    function(*(student[name] for name in names))
 
 
-def run_check(order: dict[str, Any], tell: Callable[[dict[str, Any]], object]) -> None:
-    """Grade a file; `tell` gets {"begin": property}, then {"ok": ...}, and {"end": True} at last."""
-    path = order["file"]
-    seconds = order["seconds"]
+def outcomes(check: str, path: str, avoid: list[str], seconds: float) -> Iterator[Outcome]:
+    """Each property's outcome, up to the first that takes too long, or that makes others pointless."""
     printed = io.StringIO()
-    student = ModuleType("student")
 
-    def run(name: str, action: Callable[[], None]) -> bool:
-        """Whether it is worth going on."""
-        tell({"begin": name})
+    def outcome(name: str, action: Callable[..., None], *arguments: Any) -> Outcome:
         try:
             with contextlib.redirect_stdout(printed), time_limit(seconds):
-                action()
+                action(*arguments)
         except BaseException as error:
-            lines, suggestion = explain(error, path)
-            tell({"ok": False, "lines": lines, "suggestion": suggestion})
-            return name != READ and not isinstance(error, OutOfTime)
-        tell({"ok": True})
-        return True
-
-    def read() -> None:
-        nonlocal student
-        use = forbidden(Path(path).read_text(encoding="utf-8"), order["avoid"])
-        if use:
-            raise Wrong([use], "the exercise is to write this part yourself")
-        student = load(path, "student")
+            return Outcome(name, False, *explain(error, path))
+        return Outcome(name, True, [])
 
     def stay_silent() -> None:
         lines = printed.getvalue().splitlines()
@@ -163,22 +139,24 @@ def run_check(order: dict[str, Any], tell: Callable[[dict[str, Any]], object]) -
             first = f"it printed {len(lines)} lines, the first: {lines[0][:80]}"
             raise Wrong([first], "remove print() when you have seen enough")
 
-    def hold(function: Callable[..., None]) -> None:
-        function(*parts(student, function))
-
-    if run(READ, read):
-        checks = properties(load(order["check"], "check"))
-        if all(run(name, partial(hold, function)) for name, function in checks.items()):
-            run(SILENT, stay_silent)
-    tell({"end": True})
+    first = outcome(READ, read, path, avoid)
+    yield first
+    if not first.holds:
+        return
+    for name, function in properties(load(check, "check")).items():
+        result = outcome(name, hold, function)
+        yield result
+        if result.suggestion == ADVICE[OutOfTime]:
+            return
+    yield outcome(SILENT, stay_silent)
 
 
 def main() -> None:
     """Print every outcome as one line of JSON as soon as it is known."""
     results = sys.stdout
-    run_check(
-        json.loads(sys.argv[1]), lambda event: print(json.dumps(event), file=results, flush=True)
-    )
+    check, path, *avoid = sys.argv[1:]
+    for outcome in outcomes(check, path, avoid, PROPERTY_S):
+        print(json.dumps(dataclasses.astuple(outcome)), file=results, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import torch
+from torch.func import functional_call
 
 from tinylm.model.ops import REFERENCE
 from tinylm.model.settings import ModelSettings
@@ -16,10 +17,9 @@ def block(x, weights, heads):
     names = {"norm1.gain": "gain1", "norm1.bias": "bias1", "norm2.gain": "gain2", "norm2.bias": "bias2",
              "attention.qkv.weight": "qkv", "attention.out.weight": "out",
              "feed_forward.up.weight": "up", "feed_forward.down.weight": "down"}  # fmt: skip
-    own.load_state_dict({name: weights[key] for name, key in names.items()})
+    state = {name: weights[key] for name, key in names.items()}
     own.attention.scale = own.attention.scale.double().new_full(
         (heads, 1, 1), own.attention.head_width**-0.5
     )
     places = torch.arange(x.shape[1])
-    with torch.no_grad():
-        return own(x, causal_mask(places[None], places, x.dtype))
+    return functional_call(own, state, (x, causal_mask(places[None], places, x.dtype)))

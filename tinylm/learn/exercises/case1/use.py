@@ -1,4 +1,5 @@
 RUN = "train"
+SETTINGS = {"train": {"tokens": 200_000}}
 
 
 def replacements(student):

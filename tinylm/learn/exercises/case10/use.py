@@ -1,5 +1,5 @@
 RUN = "train"
-SETTINGS = {"model": {"dropout": 0.3}}
+SETTINGS = {"model": {"dropout": 0.3}, "train": {"tokens": 100_000, "validate_every": 1}}
 
 
 def replacements(student):

@@ -1,4 +1,5 @@
 RUN = "train"
+SETTINGS = {"train": {"tokens": 100_000}}
 
 
 def usual():

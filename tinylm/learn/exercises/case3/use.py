@@ -1,5 +1,5 @@
 RUN = "train"
-SETTINGS = {"train": {"batch_size": 1, "accumulation": 8}}
+SETTINGS = {"train": {"batch_size": 1, "accumulation": 8, "tokens": 200_000}}
 
 
 def replacements(student):

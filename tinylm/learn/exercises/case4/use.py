@@ -33,7 +33,7 @@ class _Model:
         return self._logits([token], [position])
 
 
-def measure(student):
+def measure(student, updates):
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     context = model.settings.context

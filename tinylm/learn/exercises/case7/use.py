@@ -1,7 +1,6 @@
 """A model trained on a few stories that occur twice, in several passes."""
 
 import itertools
-import sys
 import tempfile
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def _right(stories, share):
     return module.split(stories, share)
 
 
-def measure(student):
+def measure(student, updates):
     split = _right if student is None else student.split
     tokenizer = open_tokenizer(paths.TOKENIZER)
     sides = dict(zip(("train", "evaluation"), split(_corpus(), SHARE), strict=True))
@@ -45,4 +44,4 @@ def measure(student):
             write_store(folder, name, map(tokenizer.encode_story, texts), len(tokenizer))
             stores[name] = TokenStore(folder, name)
         stores["held_out"] = TokenStore(paths.TOKENS, "held_out")
-        return use.train(SETTINGS, {}, sys.maxsize, stores)
+        return use.train(SETTINGS, updates, stores)

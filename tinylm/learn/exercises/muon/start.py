@@ -1,9 +1,12 @@
 import torch
 from torch import Tensor
 
+# a, b, c of the three steps
+QUINTICS = ((7.7110, -22.1138, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.5940, 0.4107))
+
 
 def orthogonalise(x: Tensor) -> Tensor:
-    """Nearly U V^T of the decomposition U S V^T, by five Newton-Schulz steps.  (m, n) -> (m, n)"""
+    """Nearly U V^T of the decomposition U S V^T, by three Newton-Schulz steps.  (m, n) -> (m, n)"""
     raise NotImplementedError
 
 

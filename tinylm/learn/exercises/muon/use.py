@@ -1,4 +1,5 @@
 RUN = "train"
+SETTINGS = {"train": {"optimizer": "muon"}}
 
 
 def replacements(student):

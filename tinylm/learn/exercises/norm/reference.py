@@ -8,6 +8,7 @@ def layer_norm(x, gain, bias, eps):
 
 
 def layer_norm_gradient(x, gain, eps, g):
-    leaves = [x.clone().requires_grad_(), gain.clone().requires_grad_()]
+    leaves = [x.detach().clone().requires_grad_(), gain.detach().clone().requires_grad_()]
     leaves.append(torch.zeros_like(gain).requires_grad_())
-    return torch.autograd.grad(layer_norm(*leaves, eps), leaves, g)
+    with torch.enable_grad():
+        return torch.autograd.grad(layer_norm(*leaves, eps), leaves, g)
