@@ -32,46 +32,52 @@ def _batches(*sizes):
     return batches
 
 
-def _wanted(batches, weight):
-    """(loss, gradient) of the sum of weight(number, counted) * S over the mini-batches."""
+def _wanted(batches, weights):
+    """(loss, gradient) of the sum of weight * S over the mini-batches."""
     table, loss_sum = _model()
-    counted = [int((targets >= 0).sum()) for _, targets in batches]
-    parts = [loss_sum(*batch) * weight(n, counted) for batch, n in zip(batches, counted)]
-    total = torch.stack(parts).sum()
+    total = torch.stack([loss_sum(*batch) * w for batch, w in zip(batches, weights)]).sum()
     (gradient,) = torch.autograd.grad(total, table)
     return float(total.detach()), gradient
 
 
+def _suspects(batches):
+    """Usual mistakes, and what each multiplies the mini-batches' sums by."""
+    counted = [int((targets >= 0).sum()) for _, targets in batches]
+    positive = sum(int((targets > 0).sum()) for _, targets in batches)
+    same = [1.0] * len(batches)
+    return {
+        "this is a mean of means: each mini-batch counts alike, however few tokens it has": [
+            1 / n / len(counted) for n in counted
+        ],
+        "this adds the means; divide each sum by the number of all tokens": [1 / n for n in counted],
+        "target 0 is a token, too: only targets below 0 do not count": [1 / positive for _ in same],
+        "this is the gradient of the sum; divide by the number of tokens": same,
+        "divide by the number of tokens, not of mini-batches": [1 / len(batches) for _ in same],
+        "padding is counted: only targets >= 0 are tokens": [
+            1 / sum(targets.numel() for _, targets in batches) for _ in same
+        ],
+        "this divides by the tokens so far; count those of all mini-batches first": [
+            1 / sum(counted[: number + 1]) for number in range(len(counted))
+        ],
+        "only the last mini-batch counts: do not clear the gradients": [
+            *(0.0 for _ in counted[1:]), 1 / sum(counted)
+        ],
+    }  # fmt: skip
+
+
 def _compare(accumulate, batches):
-    weights = {
-        "": lambda n, counted: 1 / sum(counted),
-        "this is a mean of means: each mini-batch counts alike, however few tokens it has": (
-            lambda n, counted: 1 / n / len(counted)
-        ),
-        "this adds the means; divide each sum by the number of all tokens": lambda n, counted: (
-            1 / n
-        ),
-        "this is the gradient of the sum; divide by the number of tokens": lambda n, counted: 1,
-        "padding is counted: only targets >= 0 are tokens": (
-            lambda n, counted: 1 / sum(targets.numel() for _, targets in batches)
-        ),
-    }
-    answers = {name: _wanted(batches, weight) for name, weight in weights.items()}
+    tokens = sum(int((targets >= 0).sum()) for _, targets in batches)
+    right = _wanted(batches, [1 / tokens] * len(batches))
+    answers = {name: _wanted(batches, weights)[1] for name, weights in _suspects(batches).items()}
     table, loss_sum = _model()
     loss = accumulate(loss_sum, batches)
     gradient = table.grad
     require(
         gradient is not None, "no gradient arrived", "call backward() on each mini-batch's loss"
     )
-    right = answers.pop("")
     loss_value = loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss
     given = {"batches": batches, "tokens": [int((t >= 0).sum()) for _, t in batches]}
-    last = {"only the last mini-batch counts: do not clear the gradients": right}
-    table_of_last, loss_of_last = _model()
-    (last_gradient,) = torch.autograd.grad(loss_of_last(*batches[-1]), table_of_last)
-    last = {name: (loss, last_gradient / sum(given["tokens"])) for name in last}
-    by_gradient = {name: value for name, (_, value) in {**answers, **last}.items()}
-    expect(lambda *_: gradient, given, right[1], by_gradient)
+    expect(lambda *_: gradient, given, right[1], answers)
     expect(lambda *_: loss_value, given, right[0], {
         "the gradient is right; the returned loss is not the mean over all tokens": loss_value
     })  # fmt: skip
@@ -79,7 +85,7 @@ def _compare(accumulate, batches):
 
 def one_batch(accumulate):
     """one mini-batch: the gradient of its mean loss"""
-    _compare(accumulate, _batches((2, 2)))
+    _compare(accumulate, _batches((3, 3)))
 
 
 def equal_lengths(accumulate):

@@ -34,6 +34,15 @@ def _compare(adamw, p, gradients, t, **changes):
     m_c, v_c = b1 * m + (1 - b1) * coupled, b2 * v + (1 - b2) * coupled**2
     step_c = lr * m_c / (1 - b1**t) / ((v_c / (1 - b2**t)).sqrt() + eps)
 
+    def started(m_other, v_other, c1, c2):
+        return shrunk - lr * m_other / c1 / ((v_other / c2).sqrt() + eps), m_other, v_other
+
+    exchanged = started(b2 * m + (1 - b2) * g, b1 * v + (1 - b1) * g**2, 1 - b2**t, 1 - b1**t)
+    squared_m = started(m_new, b2 * v + (1 - b2) * m_new**2, 1 - b1**t, 1 - b2**t)
+
+    def stepped(c1, c2):
+        return of(shrunk - lr * m_new / c1 / ((v_new / c2).sqrt() + eps))
+
     def of(p_new, m_new=m_new, v_new=v_new):
         return p_new, m_new, v_new
 
@@ -41,6 +50,18 @@ def _compare(adamw, p, gradients, t, **changes):
     expect(adamw, given, expected, {
         "m and v are not corrected for their start at 0": of(shrunk - lr * m_new / (v_new.sqrt() + eps)),
         "weight decay is part of the gradient; in AdamW it acts on p alone": of(before - step_c, m_c, v_c),
+        "v is corrected with b2, m with b1": stepped(1 - b1**t, 1 - b1**t),
+        "m is corrected with b1, v with b2; yours are exchanged": stepped(1 - b2**t, 1 - b1**t),
+        "b1 belongs to m, b2 to v": exchanged,
+        "v is the mean of g^2, not of m^2": squared_m,
+        "only v is corrected": stepped(1.0, 1 - b2**t),
+        "only m is corrected": stepped(1 - b1**t, 1.0),
+        "eps is added after the correction of v": of(
+            shrunk - lr * m_hat * (1 - b2**t) ** 0.5 / (v_new.sqrt() + eps)
+        ),
+        "weight decay takes p as it was before the step": of(
+            (before - lr * m_hat / (v_hat.sqrt() + eps)) * (1 - lr * decay)
+        ),
         "weight decay is missing": of(before - lr * m_hat / (v_hat.sqrt() + eps)),
         "weight decay must be multiplied by lr": of(
             before * (1 - decay) - lr * m_hat / (v_hat.sqrt() + eps)

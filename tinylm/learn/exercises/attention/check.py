@@ -12,6 +12,25 @@ def _oracle(queries, keys, values, heads, **options):
     return scaled_dot_product_attention(*parts, **options).transpose(1, 2).flatten(2)
 
 
+def _by_hand(queries, keys, values, heads, dim=-1, mask=True, after=False, zero=False):
+    """Attention with mistakes that PyTorch's own function cannot make."""
+    q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (queries, keys, values))
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    if mask:
+        scores = scores.masked_fill(later, 0.0 if zero else -torch.inf)
+    weights = scores.softmax(dim)
+    if after:
+        weights = weights.masked_fill(later, 0.0)
+    return (weights @ v).transpose(1, 2).flatten(2)
+
+
+def _interleaved(queries, keys, values, heads):
+    order = torch.arange(queries.shape[2]).reshape(-1, heads).T.flatten()
+    result = _oracle(queries[..., order], keys[..., order], values[..., order], heads)
+    return result[..., order.argsort()], result
+
+
 def _given(seed, batch, length, width, heads):
     names = ("queries", "keys", "values")
     given = {name: drawn(seed + i, batch, length, width) for i, name in enumerate(names)}
@@ -26,6 +45,12 @@ def _suspects(given):
     behind[0, 0] = True
     first_of_all = _oracle(**given, is_causal=False, attn_mask=behind)
     heads = given["heads"]
+    interleaved, side_by_side = _interleaved(**given)
+    batch = given["queries"].shape[0]
+    views = [
+        given[name].reshape(batch, heads, length, -1) for name in ("queries", "keys", "values")
+    ]
+    viewed = scaled_dot_product_attention(*views, is_causal=True)
     mixed = _oracle(**given).unflatten(-1, (heads, -1)).transpose(1, 2)
     return {
         "row 0 attends to position 1: the mask is off by one": _oracle(
@@ -39,6 +64,23 @@ def _suspects(given):
         ),
         "the heads are joined in the wrong order: transpose(1, 2) before you flatten": (
             mixed.reshape(given["queries"].shape)
+        ),
+        "the softmax is over the rows; it belongs over the columns, dim=-1": _by_hand(
+            **given, dim=-2
+        ),
+        "the mask comes after the softmax, so that the weights of a row do not sum to 1": _by_hand(
+            **given, mask=False, after=True
+        ),
+        "the mask puts 0 in the scores; e^0 is 1, so use minus infinity": _by_hand(
+            **given, zero=True
+        ),
+        "keys and values are exchanged": _oracle(
+            given["queries"], given["values"], given["keys"], heads
+        ),
+        "a head has neighbouring columns: unflatten to (heads, Dh), not to (Dh, heads)": side_by_side,
+        "a head has neighbouring columns; yours has every H-th": interleaved,
+        "reshape to (B, H, T, Dh) mixes rows and heads: make (B, T, H, Dh), then transpose(1, 2)": (
+            viewed.transpose(1, 2).flatten(2)
         ),
     }
 

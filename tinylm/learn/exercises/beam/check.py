@@ -105,6 +105,12 @@ def drops_late_endings(beam_search):
     _compare(beam_search, _tree({(): [0.4, 0.6, 0.0], (1,): [0.5, 0.3, 0.2]}), 1, 2, 0, 0.0, [1, 0])
 
 
+def keeps_others_live(beam_search):
+    """a text that ends does not take the place of a live beam"""
+    tree = _tree({(): [0.5, 0.3, 0.2], (1,): [0.1, 0.45, 0.45], (2,): [1.0, 0.0, 0.0]})
+    _compare(beam_search, tree, 2, 2, 0, 2.0, [2, 0])
+
+
 def penalises_length(beam_search):
     """the score is sum / length ** alpha, with eos in the length"""
     tree = _tree({**SHORT_WINS, (1, 1, 1): [1.0, 0.0, 0.0]})

@@ -5,11 +5,11 @@ from fractions import Fraction
 from tinylm.learn.expect import expect, require
 
 SMALL = ["a", "b", "a", "b", "a", "c"]
-WORDS = "the cat saw the dog and the dog saw the cat and a dog ran to the san francisco"
+WORDS = "the cat saw the dog and the dog saw the cat and a dog ran to the san francisco the"
 LONGER = WORDS.split(" ")
 
 
-def _oracle(text, w, h, discount, unigram="before", mass="types"):
+def _oracle(text, w, h, discount, unigram="before", mass="types", last=False):
     pairs = [(text[i], text[i + 1]) for i in range(len(text) - 1)]
     kinds = set(pairs)
     before = Fraction(sum(pair[1] == w for pair in kinds), len(kinds))
@@ -17,7 +17,7 @@ def _oracle(text, w, h, discount, unigram="before", mass="types"):
         before = Fraction(sum(pair[1] == w for pair in pairs), len(kinds))
     if unigram == "count":
         before = Fraction(sum(pair[1] == w for pair in pairs), len(pairs))
-    total = sum(pair[0] == h for pair in pairs)
+    total = sum(pair[0] == h for pair in pairs) + (last and text[-1] == h)
     if not total:
         return float(before)
     after = sum(pair[0] == h for pair in kinds) if mass == "types" else 1
@@ -45,6 +45,9 @@ def _compare(bigram, text, words, contexts, discount=0.5):
                     list(zip(text, text[1:])).count((h, w)) / count if count else 0.0
                 ),
                 "w and h are exchanged: P(w, h) is the probability of w after h": _oracle(text, h, w, discount),
+                "c(h) counts pairs: the last word of the text has no follower": _oracle(
+                    text, w, h, discount, last=True
+                ),
                 "a word that never had a follower backs off to P1": 0.0,
             })  # fmt: skip
 

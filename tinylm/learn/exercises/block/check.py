@@ -13,7 +13,7 @@ def _weights(width, inner, seed):
     return {name: drawn(seed + i, *shape) for i, (name, shape) in enumerate(shapes.items())}
 
 
-def _oracle(x, weights, heads, norm_first=True):
+def _oracle(x, weights, heads, norm_first=True, mask=True):
     width = x.shape[-1]
     layer = nn.TransformerEncoderLayer(
         width, heads, len(weights["up"]), 0.0, F.gelu, 1e-5, batch_first=True, norm_first=norm_first
@@ -26,7 +26,7 @@ def _oracle(x, weights, heads, norm_first=True):
     layer.load_state_dict(state)
     later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
     with torch.no_grad():
-        return layer(x, src_mask=later)
+        return layer(x, src_mask=later if mask else None)
 
 
 def _suspects(x, weights, heads):
@@ -39,6 +39,9 @@ def _suspects(x, weights, heads):
         z = F.layer_norm(z, z.shape[-1:], weights["gain2"], weights["bias2"])
         return activation(z @ weights["up"].T) @ weights["down"].T
 
+    normed = F.layer_norm(x, x.shape[-1:], weights["gain1"], weights["bias1"])
+    sum_of_normed = normed + attention - x
+    both_of_normed = sum_of_normed + feed(sum_of_normed, F.gelu)
     relu = attention + feed(attention, F.relu)
     twice = attention + feed(
         F.layer_norm(x, x.shape[-1:], weights["gain1"], weights["bias1"]), F.gelu
@@ -57,6 +60,20 @@ def _suspects(x, weights, heads):
         "the feed-forward layer is missing": attention,
         "the attention is missing": feed_forward,
         "the activation is gelu, not relu": relu,
+        "the activation is the exact gelu, not its approximation by tanh": attention
+        + feed(attention, lambda z: F.gelu(z, approximate="tanh")),
+        "gelu is missing": attention + feed(attention, lambda z: z),
+        "the second norm has gain2 and bias2": _oracle(
+            x, {**weights, "gain2": weights["gain1"], "bias2": weights["bias1"]}, heads
+        ),
+        "attention sees later positions: is_causal=True": _oracle(x, weights, heads, mask=False),
+        "the output weights are missing: joined(z) @ out.T": _oracle(
+            x, {**weights, "out": torch.eye(x.shape[-1]).double()}, heads
+        ),
+        "out is (D, D) and multiplies as out.T": _oracle(
+            x, {**weights, "out": weights["out"].T}, heads
+        ),
+        "the residual connection adds x, not norm1(x)": both_of_normed,
         "the second norm is applied to the result of the first; apply it to the new x": twice,
     }
 
@@ -73,6 +90,7 @@ def nothing_added(block):
     given = {"x": drawn(9, 1, 2, 2), "weights": weights, "heads": 1}
     expect(block, given, given["x"], {
         "a residual connection is missing": 0 * given["x"],
+        **_suspects(**given),
         "the norm comes after the sum; in pre-norm it comes before each part": _oracle(
             **given, norm_first=False
         ),
@@ -81,7 +99,7 @@ def nothing_added(block):
 
 def one_token(block):
     """one token: attention returns its value"""
-    given = {"x": drawn(2, 1, 1, 2), "weights": _weights(2, 2, 3), "heads": 1}
+    given = {"x": drawn(2, 1, 1, 3), "weights": _weights(3, 2, 33), "heads": 1}
     expect(block, given, _oracle(**given), _suspects(**given))
 
 

@@ -2,7 +2,7 @@
 
 import random
 
-from tinylm.learn.expect import expect, require
+from tinylm.learn.expect import expect
 
 
 def _merge(text, pair, new):
@@ -39,7 +39,17 @@ def equal_counts(learn_merges):
     """of equal counts, the smaller pair is merged first"""
     given = {"words": ["xy", "xy", "ab", "ab"], "count": 2}
     expect(learn_merges, given, [(97, 98), (120, 121)], {
+        "each word counts as often as it occurs": [],
         "of equal counts, take the smaller pair; Counter.most_common keeps the first": [(120, 121), (97, 98)]
+    })  # fmt: skip
+
+
+def within_words(learn_merges):
+    """pairs do not cross words"""
+    given = {"words": ["ca", "b", "a", "b", "ca"], "count": 1}
+    expect(learn_merges, given, [(99, 97)], {
+        "the end of a word and the beginning of the next are no pair": [(97, 98)],
+        "each word counts as often as it occurs": [],
     })  # fmt: skip
 
 
@@ -47,6 +57,7 @@ def later_merges(learn_merges):
     """later merges use the new ids"""
     given = {"words": ["abab", "abab", "abc"], "count": 2}
     expect(learn_merges, given, [(97, 98), (256, 256)], {
+        "the first merge becomes id 256": [(97, 98), (257, 257)],
         "count the pairs again after each merge, with the new ids": [(97, 98), (98, 97)],
     })  # fmt: skip
 
@@ -85,4 +96,3 @@ def equals_brute_force(learn_merges, apply_merges):
         expect(learn_merges, {"words": words, "count": 6}, merges)
         for word in words:
             expect(apply_merges, {"word": word, "merges": merges}, _apply(word, merges))
-    require(True, "")

@@ -22,6 +22,11 @@ def stores(Cache):
                 torch.cat([given["keys"], keys[:, :, 1:2]], 2), torch.cat([given["values"], values[:, :, 1:2]], 2)
             ),
             "only the new ones come back; return all filled slots": (given["keys"], given["values"]),
+            "the slots behind `used` come back, too: return the filled ones": (
+                torch.nn.functional.pad(keys[:, :, :end], (0, 0, 0, 4 - end)),
+                torch.nn.functional.pad(values[:, :, :end], (0, 0, 0, 4 - end)),
+            ),
+            "the keys are stored as values": (keys[:, :, :end], keys[:, :, :end]),
             "values and keys are exchanged": (values[:, :, :end], keys[:, :, :end]),
         })  # fmt: skip
         require(cache.used == end, f"used is {cache.used} instead of {end}", "add T to used")

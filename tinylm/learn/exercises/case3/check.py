@@ -12,15 +12,25 @@ def _compare(accumulate, lengths, losses):
     batches = []
     for length in lengths:
         row = torch.tensor([[float(next(numbers)) for _ in range(length)]], dtype=torch.float64)
-        batches.append((row, torch.ones(1, length, dtype=torch.int64)))
+        padding = torch.nn.functional.pad
+        targets = padding(
+            torch.ones(1, length, dtype=torch.int64), (0, max(lengths) - length), value=-1
+        )
+        batches.append((padding(row, (0, max(lengths) - length)), targets))
     mean = accumulate(lambda inputs, targets: (weight * inputs).sum(), batches)
-    means = [row.mean().item() for row, _ in batches]
-    given = {"tokens_of_each": lengths, "losses": [row.tolist()[0] for row, _ in batches]}
+    means = [row.sum().item() / length for (row, _), length in zip(batches, lengths)]
+    given = {
+        "tokens_of_each": lengths,
+        "losses": [row.tolist()[0][:n] for (row, _), n in zip(batches, lengths)],
+    }
+    padded = sum(losses) / sum(targets.numel() for _, targets in batches)
     right = sum(losses) / len(losses)
     expect(lambda *_: (mean, weight.grad.item()), given, (right, right), {
         "this is the mean of the mini-batches' means; the mean is over tokens": (
             sum(means) / len(means), sum(means) / len(means)
         ),
+        "each loss is divided by its own tokens only; divide by those of all": (sum(means), sum(means)),
+        "padding is counted: only targets >= 0 are tokens": (padded, padded),
         "these are sums: divide by the number of tokens": (float(sum(losses)), float(sum(losses))),
     })  # fmt: skip
 

@@ -28,6 +28,12 @@ def a_copy(score):
     )
 
 
+def an_early_end(score):
+    """a text that ends early is compared with as many words of the story"""
+    given = {"stories": [STORY], "generated": [STORY[:6]], "prompt_words": 3}
+    expect(score, given, 1.0, {"keep where the reference ends: at len(text)": math.exp(1 - 5 / 3)})
+
+
 def half_a_copy(score):
     """a half copied continuation: 2 of 4 words, 1 of 3 pairs"""
     text = [*STORY[:4], "e", "f", "x", "y"]

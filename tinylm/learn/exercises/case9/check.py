@@ -27,10 +27,15 @@ def _compare(top_p, logits, p):
     for number, row in enumerate(logits):
         least = int(row.argmin())
         with_last[number, least] = row[least]
+    not_likely = expected.clone()
+    for number, row in enumerate(logits):
+        least = int(row.argmin())
+        not_likely[number, least] = row[least]
     given = {"probabilities": logits.softmax(-1), "p": p}
     expect(lambda *_: top_p(logits.clone(), p).exp(), given, expected.exp(), {
         "the likeliest word is dropped; the word that crosses p must stay": with_last.exp(),
         "the word that crosses p must stay": too_few.exp(),
+        "the sum is right; but which word does the line after it always keep?": not_likely.exp(),
     })  # fmt: skip
 
 

@@ -78,10 +78,12 @@ def gradient_by_parts(layer_norm_gradient):
             yours=answer,
         )
         _, dgain, dbias = _gradients(**given)
-        expect(lambda *_: answer[2], given, dbias)  # noqa: B023
+        expect(lambda *_: answer[2], given, dbias,  # noqa: B023
+               {"a sum over the rows, not their mean": dbias / count})  # fmt: skip
         n = _oracle(given["x"], None, None, given["eps"])
         expect(lambda *_: answer[1], given, dgain,  # noqa: B023
                {"multiply g by n, the normalised x, before the sum": (given["g"] * given["x"]).sum(0),
+                "a sum over the rows, not their mean": dgain / count,
                 "sum over the rows": (given["g"] * n).sum(-1)})  # fmt: skip
 
 

@@ -49,6 +49,9 @@ def _compare(probabilities, logits, temperature=1.0, top_k=0, top_p=1.0):
         "the probabilities are multiplied by T; divide the logits by it": _plain(
             logits, 1 / (temperature or 1.0), top_k, top_p
         ),
+        "of equal logits, the lower id comes first": _plain(
+            logits.flip(0), temperature, top_k, top_p
+        ).flip(0),
         "the temperature is not used": _plain(logits, 1.0, top_k, top_p),
         "top-p uses the probabilities before the temperature": _plain(**given, p_before_t=True),
         "top_k = 0 keeps all": full * 0,
@@ -119,8 +122,7 @@ def never_impossible(draw):
         1,
         {"the sum must exceed u; being equal is not enough": 0},
     )
-    p = torch.full((10,), 0.1, dtype=torch.float32)
-    p = torch.cat([p, torch.zeros(3)])
+    p = torch.tensor([0.35, 0.65, 0.0, 0.0])  # float32: their sum is below 1
     word = draw(p, 1 - 2**-53)
-    require(isinstance(word, int) and word < 10, f"u just below 1 draws {word}, which has probability 0",
+    require(isinstance(word, int) and word < 2, f"u just below 1 draws {word}, which has probability 0",
             "sum in float64, and multiply u by the last sum, which rounding leaves below 1", p=p)  # fmt: skip

@@ -58,13 +58,14 @@ def has_the_scale(embedding_matrix):
         known = (torch.randn(50, 20, generator=generator) * scale).tolist()
         vectors = {f"w{i}": row for i, row in enumerate(known)}
         vocabulary = [*SPECIALS, *vectors, *(f"new{i}" for i in range(200))]
+        vectors |= {f"other{i}": [9.0] * 20 for i in range(50)}
         drawn = embedding_matrix(vocabulary, vectors, 20, 1)[54:]
         expected = torch.tensor(known).std(correction=0).item()
         mean = drawn.mean().item()
         std = drawn.std().item()
         values = {"std of the known rows": expected, "mean of yours": mean, "std of yours": std}
         require(abs(std / expected - 1) < 0.1, "the scale of the random rows is wrong",
-                "multiply standard normal numbers by the std of the known rows", **values)  # fmt: skip
+                "draw normal numbers; their std is that of the rows of words in the vocabulary", **values)  # fmt: skip
         require(abs(mean) < 0.1 * expected, "their mean is not 0", "use normal numbers", **values)
 
 

@@ -22,6 +22,7 @@ def splits(split):
     text = "It's a Cat."
     expect(split, {"text": text}, ["its", "a", "cat"], {
         "punctuation is still there": text.lower().split(),
+        "punctuation inside a word is removed, too": ["it's", "a", "cat"],
         "the words are not in lower case": ["Its", "a", "Cat"],
         "a deleted mark leaves no space: its is one word": ["it", "s", "a", "cat"],
     })  # fmt: skip
@@ -49,6 +50,7 @@ def keeps_the_most_frequent(build_vocabulary):
     given = {"texts": ["b a b", "c a d"], "max_words": 2}
     expect(build_vocabulary, given, [*SPECIALS, "a", "b"], {
         "max_words does not count the special tokens": SPECIALS[:2],
+        "max_words does not count the special tokens; all four stay": SPECIALS,
         "max_words is not used": [*SPECIALS, "a", "b", "c", "d"],
     })  # fmt: skip
 
@@ -69,6 +71,7 @@ def knows_unknown(encode):
     expect(encode, {"text": "A red cat!", "vocabulary": vocabulary}, [0, 4, 3, 5, 1], {
         "an unknown word is left out; it should be <unk>": [0, 4, 5, 1],
         "an unknown word became <pad>": [0, 4, 2, 5, 1],
+        "use your split: cat! is the word cat": [0, 4, 3, 3, 1],
     })  # fmt: skip
     expect(encode, {"text": "a <eos>", "vocabulary": vocabulary}, [0, 4, 3, 1],
            {"<eos> in a text ended the story: split the text first": [0, 4, 1, 1]})  # fmt: skip
