@@ -45,8 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         desk.show_list(course)
         return
     if action == "check" and arguments.all:
-        page, *_ = desk.check_all(course)
-        print(f"{page} is written")
+        print(f"{desk.check_all(course)[0]} is written")
         return
     if arguments.name not in course:
         names = ", ".join(course)

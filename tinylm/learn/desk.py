@@ -11,7 +11,7 @@ from tinylm.base.files import read_json, sha256, write_bytes, write_json
 from tinylm.base.printable import visible
 from tinylm.host.command import CommandFailed
 from tinylm.learn.course import PARTS, WORK, Exercise
-from tinylm.learn.grade import Outcome, grade, passed, run_apart
+from tinylm.learn.grade import Outcome, grade, run_apart
 
 STATE = WORK / ".state.json"  # {exercise: {"hints": shown, "passed": at the last check}}
 PAGE = WORK / "results.md"
@@ -77,21 +77,15 @@ def draw(exercise: Exercise) -> Path:
     from tinylm.report.drawing import in_style, to_png
 
     frame = pd.read_csv(exercise.path("run.csv"), index_col=0).interpolate(limit_area="inside")
+    frame.columns = pd.Index([_of_clinic(name) for name in frame.columns])
     half = len(frame.columns) // 2
-    panels: list[tuple[str, ...]] = list(
-        zip(frame.columns[:half], frame.columns[half:], strict=True)
-    )
+    panels = list(zip(frame.columns[:half], frame.columns[half:], strict=True))
     if half > 1:
-        gaps = {
-            name.replace("yours:", "this run - healthy:"): frame[name] - frame[ours]
-            for ours, name in panels
-        }
+        gaps = {f"{this} - healthy": frame[this] - frame[healthy] for healthy, this in panels}
         frame = frame.assign(**gaps)
         panels.append(tuple(gaps))
     with in_style():
         axes = frame.plot(subplots=panels, figsize=(7.0, 2.6 * len(panels)), title=exercise.title)
-        for one in axes:
-            one.legend([_of_clinic(label) for label in one.get_legend_handles_labels()[1]])
     path = exercise.file.with_suffix(".png")
     write_bytes(path, to_png(axes[0].figure))
     return path
@@ -137,27 +131,30 @@ def check_all(course: dict[str, Exercise]) -> list[Path]:
 
     Raises InputError if there is none.
     """
-    import jinja2
-
-    started = [exercise for exercise in course.values() if exercise.file.exists()]
-    if not started:
+    files = [exercise.file for exercise in course.values() if exercise.file.exists()]
+    if not files:
         raise InputError(f"{WORK}: no exercise was started; tinylm exercise list shows all")
-    graded = {}
-    for exercise in started:
-        graded[exercise.name] = grade(exercise)
-        result = "passed" if passed(graded[exercise.name]) else "not yet right"
-        print(f"  {exercise.name:<12} {result}", flush=True)
-    source = Path(__file__).with_name("results.j2").read_text(encoding="utf-8")
-    page = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True).render(
-        course=course,
-        graded=graded,
-        passed=sum(map(passed, graded.values())),
-        hints_used=hints_used,
-        sha256=sha256,
-        text_of=text_of,
-    )
-    write_bytes(PAGE, page.encode())
-    return [PAGE, *(exercise.file for exercise in started)]
+    rows = [
+        "| exercise | result | properties | hints | SHA-256 of the file |",
+        "|---|---|---|---|---|",
+    ]
+    counterexamples = []
+    for name, exercise in course.items():
+        if not exercise.file.exists():
+            rows.append(f"| {name} | not started | | | |")
+            continue
+        outcomes = grade(exercise)
+        wrong = [outcome for outcome in outcomes if not outcome.holds]
+        result = "**not yet right**" if wrong else "passed"
+        print(f"  {name:<12} {result.strip('*')}", flush=True)
+        holding = f"{len(outcomes) - len(wrong)} of {len(outcomes)}"
+        digest = sha256(exercise.file)[:12]
+        rows.append(f"| {name} | {result} | {holding} | {hints_used(exercise)} | {digest} |")
+        if wrong:
+            counterexamples += ["", f"## {name}", "", "```text", text_of(wrong[0]), "```"]
+    page = ["# Results of the exercises", "", *rows, *counterexamples, ""]
+    write_bytes(PAGE, "\n".join(page).encode())
+    return [PAGE, *files]
 
 
 def use(exercise: Exercise) -> None:
@@ -180,17 +177,17 @@ def use(exercise: Exercise) -> None:
 def show(exercise: Exercise) -> None:
     """The project's part behind the exercise's signature, then its source and place."""
     print(exercise.solution())
-    for place in exercise.project:
-        path, first, text = source_of(place)
+    for entry in exercise.project:
+        path, first, text = source_of(entry)
         print(f"\n# {path}, line {first}\n{text}")
 
 
-def source_of(place: str) -> tuple[str, int, str]:
+def source_of(entry: str) -> tuple[str, int, str]:
     """(path, first line, source) of `path name`: a function, a class, or a method Class.method.
 
     Raises AttributeError if the file has no such name.
     """
-    path, name = place.split()
+    path, name = entry.split()
     module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
     lines, first = inspect.getsourcelines(operator.attrgetter(name)(module))
     return path, first, "".join(lines)
