@@ -51,7 +51,7 @@ def draw_lines(
     axes.margins(0.05, 0.08)
     if counted_x:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     if log_x:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(LogFormatter())  # the usual one needs mathematical text

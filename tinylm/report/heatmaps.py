@@ -34,16 +34,17 @@ def draw_sentence(
 
     Instead of layers, the first dimension may have the checkpoints of one layer.
     The heads of a layer are in one row; without `titles` in several rows of at most four. `after`:
-    the title of the whole picture. Long texts have a name only at every second or third word.
+    the title of the whole picture. Only every second or third word of long texts has a name.
     """
     layers, heads, tokens = maps.shape[:3]
     lines = 1 if titles else math.ceil(heads / _MAPS)  # of a layer
     columns = math.ceil(heads / lines)
     side = min(max(1.5, _WORD * tokens), _LARGEST)
-    step = math.ceil(_WORD * tokens / side)
+    zoom = max(1.0, columns / _MAPS)  # more maps are printed smaller, so fewer words are larger
+    step = math.ceil(zoom * _WORD * tokens / side)
     positions = range(0, tokens, step)
     names = [short(words[position]) for position in positions]
-    edge = 0.6 + 0.055 * max(map(len, names), default=0)
+    edge = zoom * (0.6 + 0.055 * max(map(len, names), default=0))
     width = edge + 0.5 + columns * (side + 0.12)
     height = edge + layers * lines * (side + 0.25)
     if width > _WIDE:
@@ -57,16 +58,16 @@ def draw_sentence(
                 continue
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
             axes.imshow(weights, cmap=SCALE, norm=NORM, aspect="auto")
-            axes.set_title(title, fontsize=8, fontweight="normal", pad=3)
+            axes.set_title(title, fontsize=7 * zoom, fontweight="normal", pad=3)
             axes.grid(visible=False)
             axes.set(xticks=[], yticks=[])
             if axes in grid[-1]:
-                axes.set_xticks(positions, names, rotation=90, fontsize=6)
+                axes.set_xticks(positions, names, rotation=90, fontsize=6 * zoom)
             if axes in grid[:, 0]:
-                axes.set_yticks(positions, names, fontsize=6)
+                axes.set_yticks(positions, names, fontsize=6 * zoom)
     scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=drawing.axes, fraction=0.02, aspect=40)
-    scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8)
-    drawing.suptitle(after, fontsize=9)
-    drawing.supxlabel("token attended to", color=SOFT, fontsize=9)
-    drawing.supylabel("token that attends", color=SOFT, fontsize=9)
+    scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8 * zoom)
+    drawing.suptitle(after, fontsize=9 * zoom)
+    drawing.supxlabel("token attended to", color=SOFT, fontsize=9 * zoom)
+    drawing.supylabel("token that attends", color=SOFT, fontsize=9 * zoom)
     return drawing
