@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.evaluate.diversity import repeated_share
 from tinylm.report.sources import Run
-from tinylm.report.wording import share
+from tinylm.report.wording import number, share
 
 _ENDS = "<eos>"  # a text that ends too early
 
@@ -28,6 +28,11 @@ def comments(run: Run) -> list[str]:
     for row, error, nearest in zip(samples, errors, near, strict=True):
         lines = [_verdict(error)] if has_verdicts else []
         lines += _measures(row, nearest)
+        stories = run.tree("evaluate").samples.reference_perplexity.value
+        if stories and row.get("perplexity") and not has_verdicts:
+            side = "less" if row["perplexity"] > stories else "more"
+            numbers = f"perplexity {number(row['perplexity'])} against {number(stories)}"
+            lines.append(f"To the model it is {side} predictable than true stories: {numbers}.")
         result.append(" ".join(lines))
     return result
 
