@@ -61,7 +61,7 @@ unmoved:
 	@touch $@
 
 repro: setup
-	@python -m tinylm.cli check --quiet
+	@python -m tinylm.cli check
 	@python -m tinylm.cli.mend
 	dvc repro $(STAGE)
 

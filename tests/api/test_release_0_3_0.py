@@ -10,7 +10,7 @@ import yaml
 
 import tinylm
 from tinylm.base.config import MOVED, InputError, load_params
-from tinylm.cli.check import check_files
+from tinylm.cli.check import Findings, check_files
 from tinylm.host.params import read_sections, rule_errors
 from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -44,8 +44,9 @@ def test_each_tokenizer_has_the_same_ids(name):
 def test_parameters_load_and_what_moved_is_named():
     sections, errors = read_sections(load_params())
     assert errors == rule_errors(sections) == []
-    problems = [finding.problem for finding in check_files(sections)]
-    for problem, new in zip(problems, MOVED.values(), strict=True):
+    findings = Findings()
+    check_files(sections, findings)
+    for problem, new in zip(findings.problems, MOVED.values(), strict=True):
         assert (RELEASE.parents[2] / new).exists()
         assert new in problem
     params = yaml.safe_load(Path("params.yaml").read_text("utf-8"))

@@ -1,6 +1,7 @@
 """tinylm check: check params.yaml, data and machine before any work.
 
 Every section and the rules between sections, the files that params.yaml names, device, git and DVC.
+Problems are printed, and notes on what may surprise.
 `make repro` does this first. What needs the stories or the vocabulary is checked at the start of
 the stage that reads them.
 """
@@ -10,7 +11,6 @@ import dataclasses
 import importlib.util
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,71 +38,56 @@ REPOSITORY = {  # what DVC needs, and how to get it
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The option."""
-    parser.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
-
-
 @dataclasses.dataclass
-class Finding:
-    """One line of the table: what was checked, its value, and what is wrong or worth a note."""
+class Findings:
+    """What was found: a line for each problem, and for each point that is worth a note."""
 
-    what: str
-    value: str
-    problem: str = ""
-    note: str = ""
-
-    def __str__(self) -> str:
-        verdict = "ok"
-        if self.problem:
-            verdict = f"problem: {self.problem}"
-        elif self.note:
-            verdict = f"note: {self.note}"
-        return f"{self.what:17}  {self.value:38}  {verdict}"
+    problems: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
 
 
-def check_params() -> tuple[Sections, list[Finding]]:
-    """The sections of params.yaml without an error, and what was found in the file."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """There are none."""
+
+
+def check_params(findings: Findings) -> Sections:
+    """The sections of params.yaml without an error."""
     try:
         sections, errors = read_sections(load_params())
     except InputError as error:
-        return {}, [Finding(PARAMS_FILE, "", str(error))]
-    errors += rule_errors(sections)
-    findings = []
-    for name, settings in sections.items():
-        findings.append(Finding(name, f"{len(dataclasses.fields(settings))} settings"))
-    return sections, findings + [Finding(PARAMS_FILE, "", error) for error in errors]
+        findings.problems.append(str(error))
+        return {}
+    findings.problems += errors + rule_errors(sections)
+    return sections
 
 
-def _readable(key: str, name: str) -> Finding:
-    """A file or folder that params.yaml names; dvc.yaml lists it, so it must be there."""
-    finding = Finding(key, name)
+def _is_readable(key: str, name: str, findings: Findings) -> bool:
+    """Whether a file or folder of params.yaml is there, as it must be, since dvc.yaml lists it."""
+    if os.path.normpath(name).startswith(".."):
+        findings.notes.append(f"{key}: dvc exp run --temp or --queue needs its absolute path")
+    problem = ""
     if not os.path.exists(name):
         moved = f"; since release 0.3.0 it is {MOVED[name]}" if name in MOVED else ""
-        finding.problem = f"params.yaml: {key} = {name!r}: no such file or folder{moved}"
+        problem = f"no such file or folder{moved}"
     elif not os.access(name, os.R_OK):
-        finding.problem = f"params.yaml: {key} = {name!r}: no permission to read it"
-    if os.path.normpath(name).startswith(".."):
-        finding.note = "dvc exp run --temp or --queue needs its absolute path"
-    return finding
+        problem = "no permission to read it"
+    if problem:
+        findings.problems.append(f"{PARAMS_FILE}: {key} = {name!r}: {problem}")
+    return not problem
 
 
-def _corpus(data: Any) -> Finding:
+def _check_corpus(data: Any, findings: Findings) -> None:
     """Whether the corpus is there, in a format that stage download reads; what it would warn of."""
     from tinylm.presets.write import hub_names, preset_values
 
-    finding = _readable("data.path", data.path)
-    if finding.problem:
+    if not _is_readable("data.path", data.path, findings):
         if data.path in {preset_values(name)["data.path"] for name in hub_names()}:
-            finding.problem += f"; {FROM_HUB}"
-    elif data.source == "hub":
-        finding = Finding("data.hub_id", data.hub_id, note="checked by stage download")
+            findings.problems[-1] += f"; {FROM_HUB}"
     elif data.source == "local":
         try:
-            finding.note = "; ".join(filter(None, [finding.note, *_corpus_notes(data)]))
+            findings.notes += [f"data.path: {note}" for note in _corpus_notes(data)]
         except InputError as error:
-            finding.problem = str(error)
-    return finding
+            findings.problems.append(str(error))
 
 
 def _corpus_notes(data: Any) -> list[str]:
@@ -125,19 +110,18 @@ def _corpus_notes(data: Any) -> list[str]:
     return [*notes, f"near-copies between splits are counted by stage {stage}"]
 
 
-def check_files(sections: Sections) -> Iterator[Finding]:
+def check_files(sections: Sections, findings: Findings) -> None:
     """The corpus, the vocabulary and the word vectors that params.yaml names."""
     if "data" in sections:
-        yield _corpus(sections["data"])
+        _check_corpus(sections["data"], findings)
     if "vocab" in sections and sections["vocab"].path:
-        yield _readable("vocab.path", sections["vocab"].path)
-    if "embedding" in sections:
-        finding = _readable("embedding.path", sections["embedding"].path)
-        finding.problem = finding.problem or "; ".join(vector_file_errors(sections))
-        yield finding
+        _is_readable("vocab.path", sections["vocab"].path, findings)
+    embedding = sections.get("embedding")
+    if embedding and _is_readable("embedding.path", embedding.path, findings):
+        findings.problems += vector_file_errors(sections)
 
 
-def check_machine(sections: Sections) -> Iterator[Finding]:
+def check_machine(sections: Sections, findings: Findings) -> None:
     """Cores, device and logger that section `runtime` names."""
     from tinylm.base.machine import pick_device
     from tinylm.host.runtime import conditions
@@ -146,23 +130,20 @@ def check_machine(sections: Sections) -> Iterator[Finding]:
     runtime = sections.get("runtime")
     if runtime is None:
         return
-    note = ""
     if runtime.threads > cores():
-        note = f"runtime.threads = {runtime.threads}: more than the cores; slower"
-    yield Finding("threads", f"{runtime.threads} on {cores()} cores", note=note)
+        findings.notes.append(f"runtime.threads = {runtime.threads}: only {cores()} cores; slower")
     try:
         device = pick_device(runtime.device)
-        yield Finding("device", f"{runtime.device}: {device}")
-        yield from _environments(conditions(device, runtime.threads))
+        _compare_environments(conditions(device, runtime.threads), findings)
     except InputError as error:
-        yield Finding("device", runtime.device, str(error))
+        findings.problems.append(str(error))
     if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
         problem = f"not installed; pip install {runtime.logger}, or none"
-        yield Finding("runtime.logger", runtime.logger, problem)
+        findings.problems.append(f"{PARAMS_FILE}: runtime.logger = {runtime.logger!r}: {problem}")
 
 
-def _environments(here: Mapping[str, Any]) -> Iterator[Finding]:
-    """A note on each stage whose cached results are from another environment than this one."""
+def _compare_environments(here: dict[str, Any], findings: Findings) -> None:
+    """Note each stage whose cached results are from another environment than this one."""
     for path in sorted(Path(paths.FIGURES).glob("*.json")):
         try:
             environment = read_json(path).get("environment", {})
@@ -174,43 +155,34 @@ def _environments(here: Mapping[str, Any]) -> Iterator[Finding]:
             if key in here and here[key] != value and not is_share:
                 others.append(f"{key} {value}")
         if others:
-            note = f"cached results are from {', '.join(others)}; dvc repro -f -s {path.stem}"
-            yield Finding(path.stem, str(path), note=note)
+            again = f"dvc repro -f -s {path.stem}"
+            findings.notes.append(f"{path}: cached results are from {', '.join(others)}; {again}")
 
 
-def check_repository() -> Iterator[Finding]:
+def check_repository(findings: Findings) -> None:
     """git, DVC and the folders of outputs."""
     here = Path.cwd()
     for name, repair in REPOSITORY.items():
-        folders = [folder for folder in (here, *here.parents) if (folder / name).exists()]
-        problem = "" if folders else f"no {name} here; {repair}"
-        yield Finding(name.removeprefix("."), str(folders[0] if folders else "none"), problem)
-    for line in linked_outputs():
-        yield Finding(line.split()[0], "a link", line)
+        if not any((folder / name).exists() for folder in (here, *here.parents)):
+            findings.problems.append(f"no {name} here; {repair}")
+    findings.problems += linked_outputs()
 
 
-def find_all() -> list[Finding]:
+def find_all() -> Findings:
     """All findings of the current folder; problems in one part do not hide those of another."""
-    sections, findings = check_params()
-    findings += check_files(sections)
-    findings += check_machine(sections)
-    findings += check_repository()
+    findings = Findings()
+    sections = check_params(findings)
+    check_files(sections, findings)
+    check_machine(sections, findings)
+    check_repository(findings)
     return findings
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table, or with --quiet only what is wrong or worth a note.
-
-    Raises InputError if there is a problem.
-    """
+    """Print the notes. Raises InputError with a line for each problem, if there is one."""
     findings = find_all()
-    for finding in findings:
-        if not arguments.quiet:
-            print(finding)
-        elif finding.note:
-            print(f"note: {finding.what}: {finding.note}")
-    problems = [finding.problem for finding in findings if finding.problem]
-    if problems:
-        raise InputError("\n".join(problems) if arguments.quiet else "see the problems above")
-    if arguments.quiet:
-        print(f"checked: {len(findings)} points, no problem")
+    for note in findings.notes:
+        print(f"note: {note}")
+    if findings.problems:
+        raise InputError("\n".join(findings.problems))
+    print("checked: no problem")

@@ -23,7 +23,6 @@ POLL_SLURM_S = 2.0
 GRACE_S = 60.0  # for the stages to write their snapshots after Ctrl-C
 PREEMPTION_S = 600.0  # at most between the signals that end a job of the cluster
 TIMEOUTS = 1000  # of a job, before submitit gives it up
-DEATHS = 3  # of workers in a row before any run ends
 
 
 class _Watch:
@@ -35,8 +34,8 @@ class _Watch:
         self.left = sweep.left()
         progress.resume(len(sweep.runs) - len(self.left))
 
-    def update(self) -> bool:
-        """Whether any run has ended since the last call."""
+    def update(self) -> None:
+        """Print the runs that have ended since the last call."""
         states = {number: self.sweep.state(number) for number in self.left}
         ended = {number: state for number, state in states.items() if state}
         for number, state in ended.items():
@@ -50,7 +49,6 @@ class _Watch:
                 line += f", held-out loss {state['held_out']:.4f}"
             self.progress.write(line)
             self.progress.advance(1)
-        return bool(ended)
 
 
 def _start_worker(sweep: Sweep, slot: Path, log: IO[Any] | None) -> "subprocess.Popen[bytes]":
@@ -64,40 +62,26 @@ def _start_worker(sweep: Sweep, slot: Path, log: IO[Any] | None) -> "subprocess.
     )
 
 
-class _LocalWorker:
-    """A worker of this machine, restarted when it is killed."""
-
-    def __init__(self, sweep: Sweep, number: int) -> None:
-        self.sweep = sweep
-        self.number = number
-        self.slot = sweep.folder / "slots" / f"{platform.node()}-{number}"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log(self) -> Path:
-        return Path(f"{self.slot}.log")
-
-    def start(self) -> None:
-        """Start the process, unless an earlier one still holds the slot."""
-        with locked(self.log) as log:
-            if log is None:
-                return
-            self.process = _start_worker(self.sweep, self.slot, log)
-
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-
 def run_local(sweep: Sweep, count: int, every_s: float) -> None:
-    """All runs that are left, by `count` processes here. Raises Interrupted on a signal."""
+    """All runs that are left, by `count` processes here.
+
+    Raises CommandFailed if all of them end before the runs, and Interrupted on a signal.
+    """
     with contextlib.ExitStack() as stack:
         lock = sweep.folder / f"{platform.node()}.lock"
         stack.enter_context(exclusive_lock(lock, f"sweep {sweep.name}"))
         progress = stack.enter_context(Progress(sweep.name, len(sweep.runs), "runs", every_s))
         watch = _Watch(sweep, progress)
-        workers = [_LocalWorker(sweep, n) for n in range(min(count, len(watch.left)))]
+        workers: list[subprocess.Popen[bytes]] = []
         try:
-            _keep_running(workers, watch)
+            for number in range(min(count, len(watch.left))):
+                workers.append(_start_here(sweep, number))
+            while watch.left:
+                all_ended = all(worker.poll() is not None for worker in workers)
+                watch.update()
+                if watch.left and all_ended:
+                    raise CommandFailed(f"the workers ended before the runs; {_log(sweep, 0)}")
+                time.sleep(POLL_S)
         except (KeyboardInterrupt, Interrupted) as error:
             _end(workers)  # before their states are counted
             number = error.number if isinstance(error, Interrupted) else signal.SIGINT
@@ -107,38 +91,30 @@ def run_local(sweep: Sweep, count: int, every_s: float) -> None:
             _end(workers)
 
 
-def _keep_running(workers: list[_LocalWorker], watch: _Watch) -> None:
-    """Restart the workers that die, until all runs have ended.
-
-    Raises CommandFailed if several die before any run ends.
-    """
-    deaths = 0
-    while watch.left:
-        for worker in workers:
-            if worker.is_running():
-                continue
-            if worker.process is not None and worker.process.returncode:
-                deaths += 1
-                if deaths >= DEATHS:
-                    raise CommandFailed(f"{DEATHS} workers ended before a run did; {worker.log}")
-                watch.progress.write(f"worker {worker.number + 1} ended and is started again")
-            worker.start()
-        if watch.update():
-            deaths = 0
-        time.sleep(POLL_S)
+def _log(sweep: Sweep, number: int) -> Path:
+    """The log of a worker of this machine; its slot has the same name."""
+    return sweep.folder / "slots" / f"{platform.node()}-{number}.log"
 
 
-def _end(workers: list[_LocalWorker]) -> None:
+def _start_here(sweep: Sweep, number: int) -> "subprocess.Popen[bytes]":
+    """Start a worker, which holds the lock on its log as long as it lives."""
+    path = _log(sweep, number)
+    with locked(path) as log:
+        if log is None:
+            raise InputError(f"{path}: an earlier worker is still ending; try again in a minute")
+        return _start_worker(sweep, path.with_suffix(""), log)
+
+
+def _end(workers: "list[subprocess.Popen[bytes]]") -> None:
     """Ask the workers to end, so that their stages write snapshots; kill those that do not."""
-    processes = [worker.process for worker in workers if worker.process is not None]
-    for process in processes:
-        process.terminate()
-    for process in processes:
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
         try:
-            process.wait(GRACE_S)
+            worker.wait(GRACE_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            worker.kill()
+            worker.wait()
 
 
 class Job:
