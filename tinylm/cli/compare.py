@@ -62,7 +62,6 @@ def _compare(arguments: argparse.Namespace) -> None:
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
-    from tinylm.compare.sweep import sweep_of
     from tinylm.report.render import to_terminal
 
     with opened(names, experiments=arguments.all) as revisions:
@@ -70,12 +69,11 @@ def _compare(arguments: argparse.Namespace) -> None:
     if len(runs) < 2:
         raise InputError(f"{names[0]} has no finished experiment; dvc exp run, then again")
     comparison = compare(runs)
-    sweep = sweep_of(runs) if arguments.all else None
-    print(to_terminal(page.to_markdown(comparison, sweep, stories=len(runs) <= QUOTED)))
+    print(to_terminal(page.to_markdown(comparison, stories=len(runs) <= QUOTED)))
     if json_file:
-        write_json(json_file, page.as_json(comparison, sweep))
+        write_json(json_file, page.as_json(comparison))
     if html_file:
-        write_bytes(html_file, page.to_html(comparison, sweep).encode())
+        write_bytes(html_file, page.to_html(comparison).encode())
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:

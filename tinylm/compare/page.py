@@ -19,11 +19,9 @@ from tinylm.compare.comparison import (
     Comparison,
 )
 from tinylm.compare.runs import Run
-from tinylm.compare.sweep import Sweep
 from tinylm.evaluate.differences import RESAMPLES
 from tinylm.evaluate.statistics import LEVEL
 from tinylm.report import render
-from tinylm.report.drawing import to_svg
 from tinylm.report.sources import as_number
 from tinylm.report.wording import (
     ABSENT,
@@ -84,16 +82,13 @@ def metric_of(run: Run, key: str) -> dict[str, float]:
     return {"value": value, "low": ends[0], "high": ends[1]}
 
 
-def to_html(comparison: Comparison, sweep: Sweep | None = None) -> str:
+def to_html(comparison: Comparison) -> str:
     """The page, which opens offline."""
     svgs = pictures.difference_pictures(comparison, LABELS)
-    if sweep is not None:
-        picture = pictures.draw_sweep(sweep)
-        svgs["sweep"] = to_svg(picture.drawing, "sweep", picture.alt)
-    return render.to_html(to_markdown(comparison, sweep), svgs)
+    return render.to_html(to_markdown(comparison), svgs)
 
 
-def to_markdown(comparison: Comparison, sweep: Sweep | None = None, *, stories: bool = True) -> str:
+def to_markdown(comparison: Comparison, stories: bool = True) -> str:
     """The comparison as Markdown. stories: whether to quote those that changed most."""
     runs = comparison.runs
     first = runs[0].name
@@ -111,7 +106,6 @@ def to_markdown(comparison: Comparison, sweep: Sweep | None = None, *, stories: 
         metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
         findings=lambda against: _findings_table(first, against),
         labels=LABELS,
-        sweep=sweep,
         stories=stories,
         nothing=NOTHING,
     )
@@ -181,7 +175,7 @@ def _findings_caption(first: str, against: Against) -> str:
     return caption
 
 
-def as_json(comparison: Comparison, sweep: Sweep | None = None) -> dict[str, Any]:
+def as_json(comparison: Comparison) -> dict[str, Any]:
     """Everything that the page shows, unrounded."""
     runs = []
     for run in comparison.runs:
@@ -194,7 +188,7 @@ def as_json(comparison: Comparison, sweep: Sweep | None = None) -> dict[str, Any
         value["changed"] = other.changed.to_dict("records")
         value["findings"] = {finding.pop("metric"): finding for finding in value["findings"]}
         against[other.name] = value
-    value = {
+    return {
         "runs": runs,
         "parameters": comparison.parameters.T.to_dict(),
         "no_effect": comparison.no_effect,
@@ -204,6 +198,3 @@ def as_json(comparison: Comparison, sweep: Sweep | None = None) -> dict[str, Any
         "comparisons": comparison.comparisons,
         "against_first": against,
     }
-    if sweep is not None:
-        value["sweep"] = dataclasses.asdict(sweep) | {"points": sweep.points.to_dict("records")}
-    return value

@@ -1,27 +1,21 @@
-"""Pictures of a comparison: differences with their intervals, and a sweep."""
+"""Pictures of a comparison: differences with their intervals."""
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from tinylm.compare.comparison import EQUAL, LOSSES, Comparison, Finding
-from tinylm.compare.sweep import Sweep
-from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import (
     HEAT,
     INK,
     SERIES,
     SOFT,
-    Picture,
     in_style,
     new_axes,
     settle,
     to_svg,
 )
 from tinylm.report.wording import number, short
-
-_WIDE = 20  # if largest / smallest value is at least this, the axis of a sweep is logarithmic
 
 
 def difference_pictures(comparison: Comparison, labels: Mapping[str, str]) -> dict[str, str]:
@@ -60,14 +54,3 @@ def draw_differences(rows: Sequence[tuple[str, Finding]], first: str, label: str
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         return settle(drawing)
-
-
-def draw_sweep(sweep: Sweep) -> Picture:
-    """Means over seeds against the varied number; bands from the lowest to the highest."""
-    rows = sweep.points.replace({"series": {"": sweep.unit}})
-    alone = rows.groupby("series")["seeds"].transform("min") < 2
-    rows.loc[alone, ["low", "high"]] = np.nan
-    is_wide = 0 < rows["x"].min() * _WIDE < rows["x"].max()
-    title = f"Loss against {sweep.key}"
-    with in_style():
-        return draw_lines(rows, title, sweep.key, sweep.unit, log_x=is_wide, counted_x=False)

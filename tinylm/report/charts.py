@@ -4,7 +4,7 @@ from itertools import cycle
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, LogFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
 
 from tinylm.report.drawing import Picture, new_axes
 from tinylm.report.wording import number
@@ -21,7 +21,6 @@ def draw_lines(
     x_label: str,
     y_label: str,
     *,
-    log_x: bool = False,
     log_y: bool = False,
     from_zero: bool = False,
     faint: str = "",
@@ -52,9 +51,6 @@ def draw_lines(
     if counted_x:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    if log_x:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(LogFormatter())  # the usual one needs mathematical text
     if log_y:
         _label_logarithms(axes)
     if from_zero:
