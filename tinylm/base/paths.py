@@ -73,11 +73,10 @@ def file_above(path: str | Path) -> Path | None:
     return next((parent for parent in parents if parent.is_file()), None)
 
 
-def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
+def output_file(option: str, name: str | Path) -> Path:
     """The file that a command writes for `--option name`; a link stays a link to what is written.
 
-    kinds: of files that are allowed, for messages. Raises InputError for anything but a file, and
-    for what belongs to the pipeline in this folder.
+    Raises InputError for anything but a file, and for what belongs to the pipeline in this folder.
     """
     path = Path(os.path.realpath(name))
     problem = ""
@@ -90,5 +89,5 @@ def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
         if top in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):
             problem = "it belongs to the pipeline; allowed: another file"
     if problem:
-        raise InputError(f"--{option} {str(name) or repr(name)}: {problem}{kinds}")
+        raise InputError(f"--{option} {str(name) or repr(name)}: {problem}")
     return path

@@ -33,6 +33,7 @@ from tinylm.report.wording import (
     number,
     setting,
     share,
+    with_interval,
 )
 
 TEMPLATE = Path(__file__).with_name("compare.md.j2")
@@ -128,11 +129,10 @@ def _metric_table(runs: list[Run]) -> pd.DataFrame:
     for run in runs:
         cells = []
         for key, (_, form) in METRICS.items():
-            numbers = metric_of(run, key)
-            cell = form(numbers.get("value"))
-            if "low" in numbers and len(runs) <= SIDE_BY_SIDE:
-                cell += f" ({form(numbers['low'])} to {form(numbers['high'])})"
-            cells.append(cell)
+            value: Any = metric_of(run, key)
+            if len(runs) > SIDE_BY_SIDE:
+                value = value.get("value")
+            cells.append(with_interval(value, form))
         table[run.name] = cells
     return table[(table != ABSENT).any(axis=1)]
 

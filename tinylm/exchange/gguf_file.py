@@ -35,8 +35,7 @@ def gguf_problem(settings: ModelSettings) -> str:
             "allowed with --format gguf: sinusoids | learned | none"
         )
     if settings.activation != "gelu":
-        activation = settings.activation
-        return f"model.activation = {activation}; allowed with --format gguf: gelu"
+        return f"model.activation = {settings.activation}; allowed with --format gguf: gelu"
     return stock_problem(settings)
 
 
@@ -48,12 +47,10 @@ def has_text(tokenizer: Tokenizer) -> bool:
 def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) -> StockForm:
     """Write the file; weights: f32, or matrices as f16 or q8_0. Returns what was written.
 
-    Raises InputError if llama.cpp has no such model, or if a weight exceeds binary16.
+    The settings must have no `gguf_problem`. Raises InputError if a weight exceeds binary16.
     """
     import gguf
 
-    if problem := gguf_problem(model.settings):
-        raise InputError(problem)
     form = stock_form(model, BLOCK if weights == "q8_0" else 1)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, form.config["n_layer"])
     with atomic_path(path) as temporary:

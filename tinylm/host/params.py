@@ -119,17 +119,15 @@ def _heads_fit_the_width(s: SimpleNamespace) -> Iterator[str]:
     yield from s.model.problems_with_width(s.embedding.width)
 
 
-def _prompt_fits_the_context(section: str) -> Rule:
-    def rule(s: SimpleNamespace) -> Iterator[str]:
+def _prompts_fit_the_context(s: SimpleNamespace) -> Iterator[str]:
+    most = s.model.context - 2  # leave room for <sos> and a new token
+    for section in ("evaluate", "beam_bench", "kv_bench"):
         prompt = getattr(s, section).prompt_tokens
-        most = s.model.context - 2  # leave room for <sos> and a new token
         if prompt > most:
             yield (
                 f"{section}.prompt_tokens = {prompt}; allowed: at most {most}, two less than "
                 "model.context"
             )
-
-    return rule
 
 
 def _choices_fit_the_vocabulary(s: SimpleNamespace) -> Iterator[str]:
@@ -200,9 +198,7 @@ def _seeds_differ(s: SimpleNamespace) -> Iterator[str]:
 
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("model", "embedding"), _heads_fit_the_width),
-    (("model", "evaluate"), _prompt_fits_the_context("evaluate")),
-    (("model", "beam_bench"), _prompt_fits_the_context("beam_bench")),
-    (("model", "kv_bench"), _prompt_fits_the_context("kv_bench")),
+    (("model", "evaluate", "beam_bench", "kv_bench"), _prompts_fit_the_context),
     (("vocab", "decode", "beam_bench"), _choices_fit_the_vocabulary),
     (("model", "train"), _budget_allows_an_update),
     (("model", "train", "accum_sweep"), _accumulation_allows_an_update),

@@ -38,19 +38,17 @@ def grid(overrides: list[str]) -> list[Values]:
 
 def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
     """submitit's parameters for `--slurm KEY=VALUE`, sbatch's long options. Raises InputError."""
-    more: dict[str, Any] = {"requeue": True}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            raise InputError(f"--slurm {word}; allowed: KEY=VALUE, such as time=60 partition=gpu")
-        more[key.replace("_", "-")] = value
-    minutes = more.pop("time", "60")
-    if not minutes.isdecimal():
-        raise InputError(f"--slurm time={minutes}; allowed: whole minutes")
+    try:
+        more: dict[str, Any] = dict(word.split("=", 1) for word in words)
+        minutes = int(more.pop("time", "60"))
+    except ValueError:
+        given = " ".join(words)
+        raise InputError(f"--slurm {given}; allowed: KEY=VALUE, time in whole minutes") from None
+    long_options = {key.replace("_", "-"): value for key, value in more.items()}
     return {
         "cpus_per_task": threads,
-        "timeout_min": int(minutes),
-        "slurm_additional_parameters": more,
+        "timeout_min": minutes,
+        "slurm_additional_parameters": {"requeue": True} | long_options,
     }
 
 

@@ -185,33 +185,28 @@ def current_state(sweep: Sweep, number: int) -> str:
         return RUNNING if handle is None else WAITING
 
 
-def _cells(sweep: Sweep, number: int) -> list[str]:
+def _row(sweep: Sweep, number: int) -> dict[str, Any]:
     state = sweep.state(number)
     progress = sweep.progress(number)
     loss = state.get("held_out", progress.get("held_out"))
     note = state.get("why", "")
     if not state and progress.get("update"):
         note = f"update {progress['update']:,}"
-    return [
-        str(number),
-        sweep.label(number),
-        current_state(sweep, number),
-        "-" if loss is None else f"{loss:.4f}",
-        f"{state['seconds']:.1f} s" if "seconds" in state else "",
-        note,
-    ]
+    return {
+        "run": number,
+        "values": sweep.label(number),
+        "state": current_state(sweep, number),
+        "held-out loss": "-" if loss is None else f"{loss:.4f}",
+        "time": f"{state['seconds']:.1f} s" if "seconds" in state else "",
+        "": note,
+    }
 
 
 def table(sweep: Sweep, numbers: Sequence[int]) -> str:
     """The runs in columns: values, state, held-out loss (nats per token), time, why one failed."""
-    rows = [["run", "values", "state", "held-out loss", "time", ""]]
-    rows += [_cells(sweep, number) for number in numbers]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    import pandas as pd
+
+    return pd.DataFrame([_row(sweep, number) for number in numbers]).to_string(index=False)
 
 
 def summary(sweep: Sweep) -> str:
