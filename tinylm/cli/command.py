@@ -27,19 +27,9 @@ from tinylm.host.command import Parser, guard
 
 PURPOSE = "A small laboratory for language models. `dvc repro` runs the pipeline."
 NAMES = (
-    "generate",
-    "attention",
-    "lab",
-    "describe",
-    "check",
-    "preset",
-    "publish",
-    "handin",
-    "sweep",
-    "compare",
-    "export",
-    "exercise",
-)
+    "generate", "attention", "lab", "describe", "check", "preset",
+    "publish", "handin", "sweep", "compare", "export", "exercise",
+)  # fmt: skip
 NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command needs around it
 
 
@@ -96,14 +86,10 @@ def check_folder(name: str, needs: str) -> None:
     if not Path(PARAMS_FILE).exists():
         for above in here.parents:
             if (above / PARAMS_FILE).is_file() and (above / "dvc.yaml").is_file():
-                raise InputError(
-                    f"{here}: no {PARAMS_FILE} here; tinylm {name} works in the pipeline's folder: "
-                    f"cd {above}"
-                )
+                reason = f"tinylm {name} works in the pipeline's folder: cd {above}"
+                raise InputError(f"{here}: no {PARAMS_FILE} here; {reason}")
     if needs == CLONE and not Path("dvc.yaml").is_file():
-        raise InputError(
-            f"{here}: no dvc.yaml here, so this is not a clone of tinylm; cd into the clone"
-        )
+        raise InputError(f"{here}: no dvc.yaml here; cd into the clone of tinylm")
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -85,10 +85,8 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
     if arguments.all:
         return names or [HEAD]
     if len(names) < 2:
-        raise InputError(
-            "fewer than two revisions; allowed: two or more, or --all for the current commit's "
-            "experiments"
-        )
+        allowed = "two or more, or --all for the current commit's experiments"
+        raise InputError(f"fewer than two revisions; allowed: {allowed}")
     return names
 
 

@@ -89,9 +89,7 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     if words and "-" not in words:
         return list(words)
     if not words and sys.stdin.isatty():
-        raise InputError(
-            "no prompt; allowed: one or more texts, or a text on standard input ('' starts a story)"
-        )
+        raise InputError("no prompt; allowed: texts, or one on standard input ('' starts a story)")
     piped = sys.stdin.read()
     return [piped if word == "-" else word for word in words or ["-"]]
 

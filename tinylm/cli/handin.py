@@ -85,8 +85,7 @@ def _hand_in_exercises(entry: str, course: str | None) -> None:
 
 def _hand_in_run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.card import data_licence
-    from tinylm.exchange.export import export
-    from tinylm.exchange.handin import check_entry, needed_code, write_hand_in
+    from tinylm.exchange.handin import NOT_NEEDED, check_entry, write_hand_in
     from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
@@ -99,27 +98,20 @@ def _hand_in_run(arguments: argparse.Namespace) -> None:
         raise InputError(
             f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing"
         )
-    tracked = _code()
-    code = tracked if arguments.all else needed_code(tracked)
+    code = _code()
+    if not arguments.all:
+        code = [name for name in code if not name.startswith(NOT_NEEDED)]
     trained = load_trained()
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
     publication = new_publication(
         trained,
         repo=settings.hub_path or entry,
         format=form,
-        licence=None,
         data=data_licence(state.run.params["data"], None),
-        report=False,
-        left_out=(),
         weights=arguments.weights,
     )
-
-    def write_model(folder: Path) -> None:
-        if arguments.weights:
-            export(folder, trained, form)
-
     author = arguments.author or settings.author
-    path, files = write_hand_in(entry, author, state.run, publication, code, write_model)
+    path, files = write_hand_in(entry, author, state.run, publication, code, trained)
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; no weights, --weights adds them"
     print(f"{len(code)} of them are the code{without}")

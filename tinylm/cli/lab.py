@@ -17,15 +17,11 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument(
-        "-o", "--output", default="lab.html", metavar="FILE", help="the page (default %(default)s)"
-    )
-    parser.add_argument(
-        "--weights",
-        choices=("int8", "float32"),
-        default="int8",
-        help="how the page stores them (default %(default)s)",
-    )
+    add = parser.add_argument
+    page = "the page (default %(default)s)"
+    add("-o", "--output", default="lab.html", metavar="FILE", help=page)
+    stored = "how the page stores them (default %(default)s)"
+    add("--weights", choices=("int8", "float32"), default="int8", help=stored)
     add_model_options(parser)
 
 

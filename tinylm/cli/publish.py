@@ -7,7 +7,6 @@ or HF_TOKEN.
 """
 
 import argparse
-from pathlib import Path
 
 from tinylm.base.config import InputError
 from tinylm.cli.command import PARAMS
@@ -38,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, without --dry-run, publish it."""
     from tinylm.exchange.card import data_licence
-    from tinylm.exchange.export import export
     from tinylm.exchange.publish import EXPORTS, build, check_repo, find_token, upload
 
     check_repo(arguments.repo)
@@ -52,25 +50,18 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(unknown)
     token = "" if arguments.dry_run else find_token()
     trained = load_trained()
-    left_out = list(state.stale.values())
-    if not state.has_report and "report" not in state.stale:
-        left_out.append("report: its code has changed; dvc repro report")
     publication = new_publication(
         trained,
         repo=arguments.repo,
         format=arguments.format,
         licence=arguments.license,
         data=data,
-        report=state.has_report,
-        left_out=tuple(left_out),
+        report="report" not in state.stale,
+        left_out=tuple(state.stale.values()),
     )
-
-    def write_model(folder: Path) -> None:
-        export(folder, trained, arguments.format)
-
     folder = EXPORTS / arguments.repo
-    files = build(folder, state.run, publication, write_model)
-    for line in left_out:
+    files = build(folder, state.run, publication, trained)
+    for line in publication.left_out:
         print(f"left out: {line}")
     for name in files:
         print(f"{(folder / name).stat().st_size:>12,} bytes  {folder / name}")

@@ -17,18 +17,14 @@ class RunState:
     """The run of the present parameters.
 
     run: without the results of stale stages.
-    stale: {stage: a line that names it, the reason and the repair}.
+    stale: {stage: a line that names it, the reason and the repair}; the report also if its code
+        has changed.
     changed_code: {stage: code that has changed since it ran}.
     """
 
     run: "Run"
     stale: dict[str, str]
     changed_code: dict[str, str]
-
-    @property
-    def has_report(self) -> bool:
-        """Whether the report shows this run."""
-        return "report" not in self.stale and "report" not in self.changed_code
 
 
 def read_run_state() -> RunState:
@@ -43,6 +39,8 @@ def read_run_state() -> RunState:
     lines = {}
     for stage, reason in status.stale.items():
         lines[stage] = f"{stage}: {reason}; dvc repro {stage}"
+    if "report" in status.code:
+        lines.setdefault("report", "report: its code has changed; dvc repro report")
     return RunState(dataclasses.replace(run, files=current), lines, status.code)
 
 

@@ -239,10 +239,6 @@ class _Sides:
         return difference_of(tables["first"], tables["second"], mean)
 
 
-def _hypothesis(metric: str) -> str:
-    return PERPLEXITY if metric in LOSSES else metric
-
-
 def _claims(sides: Sequence[_Sides]) -> dict[tuple[int, str], Claim]:
     """{(index of the two settings, metric): claim} of all settings that differ."""
     differences = {}
@@ -251,7 +247,7 @@ def _claims(sides: Sequence[_Sides]) -> dict[tuple[int, str], Claim]:
         if side.differs == "settings":
             for metric, difference in side.differences.items():
                 differences[index, metric] = difference
-                hypotheses[index, metric] = index, _hypothesis(metric)
+                hypotheses[index, metric] = index, PERPLEXITY if metric in LOSSES else metric
     return claims(differences, hypotheses)
 
 

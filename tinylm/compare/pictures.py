@@ -5,16 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from tinylm.compare.comparison import EQUAL, LOSSES, Comparison, Finding
-from tinylm.report.drawing import (
-    HEAT,
-    INK,
-    SERIES,
-    SOFT,
-    in_style,
-    new_axes,
-    settle,
-    to_svg,
-)
+from tinylm.report.drawing import HEAT, INK, SERIES, SOFT, in_style, new_axes, settle, to_svg
 from tinylm.report.wording import number, short
 
 

@@ -56,14 +56,14 @@ class Publication:
 
     repo: str
     format: str
-    licence: str | None
     data: DataLicence
     commit: str | None
     models_md5: str
     uncommitted: tuple[str, ...]
-    report: bool
-    left_out: tuple[str, ...]
     lacks: tuple[str, ...]
+    licence: str | None = None
+    report: bool = False
+    left_out: tuple[str, ...] = ()
     weights: bool = True
 
 

@@ -30,10 +30,8 @@ LARGEST = 65504.0  # of binary16
 def gguf_problem(settings: ModelSettings) -> str:
     """Why llama.cpp's gpt2 cannot compute a model of these settings; or ''."""
     if settings.positions == "rotary":
-        return (
-            "model.positions = rotary: llama.cpp gets GPT-2 alone; "
-            "allowed with --format gguf: sinusoids | learned | none"
-        )
+        allowed = "sinusoids | learned | none"
+        return f"model.positions = rotary; allowed with --format gguf: {allowed}"
     if settings.activation != "gelu":
         return f"model.activation = {settings.activation}; allowed with --format gguf: gelu"
     return stock_problem(settings)
@@ -65,10 +63,8 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
                 tensor = tensor.T
             largest = float(tensor.abs().max())
             if weights != "f32" and largest > LARGEST:
-                raise InputError(
-                    f"{name}: a weight of {largest:.3g}; allowed with {weights}: "
-                    f"up to {LARGEST:g}; use f32"
-                )
+                allowed = f"allowed with {weights}: up to {LARGEST:g}; use f32"
+                raise InputError(f"{name}: a weight of {largest:.3g}; {allowed}")
             data = gguf.quantize(tensor.float().contiguous().numpy(), kind)
             gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
             writer.add_tensor(str(gguf_name), data, raw_dtype=kind)

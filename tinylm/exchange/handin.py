@@ -4,7 +4,6 @@ import dataclasses
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import atomic_write
 from tinylm.exchange.card import Publication
+from tinylm.exchange.export import Trained
 from tinylm.exchange.publish import EXPORTS, build
 from tinylm.report.sources import FILES, Run
 from tinylm.report.wording import number
@@ -19,7 +19,7 @@ from tinylm.report.wording import number
 SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrote, in sources.FILES
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _PARTS = Path(__file__).with_name("assignment.yaml")
-_NOT_NEEDED = ("tests/", "benchmarks/", "studies/", "docs/lab/")  # to make the results again
+NOT_NEEDED = ("tests/", "benchmarks/", "studies/", "docs/lab/")  # to make the results again
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can hold, so that equal files give equal bytes
 FILE_MODE = 0o644 << 16
 README = """\
@@ -82,7 +82,6 @@ class Part:
     section: str
     code: list[str]
     command: str
-    pictures: list[str] = dataclasses.field(default_factory=list)
     files: list[str] = dataclasses.field(default_factory=list)
     needs: list[str] = dataclasses.field(default_factory=list)
 
@@ -100,8 +99,7 @@ class Part:
         """Its row of the README's table, with those files that are in the zip."""
         anchor = self.section.lower().replace(" ", "-")
         link = f"[{self.section}](report/index.html#{anchor})"
-        shown = [f"plots/{picture}.png" for picture in self.pictures] + self.files
-        there = ", ".join(f"`{name}`" for name in shown if name in names)
+        there = ", ".join(f"`{name}`" for name in self.files if name in names)
         code = ", ".join(f"`{name}`" for name in self.code)
         return f"| {self.part} | {link} | {there} | {code} | `{self.command}` |"
 
@@ -118,18 +116,11 @@ def not_measured(run: Run) -> list[str]:
     return [part.section for part in parts() if not part.is_measured(run)]
 
 
-def needed_code(files: list[str]) -> list[str]:
-    """Those files of the code that make the results: no tests, benchmarks, studies."""
-    return [name for name in files if not name.startswith(_NOT_NEEDED)]
-
-
 def check_entry(entry: str) -> str:
     """The name of the zip. Raises InputError for what is no file name."""
     if not _ENTRY.fullmatch(entry):
-        raise InputError(
-            f"ENTRY {entry!r}; allowed: a file name of at most 64 letters a to z, digits, . _ and "
-            "-, such as 2026-12345"
-        )
+        allowed = "at most 64 letters a to z, digits, . _ and -"
+        raise InputError(f"ENTRY {entry!r}; allowed: {allowed}, such as 2026-12345")
     return entry
 
 
@@ -139,17 +130,16 @@ def write_hand_in(
     run: Run,
     publication: Publication,
     code: list[str],
-    export: Callable[[Path], object],
+    trained: Trained,
 ) -> tuple[Path, list[str]]:
     """Write exports/ENTRY.zip from the working folder; returns its path and the files in it.
 
-    code: the files of the code. export: writes the weights into an empty folder, or nothing.
-    Equal files give equal bytes: names are sorted, times fixed, nothing is compressed.
+    code: the files of the code. Equal files give equal bytes: names are sorted, times fixed, nothing is compressed.
     """
     files = _run_files(run, code)
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model"
-        for name in build(model, run, publication, export):
+        for name in build(model, run, publication, trained):
             files[f"model/{name}"] = model / name
         contents = {name: path.read_bytes() for name, path in files.items()}
     perplexity = number(run.tree("evaluate").perplexity)

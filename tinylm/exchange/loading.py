@@ -12,13 +12,7 @@ from tinylm.base.files import SUMS, copy_file, sha256, write_json
 from tinylm.base.machine import pick_device
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
-from tinylm.model.checkpoint import (
-    CONFIG,
-    WEIGHTS,
-    check_vocabulary,
-    load_checkpoints,
-    load_model,
-)
+from tinylm.model.checkpoint import CONFIG, WEIGHTS, check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer

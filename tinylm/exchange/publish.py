@@ -6,7 +6,6 @@ since it may spread a folder over several commits.
 """
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import Publication, write_card
-from tinylm.exchange.export import NAMES
+from tinylm.exchange.export import NAMES, Trained, export
 from tinylm.host.command import CommandFailed
 from tinylm.report.drawing import to_png
 from tinylm.report.pictures import draw_pictures
@@ -33,10 +32,8 @@ ANSWER_S = 120.0  # a hub that is silent for so long does not answer
 def check_repo(repo: str) -> None:
     """Raise InputError for a name that the hub does not accept for a repository."""
     if not is_hub_path(repo):
-        raise InputError(
-            f"REPO {repo!r}; allowed: OWNER/NAME of letters, digits, _ . and - such as "
-            "me/small-stories"
-        )
+        allowed = "OWNER/NAME of letters, digits, _ . and -"
+        raise InputError(f"REPO {repo!r}; allowed: {allowed}, such as me/small-stories")
 
 
 def files_of(folder: Path) -> list[str]:
@@ -51,12 +48,10 @@ def _result_files(run: Run) -> list[str]:
     return [FILES[name][0] for name in names if name in run.files]
 
 
-def build(
-    folder: Path, run: Run, publication: Publication, export: Callable[[Path], object]
-) -> list[str]:
+def build(folder: Path, run: Run, publication: Publication, trained: Trained) -> list[str]:
     """Write a publication of the run in the working folder; returns its files, relative, sorted.
 
-    export: writes weights and tokenizer into an empty folder. Raises InputError for a folder that
+    trained: what is exported if the publication has weights. Raises InputError for a folder that
     is there and is no earlier publication. On any failure the folder stays as it was.
     """
     present = list(folder.glob("*")) if folder.exists() else []
@@ -64,7 +59,8 @@ def build(
         raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
     pictures = {}
     with atomic_folder(folder) as new:
-        export(new)
+        if publication.weights:
+            export(new, trained, publication.format)
         curve = draw_pictures(run).get(CURVE)
         if curve is not None:
             write_bytes(new / CURVE_FILE, to_png(curve.drawing))

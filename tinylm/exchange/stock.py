@@ -73,15 +73,10 @@ def stock_problem(settings: ModelSettings) -> str:
     for name, allowed in REQUIRED.items():
         value = str(getattr(settings, name)).lower()
         if value != allowed:
-            return (
-                f"model.{name} = {value}: neither GPT-2 nor GPT-NeoX has it; allowed: {allowed}, "
-                "or any with --format tinylm"
-            )
+            return f"model.{name} = {value}; allowed: {allowed}, or any with --format tinylm"
     if settings.norm_eps < LEAST_EPS:
-        return (
-            f"model.norm_eps = {settings.norm_eps}: too small for float32; "
-            f"allowed: {LEAST_EPS} to 1.0, or any with --format tinylm"
-        )
+        allowed = f"{LEAST_EPS} to 1.0, or any with --format tinylm"
+        return f"model.norm_eps = {settings.norm_eps}; allowed: {allowed}"
     return ""
 
 

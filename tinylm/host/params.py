@@ -121,13 +121,11 @@ def _heads_fit_the_width(s: SimpleNamespace) -> Iterator[str]:
 
 def _prompts_fit_the_context(s: SimpleNamespace) -> Iterator[str]:
     most = s.model.context - 2  # leave room for <sos> and a new token
+    allowed = f"at most {most}, two less than model.context"
     for section in ("evaluate", "beam_bench", "kv_bench"):
         prompt = getattr(s, section).prompt_tokens
         if prompt > most:
-            yield (
-                f"{section}.prompt_tokens = {prompt}; allowed: at most {most}, two less than "
-                "model.context"
-            )
+            yield f"{section}.prompt_tokens = {prompt}; allowed: {allowed}"
 
 
 def _choices_fit_the_vocabulary(s: SimpleNamespace) -> Iterator[str]:
@@ -148,25 +146,20 @@ def _budget_allows_an_update(s: SimpleNamespace) -> Iterator[str]:
     update = train.batch_size * train.accumulation * s.model.context
     updates = train.tokens / update
     if updates < 1:
-        yield (
-            f"train.tokens = {train.tokens}; allowed: at least {update}, one update of "
-            "batch_size x accumulation x model.context"
-        )
+        allowed = f"at least {update}, one update of batch_size x accumulation x model.context"
+        yield f"train.tokens = {train.tokens}; allowed: {allowed}"
     elif train.patience and updates < train.validate_every:
-        yield (
-            f"train.validate_every = {train.validate_every}; allowed with a patience: at most the "
-            f"{updates:.0f} updates of the budget"
-        )
+        allowed = f"with a patience: at most the {updates:.0f} updates of the budget"
+        yield f"train.validate_every = {train.validate_every}; allowed {allowed}"
 
 
 def _accumulation_allows_an_update(s: SimpleNamespace) -> Iterator[str]:
     largest = max(s.accum_sweep.settings)
     update = largest * s.accum_sweep.batch_size * s.model.context
     if s.train.layout != "stories" and s.accum_sweep.tokens < update:
-        yield (
-            f"accum_sweep.tokens = {s.accum_sweep.tokens}; allowed: at least {update}, one update "
-            f"of accumulation {largest} x batch_size x model.context"
-        )
+        product = f"accumulation {largest} x batch_size x model.context"
+        tokens = s.accum_sweep.tokens
+        yield f"accum_sweep.tokens = {tokens}; allowed: at least {update}, one update of {product}"
 
 
 def _evaluation_stories_suffice(s: SimpleNamespace) -> Iterator[str]:
