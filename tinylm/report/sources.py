@@ -36,6 +36,7 @@ FILES = {  # name: (path, the stage that writes it)
     "seed_curves": (paths.plot("seeds"), "seeds"),
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
+_TEXTS = ("prompt", "continuation", "text")  # columns that may be empty, or digits
 _DAMAGED = (OSError, ValueError, LookupError, zipfile.BadZipFile)
 
 
@@ -191,7 +192,9 @@ def _read(path: Path, stage: str) -> Any:
             return _read_sentences(arrays)
     if path.read_bytes() == b"\n":  # a table of no rows has no columns either
         return pd.DataFrame()
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    as_text = dict.fromkeys(_TEXTS, str)
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""], converters=as_text)
+    return table.fillna(dict.fromkeys(_TEXTS, ""))
 
 
 def _read_sentences(arrays: Any) -> list[Sentence]:
