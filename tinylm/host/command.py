@@ -101,7 +101,7 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, CommandFailed):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        name = error.filename or "a file or the standard output"
+        name = error.filename or f"{os.environ.get('TMPDIR', '/tmp')}, a file or standard output"
         return f"no space left on the disk for {name} ({error.strerror}); free some, run again"
     if is_out_of_memory(error):
         return (
