@@ -140,12 +140,8 @@ def differing_inputs(first: Run, second: Run) -> list[str]:
 
 def what_differs(first: Run, second: Run) -> str:
     """Which differences affect results: "settings" (parameters, code, data), "seeds", or ""."""
-    one = first.result_params
-    other = second.result_params
-    keys = []
-    for key in one | other:
-        if one.get(key, ABSENT) != other.get(key, ABSENT):
-            keys.append(key)
+    one, other = first.result_params, second.result_params
+    keys = [key for key in one | other if one.get(key, ABSENT) != other.get(key, ABSENT)]
     only_seeds = all(key.endswith(".seed") for key in keys)
     if differing_inputs(first, second) or not only_seeds:
         return "settings"
@@ -176,10 +172,8 @@ class _Sides:
         """{seed: two columns of the stories (S, 2)} of each side."""
         sides: list[Tables] = []
         for setting in (self.first, self.second):
-            tables = {}
-            for seed, stories in setting.stories.items():
-                tables[seed] = stories[columns].to_numpy()
-            sides.append(tables)
+            tables = setting.stories.items()
+            sides.append({seed: table[columns].to_numpy() for seed, table in tables})
         return sides
 
     def _perplexity(self) -> Difference | None:
@@ -193,7 +187,8 @@ class _Sides:
             return None
         first, second = self._tables(columns)
         tables = [*first.values(), *second.values()]
-        if any(np.isnan(table).any() for table in tables):
+        different_bytes = {tuple(table[:, 1]) for table in tables}
+        if len(different_bytes) > 1 or any(np.isnan(table).any() for table in tables):
             return None
         return difference_of(first, second, pooled_ratio)
 

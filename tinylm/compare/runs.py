@@ -161,7 +161,7 @@ class Match(NamedTuple):
 
     texts: the same evaluation stories in the same order. tokens: also the same tokens of one
     vocabulary, and the same of them are scored, so perplexities may be compared. prompts: the same
-    prompts and references were continued. notes: a line for each thing that cannot be compared.
+    prompts and references were continued. notes: what cannot be compared, and contaminated runs.
     """
 
     texts: bool
@@ -186,7 +186,9 @@ def match(first: Run, second: Run) -> Match:
     if not one["tokens_id"].equals(other["tokens_id"]):
         notes.append("the vocabularies differ: bits per byte are compared, perplexities are not")
         if not one["bytes"].equals(other["bytes"]):
-            notes.append("the texts are normalised differently: only raw bits are of all bytes")
+            notes.append(
+                "the texts are normalised differently: bits per byte of these are not compared"
+            )
     elif not one["tokens"].equals(other["tokens"]):
         notes.append("the layouts score other tokens: perplexities are not compared")
     same_tokens = not notes
@@ -194,6 +196,9 @@ def match(first: Run, second: Run) -> Match:
     same_prompts = not prompts[0].empty and prompts[0].equals(prompts[1])
     if not same_prompts and not any(samples.empty for samples in prompts):
         notes.append("the prompts or their references differ: BLEU is not compared")
+    for run in (first, second):
+        contaminated = run.value("evaluate", "memorised", "warnings") or []
+        notes += [f"{run.name}: {warning}" for warning in contaminated]
     return Match(True, same_tokens, same_prompts, notes)
 
 

@@ -135,23 +135,18 @@ def seed_error(first: Mapping[int, float], second: Mapping[int, float]) -> SeedE
     """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
 
     With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
-    (Welch 1947), with the smaller side's degrees of freedom; a side with one run is taken to vary
-    as the other.
+    (Welch 1947), with the smaller side's degrees of freedom. A side with one run has no variance.
     """
     values = [*first.values(), *second.values()]
-    if not np.isfinite(values).all():
+    fewest = min(len(first), len(second))
+    if fewest < 2 or not np.isfinite(values).all():
         return None
     if shared := shared_seeds(first, second):
         deviation = statistics.stdev(second[seed] - first[seed] for seed in shared)
         error = deviation / math.sqrt(len(shared))
         return SeedError(error, len(shared) - 1, paired=True)
-    several = [side for side in (first, second) if len(side) > 1]
-    if not several:
-        return None
-    variances = [statistics.variance(side.values()) for side in several]
-    variance = variances[0] / len(first) + variances[-1] / len(second)
-    df = min(map(len, several)) - 1
-    return SeedError(math.sqrt(variance), df, paired=False)
+    variances = [statistics.variance(side.values()) / len(side) for side in (first, second)]
+    return SeedError(math.sqrt(sum(variances)), fewest - 1, paired=False)
 
 
 def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:

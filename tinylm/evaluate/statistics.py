@@ -23,7 +23,7 @@ ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anyth
 MIN_TEXTS = 5  # with fewer texts, prompts or trials an interval is too narrow
 HIGHER, LOWER, SAME, NOT_SHOWN = "higher", "lower", "no difference", "not shown"
 NO_CLAIM = "no difference claimed"
-ONE_SEED = "one seed each"
+ONE_SEED = "a side has one seed"
 _DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
 
 
