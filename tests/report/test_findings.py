@@ -180,11 +180,17 @@ def test_at_most_5_of_100_reports_without_any_effect_claim_anything():
 def test_effects_as_large_as_the_bound_are_not_called_none():
     rng = np.random.default_rng(2)
     reports = 100
-    false = 0
-    for _ in range(reports):
-        claims = claims_of(simulated(rng, at_bound=True))
-        false += any(claim.verdict == "no difference" for claim in claims.values())
+    pages = [claims_of(simulated(rng, at_bound=True)).values() for _ in range(reports)]
+    false = sum(any(claim.verdict == "no difference" for claim in page) for page in pages)
     assert false <= 0.05 * reports + 3
+
+
+def test_a_time_that_varies_more_than_the_others_has_a_wider_interval():
+    quiet = {"tokens_per_s": 1.0, "low_tokens_per_s": 0.99, "high_tokens_per_s": 1.01}
+    methods = {"greedy": quiet, "beam 5": quiet | {"high_tokens_per_s": 2.0}, "beam 10": quiet}
+    run = run_of({"beam_bench": {"repeats": 3}}, beam_bench_time={"methods": methods})
+    high = {name: effect.high for (_, name), effect in effects_of(run)}
+    assert high["beam 5"] > 1.1 * high["beam 10"]
 
 
 def test_planted_effects_are_found():

@@ -83,8 +83,8 @@ def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> 
     if settings.reference == "whole":
         reference = "the whole rest of the story"
     return (
-        f"{count} prompts of {settings.prompt_tokens} tokens are {source}. Each is continued by at "
-        f"most {settings.new_tokens} tokens {stop}, {decode.in_words()}. The reference is {reference}."
+        f"{count} prompts of {settings.prompt_tokens} tokens are {source}. Each has at most "
+        f"{settings.new_tokens} new tokens {stop}. Decoding: {decode.in_words()}. Reference: {reference}."
     )
 
 

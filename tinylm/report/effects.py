@@ -161,7 +161,10 @@ def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
 
 
 def _times(run: Run) -> Measured:
-    """ln of the ratio of two median times, by the spread of all trials of the bench."""
+    """ln of the ratio of two median times, by the mean variance of all settings of the bench.
+
+    Where the two settings vary more than others, by their own.
+    """
     for bench, key in (*BENCHES.items(), ("beam_bench_time", "tokens_per_s")):
         pairs = timed_pairs(run, bench)
         trials = run.param(bench.removesuffix("_time"), "repeats") or 1
@@ -171,13 +174,14 @@ def _times(run: Run) -> Measured:
         known = [variance for variance in variances if variance is not None]
         if not known:
             continue
-        error = math.sqrt(2 * sum(known) / len(known) / trials)
         count = len(known) * (trials - 1) + 1  # degrees of freedom, and one
         for name, (row, base) in pairs.items():
             value, other = as_number(row[key]), as_number(base[key])
             if row is not base and value and other:
+                of_pair = [_variance(side, key, trials) or 0.0 for side in (row, base)]
+                variance = max(sum(known) / len(known), sum(of_pair) / 2)
                 ratio = math.log(value / other)
-                half = Z95 * error
+                half = Z95 * math.sqrt(2 * variance / trials)
                 yield (bench, name), Effect(ratio, ratio - half, ratio + half, count, pooled=True)
 
 
