@@ -57,7 +57,7 @@ def start(exercise: Exercise, force: bool = False) -> None:
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.task())
     if exercise.path("run.csv").exists():
-        print(f"\nwhat both models wrote\n{_of_clinic(exercise.read('samples.txt'))}")
+        print(f"\nWhat was written\n{_of_clinic(exercise.read('samples.txt'))}")
         print(f"\n{draw(exercise)}: the curves of this run and of a healthy one")
     print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
 
