@@ -22,6 +22,7 @@ from tinylm.learn.expect import Wrong
 from tinylm.learn.grade import PROPERTY_S, READ, SILENT, Outcome
 
 MOST_FRAMES = 4
+MOST_PRINTED = 8
 
 
 class OutOfTime(BaseException):
@@ -136,8 +137,10 @@ def outcomes(check: str, path: str, avoid: list[str], seconds: float) -> Iterato
     def stay_silent() -> None:
         lines = printed.getvalue().splitlines()
         if lines:
-            first = f"it printed {len(lines)} lines, the first: {lines[0][:80]}"
-            raise Wrong([first], "remove print() when you have seen enough")
+            raise Wrong(
+                ["it printed:", *(line[:100] for line in lines[:MOST_PRINTED])],
+                "remove print() when you have seen enough",
+            )
 
     first = outcome(READ, read, path, avoid)
     yield first
