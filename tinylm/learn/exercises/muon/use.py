@@ -1,11 +1,15 @@
+import torch
+
 RUN = "train"
 SETTINGS = {"train": {"optimizer": "muon"}}
 
 
 def replacements(student):
-    def orthogonalise(stack):
-        import torch
+    @torch.no_grad()
+    def apply_update(optimizer, lr, tasks):
+        for matrix, grad, momentum in tasks:
+            new = student.muon(matrix, grad, momentum, lr, optimizer.beta, optimizer.weight_decay)
+            for old, value in zip((matrix, momentum), new, strict=True):
+                old.copy_(value)
 
-        return torch.stack([student.orthogonalise(matrix) for matrix in stack])
-
-    return {"tinylm.train.muon.orthogonalise": orthogonalise}
+    return {"tinylm.train.muon.Muon._apply_update": apply_update}
