@@ -104,9 +104,7 @@ def one_line(error: BaseException) -> str:
         name = error.filename or f"{os.environ.get('TMPDIR', '/tmp')}, a file or standard output"
         return f"no space left on the disk for {name} ({error.strerror}); free some, run again"
     if is_out_of_memory(error):
-        return (
-            "out of memory; lower train.batch_size, model.context or the bench's widths and lengths"
-        )
+        return "out of memory; lower train.batch_size, model.context or a bench's widths or lengths"
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror or error}"
     message = " ".join(str(error).split())[:_LONGEST_MESSAGE] or "no message"
@@ -122,10 +120,13 @@ def check_at_end(check: Callable[[], None]) -> None:
 
 
 def _prepare() -> None:
-    """Let signals raise, and let any terminal print any character."""
+    """Let signals raise, replace closed streams, and let any terminal print any character."""
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # else the next file that is opened gets its number
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -135,7 +136,6 @@ def _leave_closed_output() -> None:
     """Point standard output to nowhere: its reader left, and flushing at exit would fail again."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
-    os.close(null)
 
 
 def guard(main: Callable[[], None], prints: bool = False) -> int:
