@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -20,7 +21,6 @@ FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 
-_LONGEST_MESSAGE = 1000
 _SAME_KEY_PRESS_S = 0.3  # a launcher may repeat a signal that the terminal sent to all
 _OUT_OF_MEMORY = (
     "out of memory",
@@ -107,7 +107,7 @@ def one_line(error: BaseException) -> str:
         return "out of memory; lower train.batch_size, model.context or a bench's widths or lengths"
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror or error}"
-    message = " ".join(str(error).split())[:_LONGEST_MESSAGE] or "no message"
+    message = " ".join(str(error).split())[:1000] or "no message"
     return f"{type(error).__name__}: {message} (TINYLM_DEBUG=1 shows where)"
 
 
@@ -126,7 +126,7 @@ def _prepare() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # else the next file that is opened gets its number
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode)))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
