@@ -35,7 +35,7 @@ NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command n
 
 def add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Add all commands to the parser of `tinylm`; returns the parser of each."""
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND [-h]", dest="command")
     for name in NAMES:
         command = importlib.import_module(f"tinylm.cli.{name}")
         purpose, _, notes = (command.__doc__ or "").partition("\n")
@@ -101,8 +101,10 @@ def _run(words: Sequence[str]) -> None:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     parser = Parser(prog="tinylm", description=PURPOSE, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"tinylm {tinylm.__version__}")
-    add_commands(parser)
-    arguments = parser.parse_args(words or ["--help"])
+    commands = add_commands(parser)
+    arguments, unknown = parser.parse_known_args(words or ["--help"])
+    if unknown:  # the command's own parser names its help
+        commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     check_folder(arguments.command, arguments.needs)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
