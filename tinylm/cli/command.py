@@ -15,7 +15,6 @@ import argparse
 import importlib
 import io
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,10 +91,6 @@ def check_folder(name: str, needs: str) -> None:
         raise InputError(f"{here}: no dvc.yaml here; cd into the clone of tinylm")
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr, flush=True)
-
-
 def _run(words: Sequence[str]) -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):  # undecodable input stops no command
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
@@ -106,10 +101,7 @@ def _run(words: Sequence[str]) -> None:
     if unknown:  # the command's own parser names its help
         commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     check_folder(arguments.command, arguments.needs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = _show_warning
-        arguments.run(arguments)
+    arguments.run(arguments)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -132,6 +133,10 @@ def _prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr, flush=True)
+
+
 def _leave_closed_output() -> None:
     """Point standard output to nowhere: its reader left, and flushing at exit would fail again."""
     null = os.open(os.devnull, os.O_WRONLY)
@@ -141,13 +146,16 @@ def _leave_closed_output() -> None:
 def guard(main: Callable[[], None], prints: bool = False) -> int:
     """Run a command; returns its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
-    Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
+    Errors and warnings are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
     prints: printing is all that the command does, so it is done when its reader leaves (| head).
     """
     _prepare()
     _at_end.clear()
     try:
-        main()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            main()
         for check in _at_end:
             check()
         sys.stdout.flush()
