@@ -29,6 +29,7 @@ FULL = (
     "pipeline/test_readme.py::test_a_command_works",
     "pipeline/test_readme.py::test_named_paths_exist",
     "pipeline/test_reruns.py",
+    "learn/test_exercises.py::test_use_tells_right_parts_from_a_wrong_one",
     "learn/test_grading.py::test_what_goes_wrong_in_a_function_names_its_line",
     "presets/test_preset_stages.py",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",

@@ -72,23 +72,30 @@ def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     )
 
 
+USED = {
+    name: exercise.solution()
+    for name, exercise in COURSE.items()
+    if exercise.path("use.py").exists()
+}
+RIGHT = right(COURSE["attention"])
+
+
 @pytest.mark.parametrize(
-    ("change", "verdicts"),
+    ("name", "code", "verdicts"),
     [
-        (None, "identical"),  # the reference
-        (("", ""), ("identical", "within")),
-        (("math.sqrt(w)", "math.sqrt(d)"), "different"),
+        *((name, code, ("identical", "within")) for name, code in USED.items()),
+        ("attention", RIGHT, ("identical", "within")),
+        ("attention", RIGHT.replace("math.sqrt(w)", "math.sqrt(d)"), "different"),
     ],
 )
-def test_use_tells_a_right_attention_from_a_wrong_one(
-    change, verdicts, finished_run, tmp_path, monkeypatch
+def test_use_tells_right_parts_from_a_wrong_one(
+    name, code, verdicts, finished_run, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(finished_run)
-    exercise = COURSE["attention"]
     path = tmp_path / "mine.py"
-    path.write_text(right(exercise).replace(*change) if change else exercise.solution(), "utf-8")
-    plan = load(exercise.path("use.py"), "plan")
-    assert use.verdict(*use.both_runs(plan, use.load_apart(path), 3)).startswith(verdicts)
+    path.write_text(code, "utf-8")
+    plan = load(COURSE[name].path("use.py"), "plan")
+    assert use.verdict(*use.both_runs(plan, use.load_apart(path), 2)).startswith(verdicts)
 
 
 def test_a_project_part_that_show_names_exists():
