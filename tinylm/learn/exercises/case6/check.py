@@ -6,12 +6,14 @@ from tinylm.learn.expect import expect, require, rows
 
 
 def by_hand(output_factor):
-    """vectors of 2 and -2 in 4 columns: the factor is 1/2 * 1/2"""
-    given = {"embedding": rows([2.0, -2.0, 2.0, 2.0])}
-    expect(output_factor, given, rows(0.25)[0], {
-        "a sum of D products has variance D: divide by its root": rows(0.5)[0],
-        "the root of D, not D": rows(0.125)[0],
-        "multiply by the scale of the vectors, too": rows(0.5)[0],
+    """vectors of 8 and -8 in 4 columns: the factor is 1/8 * 1/2"""
+    given = {"embedding": rows([8.0, -8.0, 8.0, 8.0])}
+    expect(output_factor, given, rows(1 / 16)[0], {
+        "a sum of D products has variance D: divide by its root": rows(1 / 8)[0],
+        "the root of D, not D": rows(1 / 32)[0],
+        "divide by the root of D; this multiplies by it": rows(1 / 4)[0],
+        "the scale of the vectors is missing": 1 / 2,
+        "multiply by input_scale, which is 1/8 here; this divides by it": rows(4.0)[0],
     })  # fmt: skip
 
 
