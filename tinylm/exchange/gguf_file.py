@@ -4,7 +4,9 @@ The tensors are those of the stock GPT-2 (`stock.py`), renamed by the library `g
 differ from GPT-2:
 
 - llama.cpp's activation is the tanh form of gelu, on a CPU from a table in binary16. The exact gelu
-  differs, so logits differ by some 1e-3. relu is refused.
+  differs, so logits differ by some 1e-3. A relu model is exact: gelu(s z) / s is relu(z) except for
+  |z| below 5 / s. So what is written to the residual stream is s times as large, s a power of two,
+  and so is the root of the norms' epsilon.
 - rows of Q8_0 are blocks of 32 weights: the stream is widened to a multiple of 32 that the heads
   divide, and the feed-forward too.
 
@@ -13,6 +15,8 @@ https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_path
@@ -25,6 +29,17 @@ from tinylm.vocab.tokenizer import Tokenizer
 GGUF = "model.gguf"
 BLOCK = 32  # weights of one block of Q8_0
 LARGEST = 65504.0  # of binary16
+STEEPER = {"f32": 2.0**20, "f16": 2.0**10, "q8_0": 2.0**10}  # s, within the range of binary16
+# What is written to the residual stream, and what feeds the activation.
+SCALED = (
+    "wte.weight",
+    "wpe.weight",
+    "c_proj.bias",
+    "attn.c_proj.weight",
+    "ln_2.weight",
+    "ln_2.bias",
+    "c_fc.bias",
+)
 
 
 def gguf_problem(settings: ModelSettings) -> str:
@@ -32,8 +47,6 @@ def gguf_problem(settings: ModelSettings) -> str:
     if settings.positions == "rotary":
         allowed = "sinusoids | learned | none"
         return f"model.positions = rotary; allowed with --format gguf: {allowed}"
-    if settings.activation != "gelu":
-        return f"model.activation = {settings.activation}; allowed with --format gguf: gelu"
     return stock_problem(settings)
 
 
@@ -50,12 +63,13 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
     import gguf
 
     form = stock_form(model, BLOCK if weights == "q8_0" else 1)
+    steeper = STEEPER[weights] if form.config["activation_function"] == "relu" else 1.0
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, form.config["n_layer"])
     with atomic_path(path) as temporary:
         writer = gguf.GGUFWriter(temporary, gguf.MODEL_ARCH_NAMES[gguf.MODEL_ARCH.GPT2])
-        _write_config(writer, form, weights)
+        _write_config(writer, form, EPSILON * steeper**2, weights)
         _write_tokenizer(writer, tokenizer)
-        for name, tensor in form.tensors.items():
+        for name, tensor in _scaled(form, steeper).items():
             kind = gguf.GGMLQuantizationType.F32
             if tensor.dim() == 2 and "wpe" not in name:
                 kind = gguf.GGMLQuantizationType[weights.upper()]
@@ -75,7 +89,21 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
     return form
 
 
-def _write_config(writer: Any, form: StockForm, weights: str) -> None:
+def _scaled(form: StockForm, steeper: float) -> dict[str, Tensor]:
+    """The tensors with a residual stream and inputs of the activation `steeper` times as large.
+
+    The logits stay. The feed-forward's second matrix stays, since its inputs are larger already.
+    """
+    tensors = dict(form.tensors)
+    for name in tensors:
+        if name.endswith(SCALED):
+            tensors[name] = tensors[name] * steeper
+        elif ".ln_f." in name and form.config["tie_word_embeddings"]:
+            tensors[name] = tensors[name] / steeper
+    return tensors
+
+
+def _write_config(writer: Any, form: StockForm, epsilon: float, weights: str) -> None:
     import gguf
 
     config = form.config
@@ -86,7 +114,7 @@ def _write_config(writer: Any, form: StockForm, weights: str) -> None:
     writer.add_block_count(config["n_layer"])
     writer.add_feed_forward_length(config["n_inner"])
     writer.add_head_count(config["n_head"])
-    writer.add_layer_norm_eps(EPSILON)
+    writer.add_layer_norm_eps(epsilon)
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(gguf.LlamaFileType[f"{mostly}_{weights.upper()}"])
 
