@@ -1,9 +1,8 @@
 """tinylm check: check params.yaml, data and machine before any work.
 
-Every section and the rules between sections, the files that params.yaml names, device, git and DVC.
-Problems are printed, and notes on what may surprise.
-`make repro` does this first. What needs the stories or the vocabulary is checked at the start of
-the stage that reads them.
+It checks each section, the rules between sections, the files that params.yaml names, device, git
+and DVC. It prints problems, and notes on what may surprise you. `make repro` does this first. What
+needs the stories or the vocabulary is checked at the start of the stage that reads them.
 """
 
 import argparse
@@ -40,7 +39,7 @@ REPOSITORY = {  # what DVC needs, and how to get it
 
 @dataclasses.dataclass
 class Findings:
-    """What was found: a line for each problem, and for each point that is worth a note."""
+    """A line for each problem, and for each point that is worth a note."""
 
     problems: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -77,7 +76,7 @@ def _is_readable(key: str, name: str, findings: Findings) -> bool:
 
 
 def _check_corpus(data: Any, findings: Findings) -> None:
-    """Whether the corpus is there, in a format that stage download reads; what it would warn of."""
+    """Whether stage download can read the corpus; notes on what that stage would warn of."""
     from tinylm.presets.write import hub_names, preset_values
 
     if not _is_readable("data.path", data.path, findings):
@@ -143,12 +142,12 @@ def check_machine(sections: Sections, findings: Findings) -> None:
 
 
 def _compare_environments(here: dict[str, Any], findings: Findings) -> None:
-    """Note each stage whose cached results are from another environment than this one."""
+    """Note each stage whose cached results are from an environment other than this one."""
     for path in sorted(Path(paths.FIGURES).glob("*.json")):
         try:
             environment = read_json(path).get("environment", {})
         except InputError:
-            continue  # the stage that reads it says so
+            continue  # the stage that reads it reports this
         others = []
         for key, value in environment.items():
             is_share = key == "threads" and "processes" in environment  # of one process

@@ -1,4 +1,4 @@
-"""A comparison as Markdown, from it the page and the text for the terminal, and as JSON."""
+"""A comparison as Markdown, for the page and the terminal, and as JSON."""
 
 import dataclasses
 from collections.abc import Callable
@@ -43,7 +43,7 @@ LABELS = {
     PERPLEXITY: "perplexity",
     RAW_BITS: "bits per byte, raw text",
     BITS: "bits per byte, normalised text",
-    BLEU: "BLEU of four words",
+    BLEU: "BLEU-4",
     MINIMAL_PAIRS: "minimal pairs, right (mean over phenomena)",
 }
 OVER = {BLEU: "prompts", MINIMAL_PAIRS: "draws of pairs"}  # the other metrics are over stories
@@ -58,7 +58,7 @@ METRICS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "evaluate.perplexity": ("perplexity", _four_digits),
     "evaluate.raw_bits_per_byte": ("bits per byte, raw text", _four_digits),
     "evaluate.bits_per_byte": ("bits per byte, normalised text", _four_digits),
-    "evaluate.samples.bleu4": ("BLEU of four words", number),
+    "evaluate.samples.bleu4": ("BLEU-4", number),
     "evaluate.baselines.kneser_ney.perplexity": ("Kneser-Ney's perplexity", _four_digits),
     "evaluate.sense.methods.decode.words": ("words per error", number),
     "evaluate.pairs.all.model": (LABELS[MINIMAL_PAIRS], share),
@@ -90,7 +90,7 @@ def to_html(comparison: Comparison) -> str:
 
 
 def to_markdown(comparison: Comparison, stories: bool = True) -> str:
-    """The comparison as Markdown. stories: whether to quote those that changed most."""
+    """The comparison as Markdown. stories: whether to quote those whose loss changed most."""
     runs = comparison.runs
     first = runs[0].name
     names = [run.name for run in runs]

@@ -28,7 +28,7 @@ def difference_pictures(comparison: Comparison, labels: Mapping[str, str]) -> di
 
 
 def draw_differences(rows: Sequence[tuple[str, Finding]], first: str, label: str) -> Figure:
-    """A point and its interval for each setting; a shade as wide as what seeds alone give."""
+    """A point and its interval for each setting; a shade for the difference that seeds alone cause."""
     better = "left is better" if rows[0][1].metric in LOSSES else "right is better"
     with in_style():
         axis_label = f"difference from {short(first)}, {better}"

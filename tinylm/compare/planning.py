@@ -1,11 +1,11 @@
-"""How many seeds and stories a comparison needs, by the noise of earlier runs.
+"""How many seeds and stories a comparison needs, from the noise of earlier runs.
 
 Between two settings with n seeds each and m stories, the mean loss per token differs by chance with variance
 
     V = V_seeds / n + V_stories / m
 
 V_seeds is that of the difference between two runs of one seed each, V_stories that of what one story adds to the
-difference of a pair of runs. The power is the share of simulated comparisons in which `statistics.critical_value` is
+difference of a pair of runs. The power is the share of simulated comparisons in which `differences.critical_value` is
 exceeded; V_stories is taken as known, since there are many stories. Planning from both sources of chance follows
 Bouthillier et al. 2021 (arXiv:2103.03098).
 """
@@ -27,7 +27,7 @@ from tinylm.evaluate.statistics import df_of_texts, student_critical_value
 
 MOST_SEEDS = 1000
 SIMULATED = 20_000  # comparisons; the power is then known to about 0.01
-_STORY_FACTORS = (1, 2, 5, 10, 100)  # times the stories of now
+_STORY_FACTORS = (1, 2, 5, 10, 100)  # multiples of the current number of stories
 _point = cache(student_critical_value)
 
 
@@ -127,7 +127,7 @@ def power(goal: Goal, by_seeds: float, by_stories: float, seeds: int, stories: f
     """
     from_seeds = by_seeds / seeds
     from_stories = by_stories / stories
-    rng = np.random.default_rng(0)  # the same chances for every number of seeds
+    rng = np.random.default_rng(0)  # the same draws for every number of seeds
     errors = rng.standard_normal(SIMULATED) * math.sqrt(from_seeds + from_stories)
     estimates = rng.chisquare(seeds - 1, SIMULATED) / (seeds - 1) * from_seeds
     level = goal.level / goal.comparisons

@@ -1,6 +1,6 @@
-"""Which results belong to the current parameters, by DVC, and which code made them, by git.
+"""Which results belong to the current parameters, from DVC, and which code made them, from git.
 
-The functions about the working folder ask DVC and git. `stale_stages` reads the dvc.lock of any revision.
+The functions about the working folder call DVC and git. `stale_stages` reads the dvc.lock of any revision.
 """
 
 import dataclasses
@@ -144,11 +144,11 @@ def _why_stale(
     used = stage.get("params", {}).get(PARAMS_FILE) or {}
     for name, value in used.items():
         if parameter(params, name) != value:
-            return f"{name} of {PARAMS_FILE} was another"
+            return f"{name} of {PARAMS_FILE} was different"
     for dep, md5 in stage_paths(stage, "deps").items():
         for path, (writer, written) in writers.items():
             if path == dep and written != md5:
-                return f"{dep} was another"
+                return f"{dep} was different"
             if f"{path}/".startswith(f"{dep}/") and writer in reasons:
                 return f"it read {path} of stage {writer}, which is not of these parameters"
     return ""

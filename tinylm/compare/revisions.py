@@ -43,7 +43,7 @@ class Revision:
 
 @contextlib.contextmanager
 def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Revision]]:
-    """The revisions by name, and the current commit's experiments if they are asked for.
+    """The revisions by name, and the current commit's experiments if requested.
 
     Raises InputError for an unknown name, outside a DVC repository, and if DVC is busy.
     """

@@ -1,4 +1,4 @@
-"""A run and a setting as a comparison sees them: parameters, metrics, the loss of each story, each sample."""
+"""Runs and settings for a comparison: parameters, metrics, losses of stories, and samples."""
 
 import functools
 import io
@@ -88,7 +88,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The first run's."""
+        """The name of the first run."""
         return self.first.name
 
     def _by_seed(self, part: Callable[[Run], T | None]) -> dict[int, T]:
@@ -157,7 +157,7 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
 
 
 class Match(NamedTuple):
-    """What two runs share, so what of them can be compared.
+    """What two runs share, and so what can be compared.
 
     texts: the same evaluation stories in the same order. tokens: also the same tokens of one
     vocabulary, and the same of them are scored, so perplexities may be compared. prompts: the same

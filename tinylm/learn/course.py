@@ -5,7 +5,7 @@ start.py     what the student begins with: a signature, or code with a bug
 check.py     one function per property that is graded (`tinylm.learn.worker` calls them)
 use.py       how the student's part replaces ours in a run (`tinylm.learn.use`); optional
 reference.py the project's own part behind the same signature; a clinic has fix.txt instead
-run.csv      the curves of a run with the bug (clinic), and samples.txt, what it wrote
+run.csv      the curves of a run with the bug (clinic); samples.txt has what it wrote
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ class Exercise:
         return self.read("task.md").partition(_HINT)[0].strip()
 
     def hints(self) -> list[str]:
-        """The hints, in the order in which they are given."""
+        """The hints, in the order in which they are shown."""
         return [hint.strip() for hint in self.read("task.md").split(_HINT)[1:]]
 
     def start(self) -> str:
@@ -68,7 +68,7 @@ class Exercise:
         return f'r"""{self.task()}\n"""\n\n{self.read("start.py")}'
 
     def solution(self) -> str:
-        """The project's own part behind the student's signature; for a clinic, the code mended."""
+        """The project's own part behind the student's signature; for a clinic, the fixed code."""
         if self.part != "diagnose":
             return self.read("reference.py")
         wrong, right = self.read("fix.txt").split("=>\n")

@@ -1,4 +1,4 @@
-"""What each action of `tinylm exercise` does; it prints for the student."""
+"""The actions of `tinylm exercise`; they print for the student."""
 
 import importlib
 import inspect
@@ -29,7 +29,7 @@ def _remember(exercise: Exercise, key: str, value: int) -> None:
 
 
 def hints_used(exercise: Exercise) -> int:
-    """How many hints the student has asked for."""
+    """The number of hints shown so far."""
     return _state().get(exercise.name, {}).get("hints", 0)
 
 
@@ -92,7 +92,7 @@ def draw(exercise: Exercise) -> Path:
 
 
 def show_hint(exercise: Exercise) -> None:
-    """The next hint, or the last one when there is no other."""
+    """Print the next hint, or the last one if there is no other."""
     hints = exercise.hints()
     count = min(hints_used(exercise) + 1, len(hints))
     _remember(exercise, "hints", count)
@@ -161,12 +161,12 @@ def check_all(course: dict[str, Exercise]) -> list[Path]:
 
 
 def use(exercise: Exercise) -> None:
-    """Run the project with the student's file in a process of its own.
+    """Run the project with the student's file in a separate process.
 
     Raises InputError if it cannot be used, CommandFailed if it takes too long.
     """
     if not exercise.path("use.py").is_file():
-        raise InputError(f"{exercise.name} is no part of a run; tinylm exercise check grades it")
+        raise InputError(f"{exercise.name} is not part of a run; tinylm exercise check grades it")
     if not exercise.file.is_file():
         raise InputError(f"{exercise.file} is missing; tinylm exercise start {exercise.name}")
     try:
@@ -178,7 +178,7 @@ def use(exercise: Exercise) -> None:
 
 
 def show(exercise: Exercise) -> None:
-    """The project's part behind the exercise's signature, then its source and place."""
+    """Print the project's part behind the exercise's signature, then its source and place."""
     print(exercise.solution())
     for entry in exercise.project:
         path, first, text = source_of(entry)

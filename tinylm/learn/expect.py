@@ -1,4 +1,4 @@
-"""What a check.py is written with: compare an answer with an oracle's, and say where they differ.
+"""Tools for a check.py: compare an answer with an oracle's, and show where they differ.
 
     def adds(add):
         \"\"\"adds two numbers\"\"\"
@@ -38,7 +38,7 @@ def require(condition: Any, line: str, suggestion: str = "", **values: Any) -> N
 
 
 def shown(value: Any, digits: int = 4) -> str:
-    """A value in numbers of so many digits, cut if it is long."""
+    """A value as text, with numbers of this many digits, cut if it is long."""
     kind = ""
     if isinstance(value, torch.Tensor):
         name = str(value.dtype).removeprefix("torch.")
@@ -109,8 +109,8 @@ def expect(
 ) -> Any:
     """Call the student's function; returns its answer. Raises Wrong unless it is as expected.
 
-    given: its arguments by name, passed by position. They may not change. suspects: {what a usual
-    mistake is: the answer that it gives}; the first that fits is the suggestion.
+    given: its arguments by name, passed by position. They may not change. suspects: {a common
+    mistake in words: the answer that it gives}; the first that fits is the suggestion.
     """
     arguments = copy.deepcopy(dict(given))
     answer = call(*arguments.values())
@@ -132,7 +132,7 @@ def expect(
 
 
 def _usual(answer: Any, expected: Any) -> str:
-    """A suggestion for mistakes that any exercise can have."""
+    """A suggestion for mistakes that can occur in any exercise."""
     if answer is None:
         return "your function returns nothing: is there a `return`?"
     if not isinstance(answer, torch.Tensor):

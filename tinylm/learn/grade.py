@@ -1,4 +1,4 @@
-"""Grading: the student's file runs in a process of its own, with a time limit, in an empty folder."""
+"""Grading: the student's file runs in a separate process, with a time limit, in an empty folder."""
 
 import dataclasses
 import json
@@ -13,8 +13,8 @@ from tinylm.base.config import InputError
 from tinylm.learn.course import Exercise
 
 ROOT = Path(__file__).parents[2]
-PROPERTY_S = 4.0  # of computing, for the student's code in one property
-WHOLE_S = 60.0  # on the clock: a busy machine needs a while to import torch
+PROPERTY_S = 4.0  # of CPU time, for the student's code in one property
+WHOLE_S = 60.0  # of wall time: a busy machine needs a while to import torch
 READ = "the file can be read"
 SILENT = "it prints nothing"  # the last property
 
@@ -32,7 +32,7 @@ class Outcome:
 def run_apart(
     module: str, arguments: list[str], seconds: float, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a module of this package in a process of its own. Raises subprocess.TimeoutExpired."""
+    """Run a module of this package in a separate process. Raises subprocess.TimeoutExpired."""
     command = [sys.executable, "-m", f"tinylm.learn.{module}", *arguments]
     folders = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

@@ -1,9 +1,9 @@
 """python -m tinylm.learn.use FOLDER FILE [UPDATES]: runs the project twice, with its own part and
 with the student's.
 
-use.py in the exercise's folder says what is run (RUN), which settings change (SETTINGS), and what
-replaces what: `replacements(student)` gives {dotted name: new object}. A clinic may instead have
-`measure(student)`, which returns such a run itself. Both runs compute in float64, so that rounding
+use.py in the exercise's folder defines what is run (RUN), which settings change (SETTINGS), and
+what replaces what: `replacements(student)` gives {dotted name: new object}. A clinic may instead
+have `measure(student)`, which returns such a run itself. Both runs compute in float64, so that rounding
 stays far below what a mistake changes. They read what the stages wrote, and write nothing there.
 """
 
@@ -43,7 +43,7 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 
 UPDATES = 50  # of each training
-TRAIN_S = 30.0  # after which a training of so many updates ends, on a busy machine
+TRAIN_S = 30.0  # after which such a training ends early, on a busy machine
 USUAL = {
     "precision": "fp32",
     "tokens": 80_000,
@@ -51,7 +51,7 @@ USUAL = {
     "stop_after": None,
     "validate_every": 10,
 }
-BOUND = 1e-8  # relative difference that rounding may reach; docs/teach.md says how it was measured
+BOUND = 1e-8  # relative difference that rounding may reach; docs/teach.md has its measurement
 SHOWN = (1, 2, 5, 10, 20, 30, 40, 50, 100, 200)  # steps of the table that is printed
 STARTS = ("once upon a time", "the little", "one morning")
 
@@ -59,7 +59,7 @@ Run = dict[str, Any]  # "steps", {name: one number, or None, for each step}; "te
 
 
 def train(changes: dict[str, Any], updates: int = UPDATES, stores: Any = None) -> Run:
-    """Train for so many updates; losses at each step, greedy text at the end.
+    """Train for this many updates: losses at each step, greedy text at the end.
 
     stores: {split: TokenStore} instead of those of stage vocab.
     """
@@ -129,7 +129,7 @@ RUNS: dict[str, Callable[..., Run]] = {"train": train, "generate": generate}
 
 @contextlib.contextmanager
 def replaced(objects: dict[str, Any]) -> Iterator[None]:
-    """Put the objects in the place of those with these dotted names while the block runs."""
+    """Replace what has these dotted names by the objects while the block runs."""
     with contextlib.ExitStack() as stack:
         for name, value in objects.items():
             stack.enter_context(mock.patch(name, value))
@@ -139,7 +139,7 @@ def replaced(objects: dict[str, Any]) -> Iterator[None]:
 def load_apart(file: Path) -> ModuleType:
     """The student's file, with a copy of tinylm of its own if it imports tinylm, as our reference does.
 
-    So a part of ours that the file calls is never the one that the file replaces.
+    So the parts of tinylm that the file calls are never those that it replaces.
     """
     with mock.patch.dict(sys.modules):
         for name in list(sys.modules):

@@ -1,4 +1,4 @@
-"""python -m tinylm.learn.worker CHECK FILE [NAME ...]: grades FILE in a process of its own.
+"""python -m tinylm.learn.worker CHECK FILE [NAME ...]: grades FILE in a separate process.
 
 NAME: what the file may not use. Prints each outcome as a JSON list as soon as it is known.
 """
@@ -26,7 +26,7 @@ MOST_PRINTED = 8
 
 
 class OutOfTime(BaseException):
-    """The student's code took too long; raised where it is at that time."""
+    """The student's code took too long; raised at the line that it has reached."""
 
 
 ADVICE: dict[type[BaseException], str] = {
@@ -46,7 +46,7 @@ def _out_of_time(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime inside the block after so many seconds of computing, and again if caught."""
+    """Raise OutOfTime inside the block after this many seconds of CPU time, and again if caught."""
     signal.signal(signal.SIGPROF, _out_of_time)
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
@@ -112,7 +112,7 @@ def properties(check: ModuleType) -> dict[str, Callable[..., None]]:
 
 
 def hold(function: Callable[..., None]) -> None:
-    """Call a property with what its arguments name in the student's file."""
+    """Call a property with the objects of the student's file that its arguments name."""
     student = vars(sys.modules["student"])
     names = inspect.signature(function).parameters
     for name in names:
