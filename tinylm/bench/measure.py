@@ -123,7 +123,6 @@ class Started:
         """
         try:
             kind, answer = _receive(self._receiver, self._process)
-            self._process.join(5)  # seconds; killed at once, it would leave semaphores behind
         finally:
             self.end()
         if kind == _BAD_INPUT:

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import threading
 from typing import Any
 
 from tqdm import tqdm
@@ -36,6 +37,7 @@ class Progress:
             options = {"file": _Lines(), "bar_format": line, "delay": every_s, "leave": False}
             options |= {"mininterval": every_s, "miniters": 1}
         tqdm.monitor_interval = 0  # no thread, since stages start processes
+        tqdm.set_lock(threading.RLock())  # its own has a semaphore, which a killed process leaks
         self._bar = tqdm(
             total=total, desc=label + what, unit=f" {unit}", unit_scale=True, **options
         )
