@@ -1,8 +1,8 @@
 """Story texts from local files and dataset folders, read by Hugging Face `datasets`.
 
-JSON lines are read one by one, so that no text is taken for a date. Errors are one line that names
-the file and the row or line. What would destroy or join texts is refused first: bytes that are not
-UTF-8, a quotation mark out of place, a name that occurs twice.
+JSON lines are read one by one, so that no text is parsed as a date. Errors are one line that names
+the file and the row or line. Input that would corrupt or join texts is refused first: bytes that are not
+UTF-8, a quotation mark out of place, a repeated name.
 """
 
 import codecs
@@ -28,8 +28,8 @@ BATCH_ROWS = {"text": 10_000, "csv": 1000, "parquet": 1000}  # a row of text is 
 LONGEST_FIELD = 1 << 30  # characters; the library csv refuses more than 128 Ki otherwise
 CONFIG = ".huggingface.yaml"  # read by `datasets` like the header of README.md
 NO_TEXT = {
-    b"PK\3\4": "a zip archive, as xlsx and docx files are",
-    b"\x1f\x8b": "gzip, which a name without .gz hides",
+    b"PK\3\4": "a zip archive (xlsx and docx files are such archives)",
+    b"\x1f\x8b": "gzip, but the name lacks .gz",
     b"%PDF": "a PDF file",
     b"\xd0\xcf\x11\xe0": "an Office document",
 }
@@ -54,7 +54,7 @@ def first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def reading_hub(keys: str, local_key: str) -> Iterator[None]:
-    """Whatever the hub's library raises becomes an InputError that names the keys.
+    """Turn every error of the hub's library into an InputError that names the keys.
 
     keys: the settings, with their values; local_key: the setting of a local copy.
     """
@@ -151,7 +151,7 @@ def _column(path: Path, builder: str, column: str, **options: Any) -> Iterator[A
     """The values of a column by one of the library's builders, streamed. Raises InputError."""
     row = 0
     with quiet_datasets() as (datasets, cache):
-        if builder == "csv":  # no number and no date
+        if builder == "csv":  # neither numbers nor dates are parsed
             options["features"] = datasets.Features({column: datasets.Value("string")})
         try:
             dataset = datasets.load_dataset(
@@ -223,7 +223,7 @@ def _csv_header(path: Path, separator: str) -> list[str]:
 
 
 def _csv_texts(path: Path, column: str) -> Iterator[str]:
-    """Texts below a header. Its separator makes `column` a field: a comma, a semicolon or a tab."""
+    """Texts below a header. The separator is the one that makes `column` a field: a comma, a semicolon or a tab."""
     csv.field_size_limit(LONGEST_FIELD)
     separator = max(",;\t", key=lambda each: column in _csv_header(path, each))
     if header := _csv_header(path, separator):
@@ -269,7 +269,7 @@ class Files:
 
 
 def local_files(path: Path, is_downloaded: bool = False) -> Files:
-    """Split "train" for a file, for a folder the splits as `datasets` finds them.
+    """A file is split "train"; a folder has the splits that `datasets` finds.
 
     A folder's README header or its file names assign files to splits. is_downloaded: the hub's
     library wrote the folder, where each file is a link into its cache. Raises InputError, also for

@@ -19,10 +19,10 @@ from tinylm.vocab.tokenizer import Tokenizer
 ORDERS = tuple(range(1, 9))
 NEAREST = 4  # words of the n-grams by which the nearest story is found
 PROTOCOL = (
-    "Words in lower case without punctuation, prompts left out. A run is a sequence of words that also occurs "
-    "within one story of train; an n-gram is new if train does not have it. The stories' own "
-    "continuations, which the model never saw, show what chance and the kind of text give. The "
-    f"nearest story is the one of train that has most of a text's {NEAREST}-grams."
+    "Words in lower case without punctuation, without prompts. A shared sequence is a sequence of "
+    "words that also occurs within one story of train; an n-gram is new if train does not have it. "
+    "The stories' own continuations, which are not in train, show how much is shared by chance. "
+    f"The nearest story is the train story that shares the most {NEAREST}-grams with a text."
 )
 
 

@@ -175,7 +175,7 @@ def least_p(texts: float) -> float:
 
 # What may be claimed
 #
-# Every sentence that says "higher", "lower" or "no difference" asks `claims`, with all the comparisons of one page or
+# Every sentence with "higher", "lower" or "no difference" comes from `claims`, with all the comparisons of one page or
 # table at once. The tests simulate pages without any effect: at most 5 of 100 claim anything.
 
 

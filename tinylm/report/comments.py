@@ -31,7 +31,7 @@ def comments(run: Run) -> list[str]:
         stories = run.tree("evaluate").samples.reference_perplexity.value
         if stories and row.get("perplexity") and not has_verdicts:
             side = "less" if row["perplexity"] > stories else "more"
-            numbers = f"perplexity {number(row['perplexity'])} against {number(stories)}"
+            numbers = f"perplexity {number(row['perplexity'])} compared with {number(stories)}"
             lines.append(f"To the model it is {side} predictable than true stories: {numbers}.")
         result.append(" ".join(lines))
     return result
@@ -48,7 +48,7 @@ def _measures(row: dict[str, Any], nearest: dict[str, Any]) -> Iterator[str]:
     repeated = repeated_share([str(row["continuation"])], 4)
     yield f"{share(repeated, 0)} of the 4-grams are repeated."
     if nearest.get("nearest") is not None:
-        yield f"The nearest training story has {share(nearest['nearest'], 0)} of them."
+        yield f"The nearest training story shares {share(nearest['nearest'], 0)} of the 4-grams."
         if not nearest["opening_seen"]:
             yield "No training story has this opening."
 

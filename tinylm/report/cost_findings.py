@@ -20,7 +20,7 @@ def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
             (bench, index),
             f"Decoding of {count(cache.new_tokens)} tokens is {{}} with the key-value cache.",
             ("faster", "slower"),
-            f"{number(cache.tokens_per_s)} against {number(without.tokens_per_s)} tokens/s. Relative "
+            f"{number(cache.tokens_per_s)} compared with {number(without.tokens_per_s)} tokens/s. Relative "
             f"to no cache: {relative(run, claims, bench, index)}.",
         )
     same = run.tree("kv_bench").same_ids
@@ -39,13 +39,13 @@ def judge_recompute(run: Run, claims: Claims) -> Iterator[Finding]:
         depth = many(recompute.layers, "layer")
         if recompute.peak_mib and plain.peak_mib:
             peaks = f"{mebibytes(recompute.peak_mib)} instead of {mebibytes(plain.peak_mib)}"
-            yield measured(f"With checkpointing the peak memory is {peaks}.", f"There are {depth}.")
+            yield measured(f"With checkpointing and {depth}, the peak memory is {peaks}.")
         yield from compare(
             claims,
             (time, index),
             f"A training step of {depth} is {{}} with checkpointing.",
             ("slower", "faster"),
-            f"Time relative to plain: {relative(run, claims, time, index)}.",
+            f"Time relative to no recompute: {relative(run, claims, time, index)}.",
         )
     bench = run.tree("ckpt_bench")
     if bench.same_loss is True and bench.same_gradients is True:
@@ -65,7 +65,7 @@ def describe_accumulation(run: Run, _: Claims) -> Iterator[Finding]:
         nats = loss(settings[name].held_out_loss_at_equal_tokens)
         epoch = seconds(times[name].epoch_s)
         if nats != ABSENT:
-            how = f"With accumulation of {name} the held-out loss is {nats} after the same text."
+            how = f"With accumulation = {name} the held-out loss is {nats} after the same text."
             yield measured(how, "" if epoch == ABSENT else f"An epoch takes {epoch}.")
     why = "Each setting was trained with one seed, at one learning rate."
     yield not_shown("Which accumulation is best.", why)

@@ -77,7 +77,7 @@ def compare_with_ngrams(run: Run, claims: Claims) -> Iterator[Finding]:
         ("ngrams",),
         f"The model predicts {{}} than the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("worse", "better"),
-        f"Perplexity {number(metrics.perplexity)} against {number(ngrams.perplexity)}. Over the "
+        f"Perplexity {number(metrics.perplexity)} compared with {number(ngrams.perplexity)}. Over the "
         f"same stories the loss differs by {difference} nats per token.",
     )
 
@@ -91,7 +91,7 @@ def compare_with_floor(run: Run, claims: Claims) -> Iterator[Finding]:
     if ("floor",) not in claims:
         yield not_shown("How much better a model could get.", "This text has no known floor.")
         return
-    evidence = f"{loss(model)} against {loss(floor)} nats per token."
+    evidence = f"{loss(model)} compared with {loss(floor)} nats per token."
     verdict = claims["floor",].verdict
     near = f"within {number(NEAR_FLOOR, 1)} nats per token of the generator's floor"
     if verdict == LOWER:
@@ -138,7 +138,7 @@ def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
         ("predictable",),
         "Sampled text is {} predictable for the model than the stories.",
         ("less", "more"),
-        f"Perplexity {sampled} against {stories}. Each is over {count(samples['count'])} texts.",
+        f"Perplexity {sampled} compared with {stories}. Each is over {count(samples['count'])} texts.",
     )
     memorised = run.tree("evaluate").memorised
     sampled = with_interval(memorised.continuations.longest_run)
@@ -148,7 +148,7 @@ def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
         ("shared",),
         "Sampled text shares {} word sequences with the training text than the stories do.",
         ("longer", "shorter"),
-        f"Words of the longest, mean over texts: {sampled} against {stories}.",
+        f"Words of the longest, mean over texts: {sampled} compared with {stories}.",
     )
 
 
@@ -190,7 +190,7 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
             ("words", name),
             f"{width} makes {{}} errors than greedy decoding.",
             ("fewer", "more"),
-            f"{with_interval(words)} words per error against {with_interval(greedy)}. Each is over "
+            f"{with_interval(words)} words per error compared with {with_interval(greedy)}. Each is over "
             f"{count(method.sense.texts)} texts.",
         )
 
@@ -206,8 +206,8 @@ def describe_sense(run: Run, _: Claims) -> Iterator[Finding]:
         if decoded.words:
             kind = max(decoded.kinds, key=lambda name: decoded.kinds[name])
             evidence = (
-                f"There is one error in {with_interval(decoded.words)} words; most errors are of "
-                f"kind “{kind}”."
+                f"There is one error per {with_interval(decoded.words)} words; the most "
+                f"frequent kind is “{kind}”."
             )
         yield measured(claim, evidence)
     if evaluate.samples:
@@ -219,9 +219,9 @@ def describe_sense(run: Run, _: Claims) -> Iterator[Finding]:
     sampled = evaluate.memorised.continuations.nearest
     if sampled:
         nearest = share_with_interval(sampled)
-        claim = f"The nearest training story has {nearest} of a continuation's 4-grams."
+        claim = f"The nearest training story shares {nearest} of a continuation's 4-grams."
         stories = share_with_interval(evaluate.memorised.references.nearest)
-        yield measured(claim, f"For the true stories it has {stories}.")
+        yield measured(claim, f"For the true stories the share is {stories}.")
     if (seen := evaluate.memorised.openings_seen) or seen == 0:
         prompts = count(evaluate.samples["count"])
         yield measured(f"{count(seen)} of {prompts} openings begin a training story too.")
@@ -258,10 +258,14 @@ def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
     untrained = share(means.untrained)
     yield measured(claim, f"N-grams: {share(means.kneser_ney)}; an untrained model: {untrained}.")
     lists = (
-        (shown, "It has learnt some phenomena.", learnt[HIGHER]),
-        (shown, "It prefers the wrong sentence in some phenomena.", learnt[LOWER]),
-        (not_shown, "Whether it has learnt some other phenomena.", learnt[NOT_SHOWN]),
-        (shown, "It is right more often than n-grams in some phenomena.", against_ngrams[HIGHER]),
+        (shown, "The model has learnt some phenomena.", learnt[HIGHER]),
+        (shown, "The model prefers the wrong sentence in some phenomena.", learnt[LOWER]),
+        (not_shown, "Whether the model has learnt some other phenomena.", learnt[NOT_SHOWN]),
+        (
+            shown,
+            "The model is right more often than n-grams in some phenomena.",
+            against_ngrams[HIGHER],
+        ),
         (shown, "N-grams are right more often in some phenomena.", against_ngrams[LOWER]),
     )
     for verdict_of, claim, names in lists:
