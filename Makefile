@@ -18,7 +18,8 @@ BIN := .venv/bin
 # Not /bin/sh, which macOS's make 3.81 passes over for simple commands: it would look for them outside .venv.
 SHELL := bash
 export PATH := $(if $(filter /%,$(BIN)),$(BIN),$(CURDIR)/$(BIN)):$(PATH)
-unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX
+# PYTHONDONTWRITEBYTECODE, which container images set, would have every process parse torch again.
+unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX
 
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
