@@ -79,7 +79,9 @@ def draw(exercise: Exercise) -> Path:
     frame = pd.read_csv(exercise.path("run.csv"), index_col=0).interpolate(limit_area="inside")
     frame.columns = pd.Index([_of_clinic(name) for name in frame.columns])
     half = len(frame.columns) // 2
-    panels = list(zip(frame.columns[:half], frame.columns[half:], strict=True))
+    panels: list[tuple[str, ...]] = list(
+        zip(frame.columns[:half], frame.columns[half:], strict=True)
+    )
     if half > 1:
         gaps = {f"{this} - healthy": frame[this] - frame[healthy] for healthy, this in panels}
         frame = frame.assign(**gaps)

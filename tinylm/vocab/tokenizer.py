@@ -141,7 +141,7 @@ def _tokens_of_release_0_3_0(path: str | Path) -> list[str]:
     except InputError:
         return []
     is_ours = isinstance(content, dict) and content.get("type") == "longest_match"
-    tokens = content.get("tokens") if is_ours else None
+    tokens: Any = content.get("tokens") if is_ours else None
     is_right = isinstance(tokens, list) and all(isinstance(one, str) for one in tokens)
     return tokens if is_right else []
 
