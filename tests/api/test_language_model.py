@@ -178,3 +178,13 @@ def test_the_page_s_code_runs(page, folder, tmp_path, monkeypatch, capsys):
         warnings.simplefilter("ignore")  # this vocabulary has few of the words
         exec("\n".join(blocks), {})
     assert capsys.readouterr().out
+
+
+def test_a_folder_that_holds_the_clone_does_not_hide_the_package(tmp_path):
+    (tmp_path / "tinylm" / "tinylm").mkdir(parents=True)  # the clone, without an __init__.py
+    code = "import tinylm; print(tinylm.load.__name__)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "load\n"
