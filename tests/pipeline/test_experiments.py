@@ -57,9 +57,9 @@ def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
     seeds = read_json(lab.path / "data/figures/seeds.json")["seeds"]
     difference = finding["difference"]
     assert against["seeds"] == [sorted([*seeds, 5]), [1]]
-    assert difference["seeds"]["df"] == len(seeds)
+    assert difference["seeds"] is None  # of one seed nobody knows how much it varies
     assert difference["low"] < difference["second"] - difference["first"] < difference["high"]
-    assert 0 < finding["p"] <= 1
+    assert finding["p"] is None
     assert len(against["changed"]) == 3
     assert "train.lr" in text
     assert "rate" in (lab.path / "runs/page.html").read_text("utf-8")
