@@ -1,8 +1,8 @@
 """Story texts from local files and dataset folders, read by Hugging Face `datasets`.
 
 JSON lines are read one by one, so that no text is parsed as a date. Errors are one line that names
-the file and the row or line. Input that would corrupt or join texts is refused first: bytes that are not
-UTF-8, a quotation mark out of place, a repeated name.
+the file and the row or line. Input that would corrupt or join texts is refused first: bytes that
+are not UTF-8, a misplaced quotation mark, a repeated column name.
 """
 
 import codecs

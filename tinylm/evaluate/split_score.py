@@ -186,7 +186,7 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
 def _metrics(losses: _Losses, settings: EvaluateSettings, block: int = 1) -> Metrics:
     """Perplexity, its interval, nats per token and tokens.
 
-    The interval resamples stories, or blocks of so many rows where there are few stories.
+    The interval resamples stories, or, with few stories, blocks of `block` rows.
     """
     nats = float(losses.rows[:, 0].sum())
     tokens = int(losses.rows[:, 1].sum())

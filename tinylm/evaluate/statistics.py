@@ -161,14 +161,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def df_of_texts(texts: float) -> int:
-    """Degrees of freedom of a standard error over texts: at most 100, more hardly matter."""
+    """Degrees of freedom of a standard error over texts: at most 100, since more hardly matter."""
     return int(min(max(texts - 1, 1), 100))
 
 
 def least_p(texts: float) -> float:
-    """The smallest p that so many texts can give: that by chance all differ in one direction.
+    """The smallest p value for this number of texts: the chance that all differ in one direction.
 
-    Without it a few equal or skewed differences would seem certain.
+    Without this limit, a few equal or skewed differences would look certain.
     """
     return 2.0 ** (1 - texts)
 

@@ -172,7 +172,7 @@ def verdict(ours: Run, theirs: Run) -> str:
                 return f"different: {name} number {step} is {other:.9g}, ours is {one:.9g}"
     if is_same:
         return "identical: every number is the same"
-    return f"within a bound: no number differs by more than {BOUND:g} of ours (rounding)"
+    return f"within a bound: every number agrees with ours to a relative {BOUND:g} (rounding)"
 
 
 def main() -> None:

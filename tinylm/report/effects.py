@@ -161,25 +161,26 @@ def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
 
 
 def _times(run: Run) -> Measured:
-    """ln of the ratio of two median times, by the mean variance of all settings of the bench.
+    """ln of the ratio of two median times, with the mean variance of all settings of the bench.
 
-    Where the two settings vary more than others, by their own.
+    If the two settings vary more than that, their own mean variance is used.
     """
     for bench, key in (*BENCHES.items(), ("beam_bench_time", "tokens_per_s")):
         pairs = timed_pairs(run, bench)
         trials = run.param(bench.removesuffix("_time"), "repeats") or 1
         if trials < 2:
             continue
-        variances = [_variance(row, key, trials) for row, _ in pairs.values()]
-        known = [variance for variance in variances if variance is not None]
-        if not known:
+        of_settings = [_variance(row, key, trials) for row, _ in pairs.values()]
+        variances = [variance for variance in of_settings if variance is not None]
+        if not variances:
             continue
-        count = len(known) * (trials - 1) + 1  # degrees of freedom, and one
+        mean_variance = sum(variances) / len(variances)
+        count = len(variances) * (trials - 1) + 1  # degrees of freedom, and one
         for name, (row, base) in pairs.items():
             value, other = as_number(row[key]), as_number(base[key])
             if row is not base and value and other:
-                of_pair = [_variance(side, key, trials) or 0.0 for side in (row, base)]
-                variance = max(sum(known) / len(known), sum(of_pair) / 2)
+                pair_variances = [_variance(side, key, trials) or 0.0 for side in (row, base)]
+                variance = max(mean_variance, sum(pair_variances) / 2)
                 ratio = math.log(value / other)
                 half = Z95 * math.sqrt(2 * variance / trials)
                 yield (bench, name), Effect(ratio, ratio - half, ratio + half, count, pooled=True)

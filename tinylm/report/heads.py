@@ -58,7 +58,7 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
         verdicts.append(claims["head", head["layer"], head["head"]].verdict)
     of = f"of {many(len(verdicts), 'head')}"
     if needed := verdicts.count(HIGHER):
-        # without an interval: that of the largest of many would be too low and too narrow
+        # no interval: the largest of many estimates is biased, and its own interval is too narrow
         rise = f"{loss(measured_heads['loss_increase'].max())} nats per token"
         claim = f"Ablating any one of {needed} {of} raises the loss."
         yield shown(claim, f"The largest measured rise is {rise}.")

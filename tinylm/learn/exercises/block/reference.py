@@ -13,13 +13,13 @@ def block(x, weights, heads):
         activation="gelu", init="scaled", qkv_bias=False, attention_bias=False, feed_forward_bias=False,
         tied_output=True, output_bias=False, embedding="tuned",
     )  # fmt: skip
-    own = Block(x.shape[-1], settings, REFERENCE).to(x.dtype)
+    reference = Block(x.shape[-1], settings, REFERENCE).to(x.dtype)
     names = {"norm1.gain": "gain1", "norm1.bias": "bias1", "norm2.gain": "gain2", "norm2.bias": "bias2",
              "attention.qkv.weight": "qkv", "attention.out.weight": "out",
              "feed_forward.up.weight": "up", "feed_forward.down.weight": "down"}  # fmt: skip
     state = {name: weights[key] for name, key in names.items()}
-    own.attention.scale = own.attention.scale.double().new_full(
-        (heads, 1, 1), own.attention.head_width**-0.5
-    )
-    places = torch.arange(x.shape[1])
-    return functional_call(own, state, (x, causal_mask(places[None], places, x.dtype)))
+    attention = reference.attention
+    scale = attention.head_width**-0.5
+    attention.scale = attention.scale.double().new_full((heads, 1, 1), scale)
+    positions = torch.arange(x.shape[1])
+    return functional_call(reference, state, (x, causal_mask(positions[None], positions, x.dtype)))

@@ -65,7 +65,7 @@ def has_the_scale(embedding_matrix):
         std = drawn.std().item()
         values = {"std of the known rows": expected, "mean of yours": mean, "std of yours": std}
         require(abs(std / expected - 1) < 0.1, "the scale of the random rows is wrong",
-                "draw normal numbers; their std is that of the rows of words in the vocabulary", **values)  # fmt: skip
+                "draw normal numbers; their standard deviation is that of the known words' vectors", **values)  # fmt: skip
         require(abs(mean) < 0.1 * expected, "their mean is not 0", "use normal numbers", **values)
 
 
