@@ -19,6 +19,7 @@ from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 BF16 = torch.bfloat16
 # Bytes of logits alive at a time in bfloat16: a product of few rows takes longer for each row.
 LOGITS_BYTES = 16 << 20
+SUM_WORDS = 1024  # words whose gradients are added at a time
 PART_ROWS = 64  # rows whose softmax is computed at a time
 CARD_PART_ROWS = 1024  # the same on CUDA, where a part is several kernels
 CARD_CHUNK_ROWS = 16384  # on CUDA: the weights' gradient is added to once per chunk
@@ -157,7 +158,7 @@ class OutputLoss(torch.autograd.Function):
                 if start == 0:
                     grad_weight.copy_(product)
                 else:
-                    grad_weight += product
+                    add_in_parts(grad_weight, product)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         return total
 
@@ -166,6 +167,16 @@ class OutputLoss(torch.autograd.Function):
         # In place: a second copy would be as large as the weights. Autograd refuses a second call.
         scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
         return *scaled, None, None, None
+
+
+def add_in_parts(total: Tensor, product: Tensor) -> None:
+    """total += product.
+
+    A CPU converts the product to the type of the total first; a part of it stays in the cache.
+    """
+    words = len(total) if total.is_cuda else SUM_WORDS
+    for part, addend in zip(total.split(words), product.split(words), strict=True):
+        part += addend
 
 
 def torch_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, None]:
