@@ -22,7 +22,7 @@ LIGHT = (
     ("tinylm.base", HEAVY), ("tinylm.host", HEAVY), ("tinylm.presets", HEAVY), ("tinylm.cli", HEAVY),
     ("tinylm.download", {"torch"}), ("tinylm.vocab", {"torch"}), ("tinylm.storybook", {"torch"}), ("tinylm.report", {"torch"}),
     ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
-    ("tinylm.sweep", {"torch", "datasets", "evaluate", "dvc", "submitit", "optuna"}),
+    ("tinylm.sweep", {"torch", "datasets", "evaluate", "dvc", "submitit"}),
 )  # fmt: skip
 LOADS_TORCH = {"tinylm.vocab.batches", "tinylm.embedding.counts"}
 ENTRY_POINTS = {

@@ -102,11 +102,3 @@ def test_a_failed_run_is_tried_again_on_resume(clone):
     blocked.unlink()
     rig.sweep(clone, "--resume", "c")
     assert [state["state"] for state in states(clone, "c")] == ["done", "done"]
-
-
-def test_the_worse_runs_are_stopped_and_become_no_experiments(clone):
-    pytest.importorskip("optuna")
-    values = ("-S", "train.muon_lr=0.02,1e-6,1e-7,1e-8", "-S", "train.lr=1e-6")
-    rig.sweep(clone, *values, "--halving", "2", "--workers", "1", "--name", "d")
-    assert [state["state"] for state in states(clone, "d")] == ["done"] + ["stopped"] * 3
-    assert [name for name in rig.locks(clone) if name.startswith("d-")] == ["d-0001"]

@@ -21,7 +21,6 @@ NEEDS = CLONE
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
   tinylm sweep -S train.lr=1e-4,3e-4 --workers 2 --memory 4      two at a time, 4 GiB each
-  tinylm sweep -S train.lr=1e-4,3e-4,1e-3,3e-3 --halving         the worse runs are stopped
   tinylm sweep -S model.layers=2,4 --on slurm --workers 8 --slurm time=120 partition=gpu
   tinylm sweep --status                                          the newest; or --status NAME
   tinylm sweep --resume                                          after Ctrl-C, and again what failed
@@ -41,14 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N,N", help="of train.seed, each with every setting")
     add("--name", help="of the sweep (default: sweep-1, sweep-2 and so on)")
     add("--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)")
-    add(
-        "--halving",
-        type=number(int, 2, 1000),
-        nargs="?",
-        const=4,
-        metavar="N",
-        help="stop the worse runs: after 1, N, N * N ... validations, one in N continues (default 4)",
-    )
     add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
     count = number(int, 1, 10_000)
     add(
@@ -68,7 +59,13 @@ def run(arguments: argparse.Namespace) -> None:
         _run_all(arguments)
         return
     sweep = plan.open_sweep(arguments.status or None)
-    print(plan.table(sweep, sweep.numbers))
+    _print_table(sweep)
+
+
+def _print_table(sweep: "Sweep") -> None:
+    from tinylm.sweep import plan
+
+    print(plan.table(sweep))
     print(plan.summary(sweep))
 
 
@@ -85,7 +82,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
         raise InputError(f"--slurm {' '.join(arguments.slurm)} goes only with --on slurm")
     options = begin.slurm_options(arguments.slurm, runtime.threads)
     if arguments.resume is not None:
-        for option in ("seeds", "name", "halving"):
+        for option in ("seeds", "name"):
             if getattr(arguments, option) is not None:
                 raise InputError(f"--resume does not go with --{option}, for a new sweep")
         sweep = plan.open_sweep(arguments.resume or None)
@@ -97,7 +94,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
         memory = arguments.memory
         if memory is None and is_local:
             memory = begin.share_of_memory(workers)
-        sweep = begin.begin(runs, arguments.to, arguments.name, memory, arguments.halving)
+        sweep = begin.begin(runs, arguments.to, arguments.name, memory)
     where = f"{workers} at once ({arguments.on})"
     print(f"{sweep.name}: {len(sweep.runs)} runs to stage {sweep.target}, {where}", flush=True)
     if is_local:
@@ -108,15 +105,10 @@ def _run_all(arguments: argparse.Namespace) -> None:
 
 
 def _print_end(sweep: "Sweep") -> None:
-    """The table of a short sweep, or of the runs that did not succeed, and what to do next."""
+    """The table of the runs, and what to do next."""
     from tinylm.sweep import plan
 
-    shown = list(sweep.numbers)
-    if len(shown) > plan.SHOWN:
-        shown = [run for run in shown if "why" in sweep.state(run)]
-    if shown:
-        print(plan.table(sweep, shown[: plan.SHOWN]))
-    print(plan.summary(sweep))
+    _print_table(sweep)
     failed = [run for run in sweep.numbers if sweep.state(run)["state"] == plan.FAILED]
     if failed:
         again = f"tinylm sweep --resume {sweep.name} tries again"

@@ -1,6 +1,6 @@
 """A new sweep: its values are checked, and the folder's code and parameters are kept."""
 
-import math
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import write_json
 from tinylm.host.stage_inputs import PIPELINE
 from tinylm.presets.write import Values
-from tinylm.sweep import halving, plan
+from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import expand_values, freeze, git
 
@@ -26,14 +26,11 @@ def check_target(stage: str, workers: int, on: str) -> None:
 
 
 def grid(overrides: list[str]) -> list[Values]:
-    """The values of each run that `-S KEY=VALUE,VALUE` asks for. Raises InputError."""
+    """The values of each run; those of the last key change fastest. Raises InputError."""
     axes = expand_values(overrides)
-    count = math.prod(map(len, axes.values()))
-    if count > plan.MOST:
-        raise InputError(f"{count} runs; allowed: at most {plan.MOST}")
     if not axes:
         raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
-    return plan.product(axes)
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
 def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
@@ -53,41 +50,25 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
 
 
 def begin(
-    runs: list[Values],
-    target: str,
-    name: str | None = None,
-    memory_gib: float | None = None,
-    factor: int | None = None,
+    runs: list[Values], target: str, name: str | None = None, memory_gib: float | None = None
 ) -> Sweep:
     """Write a new sweep into its folder.
 
-    runs: the values of each. target: the stage that they end with. factor: of successive halving.
+    runs: the values of each. target: the stage that they end with.
     Raises InputError, and writes nothing, if values are not allowed.
     """
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
         raise InputError(f"{Path.cwd()}: not the root of a git repository, which a sweep needs")
     base = Path(PARAMS_FILE).read_text(encoding="utf-8")
     for values in runs:
-        if problem := plan.problem(base, values):
-            raise InputError(problem)
+        plan.check_values(base, values)
     name = plan.new_name(name)
     folder = Path(plan.FOLDER) / name
     folder.mkdir(parents=True)
-    rule = None
-    trials: list[int] = []
-    if factor is not None:
-        rule = [_first_validation(runs), factor]
-        trials = halving.new_trials(folder, len(runs), *rule)
     baseline, commit = freeze(name)
-    sweep = Sweep(name, baseline, commit, target, runs, memory_gib, rule, trials)
+    sweep = Sweep(name, baseline, commit, target, runs, memory_gib)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep
-
-
-def _first_validation(runs: list[Values]) -> int:
-    """Updates until the first validation of any run."""
-    default = load_params()["train"]["validate_every"]
-    return min(values.get("train.validate_every", default) for values in runs)
 
 
 def share_of_memory(workers: int) -> float:

@@ -41,8 +41,7 @@ class _Watch:
         for number, state in ended.items():
             self.left.remove(number)
             line = f"run {number} ({self.sweep.label(number)}) {state['state']}"
-            if "seconds" in state:
-                line += f" in {state['seconds']:.1f} s"
+            line += f" in {state['seconds']:.1f} s"
             if "why" in state:
                 line += f": {state['why']}"
             elif state.get("held_out") is not None:
@@ -147,7 +146,7 @@ class Job:
         return submitit.helpers.DelayedSubmission(Job(self.folder), number)
 
 
-def _submit(sweep: Sweep, count: int, options: dict[str, Any], cluster: str) -> list[Any]:
+def _submit(sweep: Sweep, count: int, options: dict[str, Any]) -> list[Any]:
     """The jobs of `count` workers. Raises InputError if they are refused."""
     try:
         import submitit
@@ -158,7 +157,7 @@ def _submit(sweep: Sweep, count: int, options: dict[str, Any], cluster: str) -> 
         parameters["mem_gb"] = sweep.memory_gib
     try:
         executor = submitit.AutoExecutor(
-            sweep.folder / "jobs", cluster=cluster, slurm_max_num_timeout=TIMEOUTS
+            sweep.folder / "jobs", cluster="slurm", slurm_max_num_timeout=TIMEOUTS
         )
         executor.update_parameters(name=sweep.name, **parameters)
         return list(executor.map_array(Job(str(sweep.folder)), range(count)))
@@ -167,16 +166,14 @@ def _submit(sweep: Sweep, count: int, options: dict[str, Any], cluster: str) -> 
         raise InputError(f"--on slurm: {line}") from None
 
 
-def run_jobs(
-    sweep: Sweep, count: int, every_s: float, options: dict[str, Any], cluster: str = "slurm"
-) -> None:
+def run_jobs(sweep: Sweep, count: int, every_s: float, options: dict[str, Any]) -> None:
     """All runs that are left, by `count` workers, each a job of the cluster.
 
     Raises CommandFailed if the jobs end before the runs, and Interrupted on Ctrl-C.
     """
     with Progress(sweep.name, len(sweep.runs), "runs", every_s) as progress:
         watch = _Watch(sweep, progress)
-        jobs = _submit(sweep, min(count, len(watch.left)), options, cluster)
+        jobs = _submit(sweep, min(count, len(watch.left)), options)
         ids = " ".join(sorted({job.job_id.partition("_")[0] for job in jobs}))
         try:
             while watch.left:

@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,11 @@ from tinylm.host.processes import locked
 from tinylm.presets.write import Values, merge
 
 FOLDER = Path("runs/sweeps")
-DONE, FAILED, STOPPED, RUNNING, WAITING = "done", "failed", "stopped", "running", "waiting"
-STATES = (DONE, STOPPED, FAILED, RUNNING, WAITING)
+DONE, FAILED, RUNNING, WAITING = "done", "failed", "running", "waiting"
+STATES = (DONE, FAILED, RUNNING, WAITING)
 SHARED_STAGE = "vocab"  # the last stage that runs share
 SHARED_SECTIONS = ("data", "vocab", "embedding")  # the parameters that decide what runs share
 TIMED = ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "report")  # measure times
-MOST = 9999  # runs of a sweep
-SHOWN = 40  # runs that are listed when a sweep has ended
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,60}")
 State = dict[str, Any]
 
@@ -40,8 +37,6 @@ class Sweep:
     baseline: the commit of the experiments. commit: code and parameters of every run.
     target: the stage that each run ends with. runs: in what each differs from params.yaml.
     memory_gib: the limit of one run.
-    halving: updates until a run can be stopped, and the factor; None if all runs go to their end.
-    trials: each run's number in Optuna's journal.
     """
 
     name: str
@@ -50,8 +45,6 @@ class Sweep:
     target: str
     runs: list[Values]
     memory_gib: float | None = None
-    halving: list[int] | None = None
-    trials: list[int] = dataclasses.field(default_factory=list)
 
     @property
     def folder(self) -> Path:
@@ -84,10 +77,6 @@ class Sweep:
         """The metrics of stage train of a run that is done."""
         return _read(self.run(number) / "metrics.json")
 
-    def progress(self, number: int) -> State:
-        """Update, tokens and held-out loss of a run's last validation."""
-        return _read(self.run(number) / "progress.json")
-
     def end(self, number: int, **state: Any) -> None:
         """Write how a run ended."""
         write_json(self.run(number) / "state.json", state)
@@ -97,7 +86,6 @@ class Sweep:
         for number in self.numbers:
             if self.state(number).get("state") == FAILED:
                 (self.run(number) / "state.json").unlink()
-                (self.run(number) / "progress.json").unlink(missing_ok=True)
 
     def left(self) -> list[int]:
         """The runs that have not ended."""
@@ -137,18 +125,13 @@ def open_sweep(name: str | None) -> Sweep:
 def new_name(wanted: str | None) -> str:
     """The name of a new sweep: as wanted, or sweep-1, sweep-2 and so on. Raises InputError."""
     if wanted is None:
-        names = (f"sweep-{n}" for n in itertools.count(1))
+        names = (f"sweep-{number}" for number in itertools.count(1))
         return next(name for name in names if not (FOLDER / name).exists())
     if not _NAME.fullmatch(wanted):
         raise InputError(f"--name {wanted}; allowed: letters, digits, - and _, at most 61")
     if (FOLDER / wanted).exists():
         raise InputError(f"--name {wanted}: exists; --resume {wanted} continues it")
     return wanted
-
-
-def product(axes: Mapping[str, Sequence[Any]]) -> list[Values]:
-    """The values of every run; those of the last key change fastest."""
-    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
 def params_text(base: str, values: Values) -> str:
@@ -160,14 +143,12 @@ def params_text(base: str, values: Values) -> str:
     return merge(base, json.dumps(sections), "-S")  # JSON is YAML
 
 
-def problem(base: str, values: Values) -> str:
-    """Why a run of these values cannot begin, in one line; "" if it can."""
-    params = parse_yaml(params_text(base, values), PARAMS_FILE)
-    sections, errors = read_sections(params)
+def check_values(base: str, values: Values) -> None:
+    """Raise InputError with the first reason why a run of these values cannot begin."""
+    sections, errors = read_sections(parse_yaml(params_text(base, values), PARAMS_FILE))
     errors += rule_errors(sections)
-    if len(errors) > 1:
-        return f"{errors[0]} (and {len(errors) - 1} more)"
-    return errors[0] if errors else ""
+    if errors:
+        raise InputError(errors[0])
 
 
 def current_state(sweep: Sweep, number: int) -> str:
@@ -187,7 +168,7 @@ def current_state(sweep: Sweep, number: int) -> str:
 
 def _row(sweep: Sweep, number: int) -> dict[str, Any]:
     state = sweep.state(number)
-    progress = sweep.progress(number)
+    progress = _read(sweep.run(number) / "progress.json")  # at the last validation
     loss = state.get("held_out", progress.get("held_out"))
     note = state.get("why", "")
     if not state and progress.get("update"):
@@ -202,11 +183,12 @@ def _row(sweep: Sweep, number: int) -> dict[str, Any]:
     }
 
 
-def table(sweep: Sweep, numbers: Sequence[int]) -> str:
+def table(sweep: Sweep) -> str:
     """The runs in columns: values, state, held-out loss (nats per token), time, why one failed."""
     import pandas as pd
 
-    return pd.DataFrame([_row(sweep, number) for number in numbers]).to_string(index=False)
+    rows = [_row(sweep, number) for number in sweep.numbers]
+    return pd.DataFrame(rows).to_string(index=False)
 
 
 def summary(sweep: Sweep) -> str:

@@ -29,7 +29,6 @@ from tinylm.host.command import FAILED, CommandFailed, Interrupted, guard, one_l
 from tinylm.host.processes import locked
 from tinylm.host.workers import end_with_parent
 from tinylm.sweep import plan
-from tinylm.sweep.halving import should_stop
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import Slot
 
@@ -111,18 +110,12 @@ class Worker:
             os._exit(code)
 
     def note_loss(self, update: int, metrics: Mapping[str, float]) -> None:
-        """In a stage: note each held-out loss, and end a run that successive halving stops."""
+        """In a stage: note each held-out loss, for `tinylm sweep --status`."""
         loss = metrics.get("held_out_loss")
         if loss is None:
             return
-        path = self.sweep.run(self.number) / "progress.json"
-        progress = self.sweep.progress(self.number)
-        progress |= {"update": update, "tokens": metrics.get("tokens"), "held_out": loss}
-        if update and should_stop(self.sweep, self.number, update, loss):
-            reason = f"by successive halving after update {update}, held-out loss {loss:.4f}"
-            write_json(path, progress | {"stopped": reason})
-            raise CommandFailed(reason)
-        write_json(path, progress)
+        progress = {"update": update, "tokens": metrics.get("tokens"), "held_out": loss}
+        write_json(self.sweep.run(self.number) / "progress.json", progress)
 
     def work(self) -> None:
         """Work on the runs that are free until all have ended, here or elsewhere."""
@@ -147,10 +140,7 @@ class Worker:
         try:
             end = self._reproduce()
         except Exception as error:
-            reason = self.sweep.progress(self.number).get("stopped")
             end = {"state": plan.FAILED, "why": one_line(error)}
-            if reason:
-                end = {"state": plan.STOPPED, "why": reason}
         self.sweep.end(self.number, **end, seconds=round(time.monotonic() - began, 3))
         if end["state"] != plan.FAILED:
             shutil.rmtree(folder / "runs", ignore_errors=True)
@@ -189,11 +179,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     sweep = plan.open_sweep(sys.argv[1])
-    importlib.import_module("stages")  # sets what torch reads when it is imported
     importlib.import_module("stages.train")
     importlib.import_module("stages.evaluate")
-    if sweep.halving:
-        importlib.import_module("optuna")
     worker = Worker(sweep)
     gc.collect()
     gc.freeze()  # imports stay: without this, each collection of garbage takes 0.25 s
