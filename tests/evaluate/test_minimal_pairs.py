@@ -20,7 +20,7 @@ from tinylm.evaluate.minimal_pairs import (
     untrained_like,
 )
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw
+from tinylm.evaluate.phenomena import PHENOMENA, Draw, draw_pairs
 from tinylm.evaluate.statistics import wilson
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
@@ -54,21 +54,19 @@ def words(text):
     return re.findall(r"[a-z']+", text.lower())
 
 
-@pytest.mark.parametrize("phenomenon", PHENOMENA, ids=lambda phenomenon: phenomenon.name)
+@pytest.mark.parametrize("phenomenon", PHENOMENA)
 def test_frequency_alone_is_at_chance(phenomenon):
     """The right texts of each draw have the words of the wrong ones: what gains in one pair loses in the other."""
     draw = Draw(lambda word: True, np.random.default_rng(3))
     for _ in range(60):
-        try:
-            pairs = phenomenon.draw(draw)
-        except NothingToDraw:
+        pairs = draw_pairs(PHENOMENA[phenomenon], draw)
+        if any(pair.right == pair.wrong for pair in pairs):  # two animals with the same sound
             continue
         assert len(pairs) in (1, 2)
         right = words(" ".join(pair.right for pair in pairs))
         wrong = words(" ".join(pair.wrong for pair in pairs))
         assert sorted(right) == sorted(wrong)
         for pair in pairs:
-            assert pair.right != pair.wrong
             assert pair.right.split()[0] == pair.wrong.split()[0]  # the first token may be unscored
             assert "_" not in pair.right + pair.wrong
 
@@ -120,7 +118,7 @@ def test_metrics_are_shares_of_the_rows(corpus, all_pairs, monkeypatch):
     ngrams = KneserNey(stories, 3, len(tokenizer))
     untrained = untrained_like(model, vectors.numpy(), 1)
     metrics, table = judge_pairs(tokenizer, store, ngrams, ngrams, model, untrained, 1)
-    assert list(metrics["phenomena"]) == [phenomenon.name for phenomenon in PHENOMENA]
+    assert list(metrics["phenomena"]) == list(PHENOMENA)
     assert table["right"].tolist() == fewer["right"].tolist()
     shares = []
     for name, of_name in table.groupby("phenomenon"):

@@ -10,7 +10,7 @@ import torch
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair, Phenomenon
+from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair, draw_pairs
 from tinylm.evaluate.scoring import sequence_nats
 from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import wilson
@@ -70,13 +70,13 @@ def make_pairs(tokenizer: Tokenizer, train: TokenStore, context: int, seed: int)
     encoder = _Encoder(tokenizer, train, context)
     rows: list[list[Any]] = []
     for phenomenon in PHENOMENA:
-        rows += _draw_pairs(phenomenon, encoder, seed)
+        rows += _rows_of(phenomenon, encoder, seed)
     ids = ["right_ids", "wrong_ids"]
     return pd.DataFrame(rows, columns=["phenomenon", "draw", "right", "wrong", *ids])
 
 
-def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> list[list[Any]]:
-    rng = np.random.default_rng(derive_seed(seed, "pairs", phenomenon.name))
+def _rows_of(phenomenon: str, encoder: _Encoder, seed: int) -> list[list[Any]]:
+    rng = np.random.default_rng(derive_seed(seed, "pairs", phenomenon))
     draw = Draw(encoder.has, rng)
     rows: list[list[Any]] = []
     drawn_before: set[Pair] = set()
@@ -84,7 +84,7 @@ def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> list[li
         if len(rows) >= PAIRS:
             break
         try:
-            drawn = phenomenon.draw(draw)
+            drawn = draw_pairs(PHENOMENA[phenomenon], draw)
         except NothingToDraw:
             continue
         # one of two crossed pairs without the other would favour frequent words
@@ -95,7 +95,7 @@ def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> list[li
             right_ids = encoder.encode(right)
             wrong_ids = encoder.encode(wrong)
             if right_ids and wrong_ids and right_ids != wrong_ids:
-                row = [phenomenon.name, len(rows), right, wrong, right_ids, wrong_ids]
+                row = [phenomenon, len(rows), right, wrong, right_ids, wrong_ids]
                 new.append(row)
         if len(new) == len(drawn):
             rows += new
@@ -159,13 +159,13 @@ def judge_pairs(
     for name, log_probs in sources.items():
         table[name] = margins(pairs, log_probs)
     phenomena: dict[str, Metrics] = {}
-    for phenomenon in PHENOMENA:
-        rows = table[table["phenomenon"] == phenomenon.name]
-        entry: Metrics = {"about": phenomenon.about, "pairs": len(rows)}
+    for phenomenon, template in PHENOMENA.items():
+        rows = table[table["phenomenon"] == phenomenon]
+        entry: Metrics = {"about": template["about"], "pairs": len(rows)}
         entry["draws"] = rows["draw"].nunique()
         for name in sources:
             entry[name] = share_right(rows[name], rows["draw"])
-        phenomena[phenomenon.name] = entry
+        phenomena[phenomenon] = entry
     means = {}
     for name in sources:
         means[name] = _mean_share([entry[name] for entry in phenomena.values()])
