@@ -99,9 +99,8 @@ def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
 
 
 def panel_titles(drawing) -> list[str]:
-    """The titles above the maps of a picture; the colour scale has none."""
-    titles = [axes.get_title(loc="left") for axes in drawing.axes]
-    return [title for title in titles if title]
+    """The titles above the maps of a picture."""
+    return [text.get_text() for text in drawing.axes[0].texts]
 
 
 def test_attention_has_names_rows_that_add_up_and_a_plot(lm):

@@ -6,19 +6,19 @@ light and on a dark page.
 
 import math
 from collections.abc import Sequence
-from itertools import zip_longest
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 
-from tinylm.report.drawing import HEAT, SOFT
+from tinylm.report.drawing import HEAT
 from tinylm.report.wording import short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)], N=64)
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
 _WORD, _LARGEST = 0.1, 6.5  # inches: of a word at the axis, of the largest map
+_GAP, _TITLE = 0.12, 0.25  # inches between two maps, and above a map for its title
 _MAPS = 4  # maps in a row, which the words at the axes stay readable with
 _WIDE = 7.33  # inches: a wider picture fills a page of the PDF
 _PAGE = 1.415  # height of a page divided by its width
@@ -30,7 +30,7 @@ def draw_sentence(
     after: str = "",
     titles: Sequence[Sequence[str]] | None = None,
 ) -> Figure:
-    """Maps (layers, heads, T, T) over the same words, which stand at the outer axes.
+    """Maps (layers, heads, T, T) over the same words, which stand at the outer edges.
 
     Instead of layers, the first dimension may have the checkpoints of one layer.
     The heads of a layer are in one row; without `titles` in several rows of at most four. `after`:
@@ -39,35 +39,39 @@ def draw_sentence(
     layers, heads, tokens = maps.shape[:3]
     lines = 1 if titles else math.ceil(heads / _MAPS)  # of a layer
     columns = math.ceil(heads / lines)
+    rows = layers * lines
     side = min(max(1.5, _WORD * tokens), _LARGEST)
     zoom = max(1.0, columns / _MAPS)  # more maps are printed smaller, so fewer words are larger
-    step = math.ceil(zoom * _WORD * tokens / side)
-    positions = range(0, tokens, step)
-    names = [short(words[position]) for position in positions]
+    named = np.arange(0, tokens, math.ceil(zoom * _WORD * tokens / side))
+    names = [short(words[position]) for position in named]
     edge = zoom * (0.6 + 0.055 * max(map(len, names), default=0))
-    width = edge + 0.5 + columns * (side + 0.12)
-    height = edge + layers * lines * (side + 0.25)
+    lefts = np.arange(columns) * (side + _GAP)
+    tops = np.arange(rows) * (side + _TITLE)
+    width = edge + 0.5 + columns * (side + _GAP)
+    height = edge + rows * (side + _TITLE)
     if width > _WIDE:
         height = max(height, _PAGE * width)
     drawing = Figure(figsize=(width, height))
-    grid = drawing.subplots(layers * lines, columns, squeeze=False)
-    for layer, panels in enumerate(grid.reshape(layers, -1)):
-        for head, (axes, weights) in enumerate(zip_longest(panels, maps[layer])):
-            if weights is None:
-                axes.remove()
-                continue
+    axes = drawing.add_subplot()  # one for all maps: one for each takes four times as long
+    for layer in range(layers):
+        for head in range(heads):
+            left = lefts[head % columns]
+            top = tops[layer * lines + head // columns]
+            edges = (left, left + side, top + side, top)
+            axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, extent=edges)
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
-            axes.imshow(weights, cmap=SCALE, norm=NORM, aspect="auto")
-            axes.set_title(title, fontsize=7 * zoom, fontweight="normal", pad=3)
-            axes.grid(visible=False)
-            axes.set(xticks=[], yticks=[])
-            if axes in grid[-1]:
-                axes.set_xticks(positions, names, rotation=90, fontsize=6 * zoom)
-            if axes in grid[:, 0]:
-                axes.set_yticks(positions, names, fontsize=6 * zoom)
-    scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=drawing.axes, fraction=0.02, aspect=40)
+            axes.text(left, top - 0.05, title, fontsize=7 * zoom)
+    middles = (named + 0.5) * side / tokens
+    xticks = np.add.outer(lefts, middles).ravel()
+    yticks = np.add.outer(tops, middles).ravel()
+    axes.set_xticks(xticks, names * columns, rotation=90, fontsize=6 * zoom)
+    axes.set_yticks(yticks, names * rows, fontsize=6 * zoom)
+    axes.set(xlim=(0, lefts[-1] + side), ylim=(tops[-1] + side, -_TITLE), aspect="auto")
+    axes.spines[:].set_visible(False)
+    axes.grid(visible=False)
+    scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=axes, fraction=0.02, aspect=40)
     scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8 * zoom)
+    axes.set_xlabel("token attended to", fontsize=9 * zoom)
+    axes.set_ylabel("token that attends", fontsize=9 * zoom)
     drawing.suptitle(after, fontsize=9 * zoom)
-    drawing.supxlabel("token attended to", color=SOFT, fontsize=9 * zoom)
-    drawing.supylabel("token that attends", color=SOFT, fontsize=9 * zoom)
     return drawing
