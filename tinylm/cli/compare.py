@@ -26,7 +26,7 @@ EXAMPLES = """\
 """
 HEAD = "HEAD"
 QUOTED = 3  # up to this number of runs, the terminal quotes stories; page and JSON always do
-SMALLEST = 1e-6  # of the numbers for a plan
+SMALLEST = 1e-6  # difference or level of a plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("revisions", nargs="*", metavar="REV", help="the first is the reference")
     add("--all", action="store_true", help="also each finished experiment of the current commit")
     add("--json", metavar="FILE", help="write it as JSON as well")
-    add("--html", metavar="FILE", help="write a page with pictures and all stories")
+    add("--html", metavar="FILE", help="write a page with all stories")
     add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
     nats = number(float, SMALLEST, 100)
-    share = number(float, SMALLEST, 1 - SMALLEST)
+    power = number(float, 0.5, 0.99)
+    level = number(float, SMALLEST, 0.5)
     count = number(int, 1, 100_000)
     add("--effect", type=nats, metavar="NATS", help="the difference, per token")
-    add("--power", type=share, default=0.8, help="chance to find it (default %(default)s)")
-    add("--level", type=share, default=0.05, help="chance of a false claim (default %(default)s)")
+    add("--power", type=power, default=0.8, help="chance to find it (default %(default)s)")
+    add("--level", type=level, default=0.05, help="chance of a false claim (default %(default)s)")
     add("--comparisons", type=count, default=1, metavar="N", help="to correct for (default 1)")
 
 
@@ -62,7 +63,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
-    from tinylm.report.render import to_terminal
+    from tinylm.report.render import to_html, to_terminal
 
     with opened(names, experiments=arguments.all) as revisions:
         runs = [read_run(revision) for revision in revisions]
@@ -73,7 +74,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     if json_file:
         write_json(json_file, page.as_json(comparison))
     if html_file:
-        write_bytes(html_file, page.to_html(comparison).encode())
+        write_bytes(html_file, to_html(page.to_markdown(comparison)).encode())
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:
@@ -91,17 +92,15 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
-    from tinylm.compare.planning import Goal, describe_plan, recorded_noise
+    from tinylm.compare.planning import describe_plan, recorded_noise
     from tinylm.compare.revisions import WORKSPACE, opened
     from tinylm.compare.runs import read_run
 
-    goal = Goal(arguments.effect, arguments.power, arguments.level, arguments.comparisons)
-    if goal.power <= goal.level:
-        raise InputError(f"--power {goal.power:g}; allowed: above --level, {goal.level:g}")
     names = arguments.revisions or [WORKSPACE]
     with opened(names, experiments=arguments.all or not arguments.revisions) as revisions:
         noise = recorded_noise([read_run(revision) for revision in revisions])
     if noise is None:
         hint = "dvc exp run -S 'seeds.more=[2,3]', then again"
         raise InputError(f"no spread between seeds is recorded in {', '.join(names)}; {hint}")
-    print("\n".join(describe_plan(noise, goal)))
+    level = arguments.level / arguments.comparisons  # the first step of Holm's correction
+    print("\n".join(describe_plan(noise, arguments.effect, arguments.power, level)))

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from tinylm.compare import pictures
 from tinylm.compare.comparison import (
     BITS,
     BLEU,
@@ -83,12 +82,6 @@ def metric_of(run: Run, key: str) -> dict[str, float]:
     return {"value": value, "low": ends[0], "high": ends[1]}
 
 
-def to_html(comparison: Comparison) -> str:
-    """The page, which opens offline."""
-    svgs = pictures.difference_pictures(comparison, LABELS)
-    return render.to_html(to_markdown(comparison), svgs)
-
-
 def to_markdown(comparison: Comparison, stories: bool = True) -> str:
     """The comparison as Markdown. stories: whether to quote those whose loss changed most."""
     runs = comparison.runs
@@ -106,7 +99,6 @@ def to_markdown(comparison: Comparison, stories: bool = True) -> str:
         parameters=_grid(comparison.parameters.map(setting), "parameter", "params.yaml"),
         metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
         findings=lambda against: _findings_table(first, against),
-        labels=LABELS,
         stories=stories,
         nothing=NOTHING,
     )
