@@ -12,27 +12,26 @@ import pandas as pd
 from tinylm.download.same_story import ORDER, bare_words
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
-from tinylm.evaluate.statistics import mean, pooled_ratio
+from tinylm.evaluate.statistics import mean
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-ORDERS = tuple(range(1, 9))
 NEAREST = 4  # words of the n-grams by which the nearest story is found
 PROTOCOL = (
     "Words in lower case without punctuation, without prompts. A shared sequence is a sequence of "
-    "words that also occurs within one story of train; an n-gram is new if train does not have it. "
-    "The stories' own continuations, which are not in train, show how much is shared by chance. "
-    f"The nearest story is the train story that shares the most {NEAREST}-grams with a text."
+    "words that also occurs within one story of train. The stories' own continuations, which are "
+    "not in train, show how much is shared by chance. The nearest story is the train story that "
+    f"shares the most {NEAREST}-grams with a text."
 )
 
 
 def longest_runs(
     texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]
-) -> list[np.ndarray]:
-    """For each text (words,): words of the longest run that begins at each of its words.
+) -> list[Sequence[str]]:
+    """The longest run of each text's words that occurs inside one story; the first of several.
 
-    A run occurs inside one story. The n-grams that texts and stories share are looked for with
-    n = 1, 2, ... until there are none: those of n words extend those of n - 1.
+    The n-grams that texts and stories share are looked for with n = 1, 2, ... until there are none:
+    those of n words extend those of n - 1.
     """
     numbers: dict[str, int] = {}
     for text in texts:
@@ -40,7 +39,7 @@ def longest_runs(
             numbers.setdefault(word, len(numbers))
     words_of_texts = _join(texts, numbers)
     words = np.concatenate([words_of_texts, _join(stories, numbers)])
-    longest = np.zeros(len(words_of_texts), dtype=np.int64)
+    longest = np.zeros(len(words_of_texts), dtype=np.int64)  # words of the run that begins here
     starts = np.arange(len(words))  # of the n-grams that are shared
     grams = np.zeros(len(words), dtype=np.int64)  # equal numbers for equal n-grams
     n = 0
@@ -60,7 +59,11 @@ def longest_runs(
         grams = grams[keep]
         longest[starts[in_texts[keep]]] = n
     ends = np.cumsum([len(text) + 1 for text in texts])
-    return [of_text[:-1] for of_text in np.split(longest, ends[:-1])]
+    runs = []
+    for text, lengths in zip(texts, np.split(longest, ends[:-1]), strict=True):
+        start = int(lengths.argmax())
+        runs.append(text[start : start + lengths[start]])
+    return runs
 
 
 def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> np.ndarray:
@@ -70,29 +73,6 @@ def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> np.ndarray
         words.extend(numbers.get(word, -1) for word in text)
         words.append(-1)
     return np.array(words, dtype=np.int64)
-
-
-def compare_with_train(
-    texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]
-) -> pd.DataFrame:
-    """What each text shares with the stories of train, all of them as words. A row for each text.
-
-    words: of the text. longest_run: words of the longest run that occurs inside one story.
-    run: the first such run in the text, "" without one.
-    new_1 to new_8: how many of the text's n-grams train lacks.
-    """
-    rows = []
-    for text, lengths in zip(texts, longest_runs(texts, stories), strict=True):
-        length = int(lengths.max(initial=0))
-        start = lengths.tolist().index(length) if length else 0
-        run = " ".join(text[start : start + length])
-        row: Metrics = {"words": len(text), "longest_run": length, "run": run}
-        for n in ORDERS:
-            grams = max(len(text) - n + 1, 0)
-            is_new = lengths[:grams] < n
-            row[f"new_{n}"] = int(is_new.sum())
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
@@ -150,18 +130,20 @@ def measure_memorised(
     """(metrics of continuations and references, one row per text) of `Continuer.samples`.
 
     Metrics have 95 % bootstrap intervals over texts; texts without a word are left out of them.
-    In the table, new_1 to new_8 are shares.
     """
     texts = []
     for continuation, reference in zip(samples["ids"], samples["reference_ids"], strict=True):
         texts.append(words_of(tokenizer, continuation))
         texts.append(words_of(tokenizer, reference))
-    table = compare_with_train(texts, _stories(tokenizer, train))
     openings = [[word.decode() for word in bare_words(prompt)] for prompt in samples["prompt"]]
+    runs = longest_runs(texts, _stories(tokenizer, train))
     nearness, seen = nearest_story(texts, openings, _stories(tokenizer, train))
+    table = pd.DataFrame({"prompt": samples["prompt"].repeat(2).to_numpy()})
+    table["text"] = ["continuation", "reference"] * len(samples)
+    table["words"] = [len(text) for text in texts]
+    table["longest_run"] = [len(run) for run in runs]
+    table["run"] = [" ".join(run) for run in runs]
     table["nearest"] = nearness
-    table.insert(0, "prompt", samples["prompt"].repeat(2).to_numpy())
-    table.insert(1, "text", ["continuation", "reference"] * len(samples))
     table["opening_seen"] = np.repeat(seen, 2)
     metrics: Metrics = {"protocol": PROTOCOL, "train_stories": len(train)}
     metrics["openings_seen"] = sum(seen)
@@ -175,31 +157,19 @@ def measure_memorised(
             f"{whole} of {len(samples)} true continuations of the evaluation split occur in train, "
             f"word for word ({ORDER} words or more)"
         )
-    for n in ORDERS:
-        grams = table["words"] - n + 1
-        table[f"new_{n}"] = (table[f"new_{n}"] / grams).where(grams > 0)
     return metrics, table
 
 
 def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
-    """The longest run of each text, how many are one whole, and the share of new n-grams."""
+    """The longest run and the nearest story of each text, and how many texts are one whole run."""
     words = table["words"]
     metrics: Metrics = {"count": len(table), "words": int(words.sum())}
     if table.empty:
         return metrics
     runs = table["longest_run"]
     metrics["longest_run"] = with_interval(runs, mean, settings)
-    metrics["longest_run_median"] = float(runs.median())
-    metrics["longest_run_largest"] = int(runs.max())
     has_grams = table["nearest"].dropna()
     if len(has_grams):
         metrics["nearest"] = with_interval(has_grams, mean, settings)
     metrics["whole"] = int(((runs == words) & (words >= ORDER)).sum())
-    metrics["new"] = {}
-    for n in ORDERS:
-        long_enough = table[words >= n]
-        grams = long_enough["words"] - n + 1
-        if len(grams):
-            counts = np.column_stack([long_enough[f"new_{n}"], grams])
-            metrics["new"][str(n)] = with_interval(counts, pooled_ratio, settings)
     return metrics
