@@ -11,6 +11,7 @@ from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
 from tinylm.train.settings import TrainSettings
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
@@ -20,24 +21,33 @@ def main() -> None:
     model = stage.settings("model", ModelSettings)
     train = stage.settings("train", TrainSettings)
     stage.begin(train.seed)
-    tasks = [
-        accum.make_task(number, settings, model, train, stage.runtime)
-        for number in sorted(settings.settings)
-    ]
+    pad_id = open_tokenizer(paths.TOKENIZER).pad_id
+    tasks = []
+    for number in sorted(settings.settings):
+        task = accum.Task(
+            accumulation=number,
+            sweep=settings,
+            model=model,
+            train=train,
+            runtime=stage.runtime,
+            pad_id=pad_id,
+        )
+        tasks.append(task)
     runs, failed = measure.split_failures("accum_sweep", accum.train_all(tasks))
     by_number = {run["accumulation"]: run for run in runs}
-    results = accum.run([task for task in tasks if task.accumulation in by_number])
+    trained = [task for task in tasks if task.accumulation in by_number]
+    results = measure.run_trials(
+        accum.measure_task, accum.time_task, trained, times=accum.TIMES, trials=accum.TRIALS
+    )
     timed, not_timed = measure.split_failures("accum_sweep", results)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    costs, missing = accum.costs(timed)
-    times = {
-        "settings": costs,
-        "not_measured": failed + not_timed + missing,
-    }
+    columns = (*measure.with_spread(accum.TIMES), *accum.MEMORY)
+    measured, missing = measure.records(timed, ("accumulation",), columns)
+    costs = {row.pop("accumulation"): row for row in measured}
+    times = {"settings": costs, "not_measured": failed + not_timed + missing}
     shown = {f"accum/{number}": costs.get(number, {}) for number in settings.settings}
-    merged = accum.merge(by_number)
-    stage.write(merged, measure.shown(shown, "epoch_s", "peak_mib"), times)
+    stage.write(accum.merge(by_number), measure.shown(shown, "epoch_s", "peak_mib"), times)
 
 
 if __name__ == "__main__":

@@ -33,12 +33,12 @@ def main() -> None:
         decode,
         prompts=[prompt.ids for prompt in prompts],
         judged=[prompt.ids for prompt in judged],
-        model=paths.MODELS,
-        tokenizer=paths.TOKENIZER,
-        device=stage.runtime.device,
-        threads=stage.runtime.threads,
+        runtime=stage.runtime,
     )
-    measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
+    trials = measure.run_trials(
+        beam.measure_task, beam.time_task, tasks, times=beam.TIMES, trials=settings.repeats
+    )
+    measured, failed = measure.split_failures("beam_bench", trials)
     stage.conditions["step"] = measured[0]["step"]
     texts = {}
     for result in measured:
@@ -47,7 +47,8 @@ def main() -> None:
     write_sums(paths.BEAM_BENCH)
     methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    speeds, missing = beam.speeds(measured, settings)
+    timed, missing = measure.records(measured, ("setting",), measure.with_spread(beam.TIMES))
+    speeds = {row.pop("setting"): row for row in timed}
     header = ("method", "width", "series", "value")
     write_csv(paths.plot("beam_bench"), header, beam.plotted_speeds(speeds, tasks))
     times = {"methods": speeds, "not_measured": failed + missing}

@@ -11,8 +11,6 @@ from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
 from tinylm.vocab.tokenizer import open_tokenizer
 
-FIGURES = ("peak_mib", "process_mib", "tokens_per_s", *measure.with_spread(("step_s", "epoch_s")))
-
 
 def main() -> None:
     stage = Stage("ckpt_bench", stage_params())
@@ -21,16 +19,16 @@ def main() -> None:
     model = stage.settings("model", ModelSettings)
     stage.begin(ckpt.SEED)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
-    runtime = stage.runtime
-    runs = ckpt.run(
-        ckpt.make_tasks(settings, model, pad_id, paths.DATA, runtime.device, runtime.threads)
+    tasks = ckpt.make_tasks(settings, model, pad_id=pad_id, runtime=stage.runtime)
+    trials = measure.run_trials(
+        ckpt.measure_task, ckpt.time_task, tasks, times=ckpt.TIMES, trials=settings.repeats
     )
-    measured, failed = measure.split_failures("ckpt_bench", runs)
+    measured, failed = measure.split_failures("ckpt_bench", trials)
     depths = ckpt.compare(measured)
-    rows, missing = measure.records(measured, ("layers", "recompute"), FIGURES)
-    same = (
-        True if depths else None
-    )  # a difference has failed the stage; None: nothing to compare with was measured
+    columns = (*ckpt.MEMORY, *measure.with_spread(ckpt.TIMES))
+    rows, missing = measure.records(measured, ("layers", "recompute"), columns)
+    # a difference has failed the stage; None: nothing to compare with was measured
+    same = True if depths else None
     results = {"same_loss": same, "same_gradients": same, "depths": depths}
     plotted = [
         (row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"])
@@ -39,11 +37,7 @@ def main() -> None:
     ]
     write_csv(paths.plot("ckpt_bench"), ("layers", "series", "value"), plotted)
     pairs, others = ckpt.apart(rows)
-    times = {
-        "settings": pairs,
-        "other_ways": others,
-        "not_measured": failed + missing,
-    }
+    times = {"settings": pairs, "other_ways": others, "not_measured": failed + missing}
     stage.write(results, measure.shown(ckpt.deepest(pairs), "epoch_s", "peak_mib"), times)
 
 

@@ -30,11 +30,14 @@ def main() -> None:
     prompts = kv.choose_batch(
         TokenStore(paths.TOKENS, "evaluation"), settings, context, tokenizer.sos_id
     )
+    eos_id = tokenizer.eos_id
     tasks = kv.make_tasks(
-        settings, prompts, model=paths.MODELS, decode=decode, eos_id=tokenizer.eos_id,
-        device=stage.runtime.device, threads=stage.runtime.threads,
-    )  # fmt: skip
-    measured, failed = measure.split_failures("kv_bench", kv.run(tasks, context, settings.repeats))
+        settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.runtime
+    )
+    trials = measure.run_trials(
+        kv.measure_task, kv.time_task, tasks, times=kv.TIMES, trials=settings.repeats
+    )
+    measured, failed = measure.split_failures("kv_bench", trials)
     compared, ties = kv.compare(measured, tasks[0])
     columns = (*measure.with_spread(kv.TIMES), *MEMORY)
     rows, missing = measure.records(measured, ("new_tokens", "cache", "past_context"), columns)
@@ -45,10 +48,7 @@ def main() -> None:
         for row in rows
     ]
     write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
-    times = {
-        "settings": rows,
-        "not_measured": failed + missing,
-    }
+    times = {"settings": rows, "not_measured": failed + missing}
     metrics = measure.shown(kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
     stage.write(results, metrics, times)
 

@@ -9,6 +9,7 @@ from tinylm.base.files import read_json
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore
@@ -21,12 +22,8 @@ def task(folder, params, model_settings):
         sweep=read_section(params, "accum_sweep", AccumSettings),
         model=model_settings,
         train=read_section(params, "train", TrainSettings),
+        runtime=read_section(params, "runtime", RuntimeSettings),
         pad_id=2,
-        embedding="data/vocab/embedding.safetensors",
-        tokens="data/tokens",
-        device="cpu",
-        threads=1,
-        log_every_s=5.0,
     )
 
 
@@ -39,28 +36,30 @@ def test_settings_are_compared_at_equal_tokens_and_at_equal_updates(folder, inli
         accum.train_setting(dataclasses.replace(task, accumulation=number)) for number in (1, 2)
     )
     assert one["held_out"][0] == two["held_out"][0]  # the same initial weights
-    assert one["tokens"] == two["tokens"] == two["budget_tokens"] <= 300  # the same mini-batches
+    ends = [run["curve"][-1][1] for run in (one, two)]
+    assert ends == [two["budget_tokens"]] * 2  # the same mini-batches
+    assert two["budget_tokens"] <= 300
     assert one["updates"] == 2 * two["updates"]
-    places = [point[:2] for point in two["curve"]]
-    assert places == [[2 * n, n] for n in range(1, two["updates"] + 1)]
+    assert [point[0] for point in two["curve"]] == list(range(1, two["updates"] + 1))
 
     accum_sweep.main()
     merged, times = results("accum_sweep")
     update = merged["equal_updates"]
     assert update == two["updates"]
     first, second = (merged["settings"][number] for number in "12")
-    loss_at = {point[1]: point[3] for point in one["held_out"]}
-    assert first["held_out_loss_at_equal_tokens"] == one["held_out"][-1][3]
+    loss_at = {update: nats for update, _, nats in one["held_out"]}
+    assert first["held_out_loss_at_equal_tokens"] == one["held_out"][-1][2]
     assert first["held_out_loss_at_equal_updates"] == loss_at[update]
     assert second["held_out_loss_at_equal_updates"] == second["held_out_loss_at_equal_tokens"]
-    assert first["tokens_at_equal_updates"] < second["tokens_at_equal_updates"]
     assert times["not_measured"] == []
     cost = times["settings"]["2"]
     shown = read_json(folder / "metrics/accum/2.json")
     assert shown == {name: cost[name] for name in ("epoch_s", "peak_mib")}
-    assert accum.curves({2: two})["update"] == [
-        (point[1], "accumulation 2", point[3]) for point in two["curve"]
-    ]
+    axes = accum.curves({2: two})
+    update, tokens, nats = two["curve"][-1]
+    ends = [(name, *rows[-1]) for name, rows in axes.items()]
+    places = {"micro_step": 2 * update, "update": update, "tokens": tokens}
+    assert ends == [(name, x, "accumulation 2", nats) for name, x in places.items()]
 
 
 @pytest.mark.parametrize("count", [3, None, 10_000])

@@ -19,8 +19,7 @@ def settings_of(**given):
 
 def greedy_task(**given):
     usual = {"name": "greedy", "width": None, "decode": DecodeSettings(), "settings": settings_of()}
-    places = {"model": "", "tokenizer": "", "device": "cpu", "threads": 1}
-    return beam.Task(**usual | places | given)
+    return beam.Task(**usual | {"runtime": None, "prompts": [], "judged": []} | given)
 
 
 def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, results):
@@ -35,16 +34,20 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     assert methods["greedy"] == pytest.approx(methods["beam 1"], rel=1e-5)
     for name in ("greedy", "beam 1"):
         assert compared[name]["difference"]["value"] == 0.0  # without rounding
-    difference = methods["beam 3"]["log_prob"] - methods["greedy"]["log_prob"]
-    assert compared["beam 3"]["difference"]["value"] == pytest.approx(difference / 3, abs=1e-6)
     assert compared["beam 3"]["prompts"] == 3
-    assert methods["beam 3"]["score"] >= methods["greedy"]["score"]
-    assert set(times["methods"]["beam 3"]) > set(measure.with_spread(beam.TIMES))
+    assert set(times["methods"]["beam 3"]) == set(measure.with_spread(beam.TIMES))
     # the story generator judges its own stories alone
     assert all("sense" not in row for row in methods.values())
     rows = list(csv.DictReader((folder / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1
+    greedy = [row for row in rows if row["method"] == "greedy"]
+    widest = [row for row in rows if row["method"] == "beam 3"]
+    log_probs = [sum(float(row["log_prob"]) for row in side) for side in (greedy, widest)]
+    difference = compared["beam 3"]["difference"]["value"]
+    assert difference == pytest.approx((log_probs[1] - log_probs[0]) / 3, abs=1e-5)
+    scores = [sum(float(row["score"]) for row in side) for side in (greedy, widest)]
+    assert scores[1] >= scores[0]
     plotted = list(csv.DictReader((folder / "plots/beam_bench.csv").open()))
     assert [row["width"] for row in plotted[:4]] == ["1", "1", "1", "3"]
 
@@ -58,7 +61,7 @@ def test_stories_of_the_storybook_are_asked_whether_they_make_sense(
 
     def judge(result, task, _):
         judged.append(len(result["judged"]))
-        return {"sense": "judged"}
+        return "judged"
 
     monkeypatch.setattr(beam, "judge", judge)
     monkeypatch.setattr(beam, "JUDGED", 4)
@@ -78,10 +81,9 @@ def test_a_judged_text_is_graded_with_its_prompt():
             return " ".join(words[token] for token in ids if token > 1)
 
     result = {"judged": [([3, 4, 5], -1.0), ([3, 6, 1], -1.0)]}
-    task = greedy_task(prompts=[], judged=[[0, 2], [0, 2]])
-    found = beam.judge(result, task, Tokenizer())["sense"]
+    task = greedy_task(judged=[[0, 2], [0, 2]])
+    found = beam.judge(result, task, Tokenizer())
     assert (found["texts"], found["possible"]["value"], found["words"]["value"]) == (2, 0.5, 5.0)
-    assert beam.judge(result, greedy_task(prompts=[]), Tokenizer()) == {}
 
 
 @pytest.mark.parametrize(("key", "value"), [("widths", [1, 40]), ("prompt_tokens", 50)])

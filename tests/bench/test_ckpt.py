@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from stages import ckpt_bench
+from tinylm.base.config import read_section
 from tinylm.base.files import read_json
 from tinylm.bench import ckpt
 from tinylm.host.command import CommandFailed
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import new_model
 
 
@@ -35,12 +37,13 @@ def test_losses_and_gradients_are_the_same_with_less_memory(folder, inline, resu
     ]
 
 
-def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
+def test_dropout_is_on_and_every_parameter_is_compared(folder, params, model_settings):
     settings = ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=1)
+    runtime = read_section(params, "runtime", RuntimeSettings)
     answers = []
     for dropout in (0.2, 0.0):
         model = dataclasses.replace(model_settings, dropout=dropout)
-        task = ckpt.make_tasks(settings, model, 2, "data", "cpu", 1)[0]
+        task = ckpt.make_tasks(settings, model, pad_id=2, runtime=runtime)[0]
         answers.append(ckpt.measure_task(task))
     with_dropout, without = answers
     assert with_dropout["nats"] != without["nats"]

@@ -9,20 +9,20 @@ from tinylm.base.files import read_json
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import save_model
 
 
 @pytest.fixture
 def task(trained, params):
     return kv.Task(
-        model="models",
         decode=read_section(params, "decode", DecodeSettings),
         prompts=[[0, 5, 6], [0, 9, 4]],
         new_tokens=23,
         cache=True,
+        past_context=True,
         eos_id=1,
-        device="cpu",
-        threads=1,
+        runtime=read_section(params, "runtime", RuntimeSettings),
     )
 
 

@@ -77,21 +77,22 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
     speeds = iter([1.0, 10.0, 100.0, 3.0, 30.0, 2.0, 20.0])
 
     def answer(function, task):
-        order.append((function, task))
-        if (function, task) == ("again", "c"):
+        name = task.columns["setting"]
+        order.append((function, name))
+        if (function, name) == ("again", "c"):
             return {"error": "oom"}
-        return {"speed": next(speeds), "whole": function}
+        return {"tokens_per_s": next(speeds), "whole": function}
 
     monkeypatch.setattr(measure, "in_own_process", answer)
-    tasks = [({"setting": name}, name) for name in "abc"]
-    results = measure.run_trials("first", "again", tasks, times=["speed"], trials=3, describe=str)
+    tasks = [SimpleNamespace(columns={"setting": name}) for name in "abc"]
+    results = measure.run_trials("first", "again", tasks, times=["tokens_per_s"], trials=3)
     assert order == [*(("first", task) for task in "abc"), *(("again", task) for task in "abcab")]
     assert results[1] == {
         "setting": "b",
         "whole": "first",
-        "speed": 20.0,
-        "low_speed": 10.0,
-        "high_speed": 30.0,
+        "tokens_per_s": 20.0,
+        "low_tokens_per_s": 10.0,
+        "high_tokens_per_s": 30.0,
     }
     good, failed = measure.split_failures("bench", results)
     assert good == results[:2]

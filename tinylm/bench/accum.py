@@ -27,23 +27,28 @@ from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import open_tokenizer
+
+TIMES = ("tokens_per_s", "update_s", "epoch_s")
+MEMORY = ("peak_mib", "process_mib")
+TRIALS = 3
+TRIAL_UPDATES = 2  # updates of the largest setting whose mini-batches a trial uses
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """The inputs of one run in its own process."""
+    """The inputs of one run in its own process; the data are those of the working directory."""
 
     accumulation: int
     sweep: AccumSettings
     model: ModelSettings
     train: TrainSettings
+    runtime: RuntimeSettings
     pad_id: int
-    embedding: str
-    tokens: str
-    device: str
-    threads: int
-    log_every_s: float
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The name and the number that the results bear."""
+        return {"setting": f"accumulation {self.accumulation}", "accumulation": self.accumulation}
 
 
 def first_stories(store: TokenStore, count: int | None) -> TokenStore:
@@ -61,12 +66,14 @@ def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
     token. Raises InputError if sweep.tokens is too small for one update.
     """
     largest = max(sweep.settings)
-    updates = used = 0
+    updates = 0
+    used = 0
     while True:
         tokens = sum(batches.batch(updates * largest + i).tokens for i in range(largest))
         if used + tokens > sweep.tokens:
             break
-        updates, used = updates + 1, used + tokens
+        updates += 1
+        used += tokens
     if not updates:
         raise InputError(
             f"{PARAMS_FILE}: accum_sweep.tokens = {sweep.tokens}; allowed: at least {tokens}, "
@@ -98,46 +105,17 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
 
 def fresh_model(task: Task) -> TinyLM:
     """A model with the initial weights of stage train, the same in every run."""
-    seed_everything(derive_seed(task.train.seed, "train"), task.threads)
-    matrix = torch.from_numpy(load_matrix(task.embedding))
+    seed_everything(derive_seed(task.train.seed, "train"), task.runtime.threads)
+    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size)
-    device = pick_device(task.device)
+    device = pick_device(task.runtime.device)
     prepare_process(train.precision, device)
     return training_model(task.model, train, matrix, device)
 
 
-TIMES = ("tokens_per_s", "update_s", "epoch_s")
-MEMORY = ("peak_mib", "process_mib")
-TRIALS = 3
-TRIAL_UPDATES = 2  # updates of the largest setting whose mini-batches a trial uses
-TAIL_TOKENS = 0.1  # the train loss is averaged over this last share of the budget
-
-
-def make_task(
-    accumulation: int,
-    sweep: AccumSettings,
-    model: ModelSettings,
-    train: TrainSettings,
-    runtime: RuntimeSettings,
-) -> Task:
-    """The task of one setting in the pipeline's folder."""
-    return Task(
-        accumulation=accumulation,
-        sweep=sweep,
-        model=model,
-        train=train,
-        pad_id=open_tokenizer(paths.TOKENIZER).pad_id,
-        embedding=paths.EMBEDDING,
-        tokens=paths.TOKENS,
-        device=runtime.device,
-        threads=runtime.threads,
-        log_every_s=runtime.log_every_s,
-    )
-
-
 def _batches(task: Task) -> TrainBatches:
     """The mini-batches, in the same order in every setting."""
-    store = first_stories(TokenStore(task.tokens, "train"), task.sweep.stories)
+    store = first_stories(TokenStore(paths.TOKENS, "train"), task.sweep.stories)
     order = derive_seed(task.train.seed, "order")
     return TrainBatches(
         store, task.train.layout, task.sweep.batch_size, task.model.context, task.pad_id, order
@@ -151,7 +129,8 @@ def time_task(task: Task) -> dict[str, float]:
 
 def measure_task(task: Task) -> dict[str, float | None]:
     """Speed and memory of one setting: the first trial."""
-    model, batches = fresh_model(task), _batches(task)
+    model = fresh_model(task)
+    batches = _batches(task)
     speed = _speed(task, model, batches)
     process = own_peak_mib()
     # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
@@ -175,27 +154,11 @@ def _speed(task: Task, model: TinyLM, batches: TrainBatches) -> dict[str, float]
     measure.synchronize(device)
     seconds = time.perf_counter() - start
     tokens = sum(batch.tokens for batch in chosen)
-    epoch_s = batches.tokens_per_epoch * seconds / tokens
     return {
         "tokens_per_s": tokens / seconds,
         "update_s": seconds / len(updates),
-        "epoch_s": epoch_s,
+        "epoch_s": batches.tokens_per_epoch * seconds / tokens,
     }
-
-
-def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure the settings in turn (see `measure.run_trials`), each result with its `accumulation`."""
-
-    def speed(result: dict[str, Any]) -> str:
-        return f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
-
-    named = [
-        ({"setting": f"accumulation {task.accumulation}", "accumulation": task.accumulation}, task)
-        for task in tasks
-    ]
-    return measure.run_trials(
-        measure_task, time_task, named, times=TIMES, trials=TRIALS, describe=speed
-    )
 
 
 def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
@@ -204,62 +167,59 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
     A step of a few rows gains little from a second thread. So on a CPU each run has one thread, and
     as many run together as there are threads. On a CUDA card they run one after another.
     """
+    runtime = tasks[0].runtime
     together = 1
-    if pick_device(tasks[0].device).type == "cpu":
-        together = tasks[0].threads
-        tasks = [dataclasses.replace(task, threads=1) for task in tasks]
+    if pick_device(runtime.device).type == "cpu":
+        together = runtime.threads
+        alone = dataclasses.replace(runtime, threads=1)
+        tasks = [dataclasses.replace(task, runtime=alone) for task in tasks]
     results = measure.in_own_processes(train_setting, tasks, together)
     for task, result in zip(tasks, results, strict=True):
-        name = f"accumulation {task.accumulation}"
+        name = task.columns["setting"]
         if result.get("error") not in (None, measure.OOM):
             raise CommandFailed(f"{name}: {result['error']}")
         if "error" in result:
             print(f"{name}: not measured: {result['error']}", file=sys.stderr)
         else:
-            loss = result["held_out"][-1][3]
+            loss = result["held_out"][-1][2]
             print(f"{name}: held-out loss {loss:.4f} after {result['updates']} updates", flush=True)
-        yield {"setting": name, "accumulation": task.accumulation, **result}
+        yield task.columns | result
 
 
 def train_setting(task: Task) -> dict[str, Any]:
     """Train one setting; returns its curves, the same in every run.
 
-    Every setting starts from the same weights and uses the same mini-batches. A loss of the curve
-    is that of the update's own tokens, before the update.
+    Every setting starts from the same weights and uses the same mini-batches. A point of `curve`
+    and `held_out` is (updates, tokens, nats per token). A loss of `curve` is that of the update's
+    own tokens, before the update.
     """
     model = fresh_model(task)
-    layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
     batches = _batches(task)
-    held_out = TokenStore(task.tokens, "held_out")
+    held_out = TokenStore(paths.TOKENS, "held_out")
     updates, budget = plan_budget(batches, task.sweep)
     settings = run_settings(task, updates, budget)
 
     def held_out_batches():
-        scored = scoring_batches(held_out, layout, rows, context, task.pad_id)
+        scored = scoring_batches(
+            held_out, settings.layout, settings.batch_size, task.model.context, task.pad_id
+        )
         return itertools.islice(scored, task.sweep.held_out_batches)
 
-    label = f"accumulation {task.accumulation}: "
     result = train(
-        model, batches, held_out_batches, settings, log_every_s=task.log_every_s, label=label
+        model,
+        batches,
+        held_out_batches,
+        settings,
+        log_every_s=task.runtime.log_every_s,
+        label=f"{task.columns['setting']}: ",
     )
-    curves, steps = result.curves, task.accumulation
+    curves = result.curves
     return {
-        "batch_size": rows,
         "budget_tokens": budget,
         "compared_update": updates,
         "updates": len(curves.updates),
-        "micro_steps": len(curves.updates) * steps,
-        "tokens": curves.tokens[-1],
-        "curve": [
-            [update * steps, update, tokens, nats]
-            for update, tokens, nats in zip(
-                curves.updates, curves.tokens, curves.train, strict=True
-            )
-        ],
-        "held_out": [
-            [update * steps, update, tokens, nats] for update, tokens, nats in curves.held_out
-        ],
-        "held_out_tokens": sum(batch.tokens for batch in held_out_batches()),
+        "curve": list(zip(curves.updates, curves.tokens, curves.train, strict=True)),
+        "held_out": curves.held_out,
     }
 
 
@@ -276,64 +236,28 @@ def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
     return measure.peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))
 
 
-def held_out_at(run: Mapping[str, Any], update: int) -> float:
-    """Held-out loss of a run after `update`, in nats per token."""
-    return next(nats for _, at, _, nats in run["held_out"] if at == update)
-
-
-def tail_loss(run: Mapping[str, Any]) -> float:
-    """Mean train loss over the last tenth of the tokens, for runs with any number of updates."""
-    end = run["curve"][-1][2]
-    tail = [nats for _, _, tokens, nats in run["curve"] if tokens > end * (1 - TAIL_TOKENS)]
-    return sum(tail) / len(tail)
-
-
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """data/figures/accum_sweep.json: losses at equal tokens and updates; runs: by accumulation."""
-    update = runs[max(runs)]["compared_update"]
-    table = {
-        number: {
+    compared = runs[max(runs)]["compared_update"]
+    table = {}
+    for number, run in runs.items():
+        losses = {update: nats for update, _, nats in run["held_out"]}
+        table[number] = {
             "updates": run["updates"],
-            "micro_steps": run["micro_steps"],
-            "tokens": run["tokens"],
-            "held_out_loss_at_equal_tokens": run["held_out"][-1][3],
-            "held_out_loss_at_equal_updates": held_out_at(run, update),
-            "tokens_at_equal_updates": next(
-                tokens for _, at, tokens, _ in run["held_out"] if at == update
-            ),
-            "train_loss_last_tenth": tail_loss(run),
+            "held_out_loss_at_equal_tokens": run["held_out"][-1][2],
+            "held_out_loss_at_equal_updates": losses[compared],
         }
-        for number, run in runs.items()
-    }
-    first = runs[min(runs)]
-    return {
-        "batch_size": first["batch_size"],
-        "budget_tokens": first["budget_tokens"],
-        "equal_updates": update,
-        "settings": table,
-    }
+    budget = runs[min(runs)]["budget_tokens"]
+    return {"budget_tokens": budget, "equal_updates": compared, "settings": table}
 
 
 def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:
     """Train loss of all runs: (x, series, nats per token), with x a micro-step, update or token."""
-    axes = ("micro_step", "update", "tokens")
-    return {
-        axis: [
-            (point[column], f"accumulation {n}", point[3])
-            for n, run in runs.items()
-            for point in run["curve"]
-        ]
-        for column, axis in enumerate(axes)
-    }
-
-
-def costs(
-    timed: Sequence[dict[str, Any]],
-) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
-    """(time and memory of each setting, what was not measured), for data/times/accum_sweep.json.
-
-    timed: results of `run`.
-    """
-    columns = (*measure.with_spread(TIMES), *MEMORY)
-    rows, missing = measure.records(timed, ("accumulation",), columns)
-    return {row.pop("accumulation"): row for row in rows}, missing
+    axes: dict[str, list[tuple[int, str, float]]] = {"micro_step": [], "update": [], "tokens": []}
+    for number, run in runs.items():
+        series = f"accumulation {number}"
+        for update, tokens, nats in run["curve"]:
+            axes["micro_step"].append((update * number, series, nats))
+            axes["update"].append((update, series, nats))
+            axes["tokens"].append((tokens, series, nats))
+    return axes

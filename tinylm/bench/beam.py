@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
@@ -18,8 +19,12 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
+from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.diversity import distinct_n, repeated_share
+from tinylm.evaluate.sense import grade, sense
+from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import bootstrap_interval, mean
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.prompts import Prompt, choose_prompts
@@ -36,22 +41,25 @@ EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything that a process needs for one method: a beam search of `width`, or token by token if it is None.
+    """What a process needs for one method: a beam search of `width`, or token by token if it is None.
 
-    judged: further prompts, whose continuations are only judged: do they make sense? Empty for
-    stories that the built-in generator did not write.
+    The model is the trained one of the working directory. judged: further prompts, whose
+    continuations are only judged: do they make sense? Empty for stories that the built-in generator
+    did not write.
     """
 
     name: str
     width: int | None
     decode: DecodeSettings
     settings: BeamBenchSettings
+    runtime: RuntimeSettings
     prompts: list[list[int]]
-    model: str
-    tokenizer: str
-    device: str
-    threads: int
-    judged: Sequence[Sequence[int]] = ()
+    judged: list[list[int]]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The name that the results bear."""
+        return {"setting": self.name}
 
 
 def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
@@ -65,13 +73,16 @@ def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
 
 def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
     """sampling (section decode), greedy (temperature 0, no penalty) and each beam; `shared`: Task's other fields."""
-    methods: list[tuple[str, int | None, DecodeSettings]] = [("sampling", None, decode)]
-    methods += [("greedy", None, decode.greedy())]
-    methods += [(f"beam {width}", width, decode) for width in settings.widths]
-    return [
-        Task(name=name, width=width, decode=how, settings=settings, **shared)
-        for name, width, how in methods
+    beams = [(f"beam {width}", width, decode) for width in settings.widths]
+    methods: list[tuple[str, int | None, DecodeSettings]] = [
+        ("sampling", None, decode),
+        ("greedy", None, decode.greedy()),
+        *beams,
     ]
+    tasks = []
+    for name, width, how in methods:
+        tasks.append(Task(name=name, width=width, decode=how, settings=settings, **shared))
+    return tasks
 
 
 def continue_prompts(
@@ -99,10 +110,10 @@ def continue_prompts(
 
 def _prepared(task: Task) -> tuple[Step, Tokenizer, Any]:
     """(step of the trained model, tokenizer, device) of a method."""
-    device = pick_device(task.device)
-    seed_everything(task.decode.seed, task.threads)
-    model, _ = load_model(task.model, device)
-    return decoding_step(model, task.decode), open_tokenizer(task.tokenizer), device
+    device = pick_device(task.runtime.device)
+    seed_everything(task.decode.seed, task.runtime.threads)
+    model, _ = load_model(paths.MODELS, device)
+    return decoding_step(model, task.decode), open_tokenizer(paths.TOKENIZER), device
 
 
 def measure_task(task: Task) -> dict[str, Any]:
@@ -138,25 +149,6 @@ def time_task(task: Task) -> dict[str, float]:
     }
 
 
-def conditions(settings: BeamBenchSettings) -> dict[str, Any]:
-    """Part of each method's metrics: cache and stop rule of the timed run, stop rule of the texts."""
-    return {
-        "cache": settings.cache,
-        "stop_at_eos": settings.stop_at_eos,
-        "texts_stop_at_eos": True,
-    }
-
-
-def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each method, then time all of them again in turn, and print its speed (see `measure.run_trials`)."""
-    named = [({"setting": task.name}, task) for task in tasks]
-    trials = max((task.settings.repeats for task in tasks), default=1)
-    return measure.run_trials(
-        measure_task, time_task, named, times=TIMES, trials=trials,
-        describe=lambda result: f"{result['tokens_per_s']:,.0f} tokens/s",
-    )  # fmt: skip
-
-
 def story_prompts(
     store: TokenStore, settings: BeamBenchSettings, sos_id: int | None
 ) -> list[Prompt]:
@@ -190,8 +182,9 @@ def table(
     result: dict[str, Any], prompts: Sequence[Prompt], tokenizer: Tokenizer, alpha: float
 ) -> list[dict[str, Any]]:
     """The texts of one method, one row per prompt; score = log_prob / tokens ** alpha, as beam search orders."""
-    return [
-        {
+    rows = []
+    for prompt, (ids, log_prob) in zip(prompts, result["texts"], strict=True):
+        row = {
             "prompt": tokenizer.decode(prompt.ids),
             "reference": tokenizer.decode(prompt.reference),
             "method": result["setting"],
@@ -199,8 +192,8 @@ def table(
             "log_prob": log_prob,
             "score": log_prob / max(len(ids), 1) ** alpha,
         }
-        for prompt, (ids, log_prob) in zip(prompts, result["texts"], strict=True)
-    ]
+        rows.append(row)
+    return rows
 
 
 def side_by_side(texts: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any]]:
@@ -212,58 +205,39 @@ def side_by_side(texts: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any
     return rows
 
 
-def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Whether a method's continuations of the task's `judged` prompts make sense: key `sense`; none without prompts."""
-    from tinylm.evaluate.sense import grade, sense
-
-    if not task.judged:
-        return {}
-    texts = [
-        (tokenizer.decode(prompt), tokenizer.decode(ids), bool(ids) and ids[-1] == tokenizer.eos_id)
-        for prompt, (ids, _) in zip(task.judged, result["judged"], strict=True)
-    ]
-    return {"sense": sense(grade(texts), RESAMPLES, task.decode.seed)}
+def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics:
+    """Whether a method's continuations of the task's `judged` prompts make sense."""
+    texts = []
+    for prompt, (ids, _) in zip(task.judged, result["judged"], strict=True):
+        is_ended = bool(ids) and ids[-1] == tokenizer.eos_id
+        texts.append((tokenizer.decode(prompt), tokenizer.decode(ids), is_ended))
+    return sense(grade(texts), RESAMPLES, task.decode.seed)
 
 
-def against_greedy(
-    result: dict[str, Any], greedy: dict[str, Any], seed: int
-) -> dict[str, dict[str, Any]]:
-    """Key `against_greedy`: for how many prompts a method's text is more or less probable than greedy decoding's.
+def against_greedy(result: dict[str, Any], greedy: dict[str, Any], seed: int) -> Metrics:
+    """How much more probable a method's texts are than greedy decoding's, in nats a text.
 
-    The prompts are the judged ones where there are any, since they are more. difference: of the log-probabilities in
-    nats a text, mean over prompts with its 95 % bootstrap interval; 0 if it is no more than rounding.
+    The prompts are the judged ones where there are any, since they are more. difference: mean over
+    prompts with its 95 % bootstrap interval; 0 for a prompt if it is no more than rounding.
     """
     key = "judged" if result["judged"] else "texts"
     pairs = []
     for (_, nats), (_, theirs) in zip(result[key], greedy[key], strict=True):
         pairs.append(nats - theirs if abs(nats - theirs) > EQUAL else 0.0)
     low, high = bootstrap_interval(np.array(pairs), mean, RESAMPLES, seed)
-    return {
-        "against_greedy": {
-            "prompts": len(pairs),
-            "higher": sum(pair > 0 for pair in pairs),
-            "lower": sum(pair < 0 for pair in pairs),
-            "difference": {"value": statistics.fmean(pairs), "low": low, "high": high},
-        }
-    }
+    difference = {"value": statistics.fmean(pairs), "low": low, "high": high}
+    return {"prompts": len(pairs), "difference": difference}
 
 
-def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Metrics of one method over all prompts; log-probabilities in nats, tokens with <eos> if one ended a text."""
-    from tinylm.evaluate.bleu_metric import Bleu
-
+def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Metrics:
+    """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
     texts = [row["text"] for row in rows]
+    counts, _ = score_texts(texts, [row["reference"] for row in rows], "none")
     tokens = sum(len(ids) for ids, _ in result["texts"])
-    bleu = Bleu().compute(
-        predictions=texts, references=[row["reference"] for row in rows], tokenize="none"
-    )
-    log_prob = sum(row["log_prob"] for row in rows)
+    log_prob = sum(log_prob for _, log_prob in result["texts"])
     return {
-        "bleu4": bleu["bleu4"],
+        "bleu4": float(corpus_bleu(counts.sum(axis=0))),
         "log_prob_per_token": log_prob / max(tokens, 1),
-        "log_prob": log_prob,
-        "score": sum(row["score"] for row in rows),
-        "tokens": tokens,
         "distinct2": distinct_n(texts, 2),
         "repeated_4grams": repeated_share(texts, 4),
     }
@@ -274,27 +248,19 @@ def summary(
     texts: Mapping[str, Sequence[dict[str, Any]]],
     task: Task,
     tokenizer: Tokenizer,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Metrics]:
     """Metrics of each method by its name. texts: of each, as `table` gives them."""
     greedy = next((result for result in measured if result["setting"] == "greedy"), None)
     methods = {}
     for result in measured:
         name = result["setting"]
-        metrics = conditions(task.settings)
-        metrics |= quality(result, texts[name])
-        metrics |= judge(result, task, tokenizer)
+        metrics = quality(result, texts[name])
+        if task.judged:
+            metrics["sense"] = judge(result, task, tokenizer)
         if greedy is not None:
-            metrics |= against_greedy(result, greedy, task.decode.seed)
+            metrics["against_greedy"] = against_greedy(result, greedy, task.decode.seed)
         methods[name] = metrics
     return methods
-
-
-def speeds(
-    measured: Sequence[dict[str, Any]], settings: BeamBenchSettings
-) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
-    """(times of each method by its name, what was not measured)."""
-    rows, missing = measure.records(measured, ("setting",), measure.with_spread(TIMES))
-    return {row.pop("setting"): conditions(settings) | row for row in rows}, missing
 
 
 def plotted_speeds(

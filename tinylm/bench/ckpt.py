@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from tinylm.base import paths
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import CkptBenchSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import RunRecomputing
@@ -26,53 +28,41 @@ from tinylm.vocab.token_store import TokenStore
 SEED = 1
 PRECISION = "fp32"
 STEPS = 2  # of which a trial's time is the median
-SERIES = {
-    "none": "plain",
-    "blocks": "recompute",
-    "sqrt": "sqrt",
-}  # as plots name them
-MODES = tuple(SERIES)
+TIMES = ("step_s", "epoch_s", "tokens_per_s")
+MEMORY = ("peak_mib", "process_mib")
+SERIES = {"none": "plain", "blocks": "recompute", "sqrt": "sqrt"}  # as plots name the modes
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything that a process needs for one setting; `model.layers` is the depth."""
+    """What a process needs for one setting; `model.layers` is the depth.
+
+    Vectors and tokens are those of the working directory.
+    """
 
     model: ModelSettings
     recompute: str
     batch_size: int
-    repeats: int
     pad_id: int
-    embedding: str
-    tokens: str
-    device: str
-    threads: int
+    runtime: RuntimeSettings
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The name and the conditions that the results bear."""
+        layers = self.model.layers
+        setting = f"{layers} layers, recompute {self.recompute}"
+        return {"setting": setting, "layers": layers, "recompute": self.recompute}
 
 
-def make_tasks(
-    settings: CkptBenchSettings,
-    model: ModelSettings,
-    pad_id: int,
-    folder: str,
-    device: str,
-    threads: int,
-) -> list[Task]:
-    """Each depth with each recomputation mode, in turn; `folder` is the pipeline's data folder."""
-    return [
-        Task(
-            dataclasses.replace(model, layers=layers),
-            recompute,
-            settings.batch_size,
-            settings.repeats,
-            pad_id,
-            f"{folder}/vocab/embedding.safetensors",
-            f"{folder}/tokens",
-            device,
-            threads,
-        )
-        for layers in settings.depths
-        for recompute in MODES
-    ]
+def make_tasks(settings: CkptBenchSettings, model: ModelSettings, **shared: Any) -> list[Task]:
+    """Each depth with each recomputation mode, in turn; `shared` are the other fields of Task."""
+    tasks = []
+    for layers in settings.depths:
+        deep = dataclasses.replace(model, layers=layers)
+        for mode in SERIES:
+            task = Task(model=deep, recompute=mode, batch_size=settings.batch_size, **shared)
+            tasks.append(task)
+    return tasks
 
 
 def gradient_digests(model: TinyLM) -> dict[str, str]:
@@ -86,12 +76,12 @@ def gradient_digests(model: TinyLM) -> dict[str, str]:
 
 def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], Any]:
     """(model, batches, forward and backward pass of a batch by default the first, device) of a setting."""
-    device = pick_device(task.device)
-    seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
+    device = pick_device(task.runtime.device)
+    seed_everything(derive_seed(SEED, "ckpt_bench"), task.runtime.threads)
     ops = training_ops(PRECISION, device, device.type == "cuda")
-    matrix = torch.from_numpy(load_matrix(task.embedding))
+    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
-    store = TokenStore(task.tokens, "train")
+    store = TokenStore(paths.TOKENS, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
     first = batches.batch(0)
 
@@ -112,56 +102,44 @@ def measure_task(task: Task) -> dict[str, Any]:
     row = Batch(batch.inputs[:1], batch.targets[:1], task.model.context)
     nats = step()  # right after the seed, so dropout draws the same in all modes
     digests = gradient_digests(model)
-    seconds = measure.median_seconds(step, repeats=STEPS, device=device, warm_up=0)
+    times = _times(batches, step, device, warm_up=0)
     process = own_peak_mib()
     model.zero_grad(set_to_none=True)
     return {
         "nats": nats.hex(),
         "gradients": digests,
-        "step_s": seconds,
-        "tokens": batch.tokens,
-        "tokens_per_epoch": batches.tokens_per_epoch,
+        **times,
         "process_mib": process,
         "peak_mib": measure.peak_mib(step, device, before=lambda: step(row)),
     }
 
 
-def time_task(task: Task) -> dict[str, Any]:
-    """Seconds of a step alone: a further trial."""
-    _, _, step, device = _prepared(task)
-    return {"step_s": measure.median_seconds(step, repeats=STEPS, device=device)}
+def time_task(task: Task) -> dict[str, float]:
+    """The times alone: a further trial."""
+    _, batches, step, device = _prepared(task)
+    return _times(batches, step, device, warm_up=1)
 
 
-def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each task, then time all of them again in turn, and print what each gave (see `measure.run_trials`)."""
-    named = []
-    for task in tasks:
-        name = f"{task.model.layers} layers, recompute {task.recompute}"
-        named.append(
-            ({"setting": name, "layers": task.model.layers, "recompute": task.recompute}, task)
-        )
-    trials = max((task.repeats for task in tasks), default=1)
-    results = measure.run_trials(
-        measure_task, time_task, named, times=("step_s",), trials=trials, describe=_time_and_memory
-    )
-    for result in results:
-        if "error" not in result:
-            result["tokens_per_s"] = result["tokens"] / result["step_s"]
-            for end in ("", "low_", "high_"):
-                result[f"{end}epoch_s"] = (
-                    result["tokens_per_epoch"] / result["tokens"] * result[f"{end}step_s"]
-                )
-    return results
+def _times(
+    batches: TrainBatches, step: Callable[..., float], device: Any, warm_up: int
+) -> dict[str, float]:
+    """The metrics `TIMES` of steps on the first batch."""
+    seconds = measure.median_seconds(step, repeats=STEPS, device=device, warm_up=warm_up)
+    speed = batches.batch(0).tokens / seconds
+    epoch_s = batches.tokens_per_epoch / speed
+    return {"step_s": seconds, "epoch_s": epoch_s, "tokens_per_s": speed}
 
 
 def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other modes)."""
-    pairs = [
-        row | {"recompute": row["recompute"] == "blocks"}
-        for row in rows
-        if row["recompute"] in MODES[:2]
-    ]
-    return pairs, [row for row in rows if row["recompute"] not in MODES[:2]]
+    pairs = []
+    others = []
+    for row in rows:
+        if row["recompute"] in ("none", "blocks"):
+            pairs.append(row | {"recompute": row["recompute"] == "blocks"})
+        else:
+            others.append(row)
+    return pairs, others
 
 
 def deepest(pairs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -172,14 +150,6 @@ def deepest(pairs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if row["layers"] == most:
             ways["ckpt/on" if row["recompute"] else "ckpt/off"] = row
     return ways
-
-
-def _time_and_memory(result: dict[str, Any]) -> str:
-    if "error" in result:
-        return f"not measured: {result['error']}"
-    peak = result["peak_mib"]
-    memory = "memory not measured" if peak is None else f"peak {peak:.1f} MiB"
-    return f"{memory}, {result['step_s'] * 1e3:.0f} ms a step"
 
 
 def compare(results: Sequence[dict[str, Any]]) -> list[int]:

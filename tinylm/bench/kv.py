@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
@@ -15,6 +16,7 @@ from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts
@@ -26,22 +28,34 @@ TIMES = ("tokens_per_s", "first_token_s", "rest_s_per_token")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything that a process needs for one setting; model: the folder of the trained one."""
+    """What a process needs for one setting; the model is the trained one of the working directory.
 
-    model: str
+    past_context: whether the last step's window lacks the first tokens.
+    """
+
     decode: DecodeSettings
     prompts: list[list[int]]
     new_tokens: int
     cache: bool
+    past_context: bool
     eos_id: int | None
-    device: str
-    threads: int
+    runtime: RuntimeSettings
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The name and the conditions that the results bear."""
+        return {
+            "setting": f"{self.new_tokens} new tokens, {'cache' if self.cache else 'no cache'}",
+            "new_tokens": self.new_tokens,
+            "cache": self.cache,
+            "past_context": self.past_context,
+        }
 
 
 def _model(task: Task) -> TinyLM:
     """The trained model, which is decoded by its own code: all but the cache is equal in both ways."""
-    seed_everything(task.decode.seed, task.threads)
-    return load_model(task.model, pick_device(task.device))[0]
+    seed_everything(task.decode.seed, task.runtime.threads)
+    return load_model(paths.MODELS, pick_device(task.runtime.device))[0]
 
 
 def _timed(
@@ -140,31 +154,19 @@ def choose_batch(
     return prompts
 
 
-def make_tasks(settings: KvBenchSettings, prompts: list[list[int]], **shared: Any) -> list[Task]:
+def make_tasks(
+    settings: KvBenchSettings, prompts: list[list[int]], context: int, **shared: Any
+) -> list[Task]:
     """Each length without and with the cache, in turn; `shared` are the other fields of Task."""
     tasks = []
     for length in settings.lengths:
+        is_past = len(prompts[0]) + length - 1 > context
         for cache in (False, True):
-            tasks.append(Task(prompts=prompts, new_tokens=length, cache=cache, **shared))
+            task = Task(
+                prompts=prompts, new_tokens=length, cache=cache, past_context=is_past, **shared
+            )
+            tasks.append(task)
     return tasks
-
-
-def run(tasks: Sequence[Task], context: int, trials: int) -> list[dict[str, Any]]:
-    """Measure each task, then time all of them again in turn, and print what each gave (see `measure.run_trials`)."""
-
-    def known(task: Task) -> dict[str, Any]:
-        setting = f"{task.new_tokens} new tokens, {'cache' if task.cache else 'no cache'}"
-        past = len(task.prompts[0]) + task.new_tokens - 1 > context  # of the last step's window
-        shape = {"new_tokens": task.new_tokens, "cache": task.cache}
-        return {"setting": setting, **shape, "past_context": past}
-
-    def speed_and_memory(result: dict[str, Any]) -> str:
-        return f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
-
-    named = [(known(task), task) for task in tasks]
-    return measure.run_trials(
-        measure_task, time_task, named, times=TIMES, trials=trials, describe=speed_and_memory
-    )
 
 
 def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -203,26 +205,16 @@ def compare(
             position = first_difference(ids, others)
             if position is None:
                 continue
-            gap = logit_gap(
-                task,
-                [*task.prompts[row], *ids[:position]],
-                ids[position],
-                others[position],
-            )
+            prefix = [*task.prompts[row], *ids[:position]]
+            gap = logit_gap(task, prefix, ids[position], others[position])
             if not gap <= TIE:
                 raise CommandFailed(
                     f"kv_bench: with the cache other ids: {new_tokens} new tokens, prompt {row}, "
                     f"new token {position}: {others[position]} with, {ids[position]} without; "
                     f"their logits are {gap:.2g} nats apart, a tie is up to {TIE}"
                 )
-            ties.append(
-                {
-                    "new_tokens": new_tokens,
-                    "prompt": row,
-                    "position": position,
-                    "gap_nats": gap,
-                }
-            )
+            tie = {"new_tokens": new_tokens, "prompt": row, "position": position, "gap_nats": gap}
+            ties.append(tie)
     return compared, ties
 
 

@@ -173,30 +173,28 @@ def _receive(receiver: Connection, process: Any) -> tuple[str, Any]:
 def run_trials(
     first: Callable[..., dict[str, Any]],
     again: Callable[..., dict[str, Any]],
-    tasks: Sequence[tuple[dict[str, Any], Any]],
+    tasks: Sequence[Any],
     *,
     times: Sequence[str],
     trials: int,
-    describe: Callable[[dict], str],
 ) -> list[dict[str, Any]]:
-    """Run `trials` interleaved trials of every task, each in its own process.
+    """Run `trials` interleaved trials of every task, each in its own process; print the first ones.
 
     The first trial calls first(task), the others again(task). Interleaving makes other work on the
-    machine affect all settings alike. Each task comes with the columns of its setting, such as its
-    name under "setting". A result has these columns and the first answer. For each key of `times`,
-    which both functions return, it has the median over trials, the lowest as low_KEY and the
-    highest as high_KEY. If a trial fails, it has "error" instead. describe: the text to print for a
-    first answer.
+    machine affect all settings alike. A result has the task's `columns`, such as its name under
+    "setting", and the first answer. For each key of `times`, which both functions return, it has
+    the median over trials, the lowest as low_KEY and the highest as high_KEY. If a trial fails, it
+    has "error" instead.
     """
     results = []
-    for columns, task in tasks:
-        result = columns | in_own_process(first, task)
+    for task in tasks:
+        result = task.columns | in_own_process(first, task)
         results.append(result)
-        print(f"{columns['setting']}: {result.get('error') or describe(result)}", flush=True)
+        print(f"{result['setting']}: {result.get('error') or _in_words(result)}", flush=True)
     answers_by_task = [[result] for result in results]
     for trial in range(2, trials + 1):
         print(f"times, trial {trial} of {trials}", flush=True)
-        for (_, task), answers in zip(tasks, answers_by_task, strict=True):
+        for task, answers in zip(tasks, answers_by_task, strict=True):
             if "error" not in answers[-1]:
                 answers.append(in_own_process(again, task))
     for result, answers in zip(results, answers_by_task, strict=True):
@@ -205,6 +203,12 @@ def run_trials(
         else:
             result.update(_over_trials(answers, times))
     return results
+
+
+def _in_words(result: Mapping[str, Any]) -> str:
+    speed = f"{result['tokens_per_s']:,.0f} tokens/s"
+    peak = result.get("peak_mib")
+    return speed if peak is None else f"{speed}, peak {peak:.1f} MiB"
 
 
 def with_spread(keys: Sequence[str]) -> list[str]:
@@ -216,11 +220,9 @@ def _over_trials(answers: Sequence[dict[str, Any]], times: Sequence[str]) -> dic
     spread: dict[str, float] = {}
     for key in times:
         values = [trial[key] for trial in answers]
-        spread |= {
-            key: statistics.median(values),
-            f"low_{key}": min(values),
-            f"high_{key}": max(values),
-        }
+        spread[key] = statistics.median(values)
+        spread[f"low_{key}"] = min(values)
+        spread[f"high_{key}"] = max(values)
     return spread
 
 
