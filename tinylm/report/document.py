@@ -11,11 +11,10 @@ from tinylm.base.files import discard, write_bytes, write_json
 from tinylm.host.runtime import conditions
 from tinylm.report import pictures, render
 from tinylm.report.comments import comments
-from tinylm.report.cost_findings import COST_SECTIONS
 from tinylm.report.drawing import Picture, to_png, to_svg
 from tinylm.report.effects import IDLE, claims_of, relative, timed_pairs
-from tinylm.report.findings import SECTIONS, Finding, judges
-from tinylm.report.heads import HEAD_SECTIONS, best_by_role, heads
+from tinylm.report.findings import SECTIONS, Finding
+from tinylm.report.heads import HEAD_SECTIONS, heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
 from tinylm.report.wording import FORMATS, many, setting
@@ -74,7 +73,6 @@ def write_document(
         lab=lab,
         drawn=drawn,
         findings=findings_by_section(run),
-        judges=judges(run),
         commented=list(zip(run.rows("samples"), comments(run)))[: settings.samples],
         picture=lambda name, caption: _picture(drawn, name, caption),
         missing=lambda *names: _missing(run, names),
@@ -103,7 +101,6 @@ def template_values(run: Run) -> dict[str, Any]:
         "beam_sense": {name: row.sense for name, row in run.tree("beam_bench").methods.items()},
         "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),
-        "roles": records(best_by_role(run)),
         "kv_settings": timed_pairs(run, "kv_bench_time"),
         "ckpt_settings": timed_pairs(run, "ckpt_bench_time"),
         "stages": STAGES,
@@ -129,7 +126,7 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
     """
     claimed = claims_of(run)
     sections = {}
-    for section, rules in (SECTIONS | HEAD_SECTIONS | COST_SECTIONS).items():
+    for section, rules in (SECTIONS | HEAD_SECTIONS).items():
         sections[section] = [finding for rule in rules for finding in rule(run, claimed)]
     return sections
 

@@ -1,32 +1,27 @@
-"""What the metrics of a run show, and what they do not show.
+"""What a run shows, and what it does not show.
 
 A rule takes a run and what may be claimed of its effects (effects.py), and yields findings. Without
-its metrics it yields none.
+its metrics it yields none. Numbers from which nothing is claimed are in the templates.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 from tinylm.evaluate.statistics import HIGHER, LOWER, NOT_SHOWN, SAME
-from tinylm.report.effects import NEAR_FLOOR, Claims, Key
+from tinylm.report.effects import NEAR_FLOOR, Claims, Key, relative, timed_pairs
 from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import count, loss, number, share, share_with_interval, with_interval
+from tinylm.report.wording import count, loss, many, number, share, with_interval
 
 RARE = 0.01  # a smaller share of unknown words is ignored
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A sentence and the numbers behind it.
-
-    kind: "shown", a claim that the numbers support; "measured", a number of this run; "open", a
-    question that they leave.
-    """
+    """A sentence and the numbers behind it: a claim that they support, or a question they leave."""
 
     claim: str
     evidence: str
-    kind: Literal["shown", "measured", "open"]
+    is_shown: bool
 
 
 Rule = Callable[[Run, Claims], Iterator[Finding]]
@@ -34,17 +29,12 @@ Rule = Callable[[Run, Claims], Iterator[Finding]]
 
 def shown(claim: str, evidence: str = "") -> Finding:
     """A claim. Only for what `claims_of` claims."""
-    return Finding(claim, evidence, "shown")
-
-
-def measured(claim: str, evidence: str = "") -> Finding:
-    """A number, or an equality that was checked exactly."""
-    return Finding(claim, evidence, "measured")
+    return Finding(claim, evidence, True)
 
 
 def not_shown(claim: str, evidence: str = "") -> Finding:
     """An open question."""
-    return Finding(claim, evidence, "open")
+    return Finding(claim, evidence, False)
 
 
 def compare(
@@ -105,18 +95,6 @@ def compare_with_floor(run: Run, claims: Claims) -> Iterator[Finding]:
         yield not_shown(f"Whether the loss is {near}.", evidence)
 
 
-def describe_fit(run: Run, _: Claims) -> Iterator[Finding]:
-    """The losses at the end, and when the held-out loss was lowest."""
-    train = run.tree("train")
-    last = as_number(train.held_out_loss_last)
-    train_loss = as_number(train.train_loss)
-    if train_loss is None or last is None:
-        return
-    claim = f"At the end the loss is {loss(train_loss)} on train and {loss(last)} on held-out text."
-    lowest = f"{loss(train.held_out_loss_best)}, at update {count(train.best_update)}"
-    yield measured(claim, f"The lowest held-out loss was {lowest}.")
-
-
 def judge_unknown(run: Run, _: Claims) -> Iterator[Finding]:
     """Do unknown words make the perplexity lower?"""
     unknown = as_number(run.tree("evaluate").unknown_share)
@@ -155,17 +133,8 @@ def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
 def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
     """Is the text of the widest beam more probable than greedy text, with fewer errors?"""
     methods = run.tree("beam_bench").methods
-    speeds = run.tree("beam_bench_time").methods
     greedy = methods.greedy.sense.words
-    widths = [name for name in methods if name.startswith("beam ") and name != "beam 1"]
-    for name in ("sampling", "greedy", *widths[-1:]):
-        if speed := speeds[name].tokens_per_s:
-            bleu = number(methods[name].bleu4)
-            label = name.replace("greedy", "greedy decoding").replace("beam", "a beam of width")
-            yield measured(
-                f"With {label}, the speed is {number(speed)} tokens/s and BLEU-4 {bleu}."
-            )
-    for name in widths[-1:]:
+    for name in [name for name in methods if name.startswith("beam ")][-1:]:
         method = methods[name]
         width = f"Beam search of width {name.removeprefix('beam ')}"
         yield from compare(
@@ -195,51 +164,6 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
         )
 
 
-def describe_sense(run: Run, _: Claims) -> Iterator[Finding]:
-    """Do the texts make sense? By everything that this corpus allows."""
-    evaluate = run.tree("evaluate")
-    decoded = evaluate.sense.methods.decode
-    if decoded.texts:
-        consistent = count(decoded.possible.value * decoded.texts)
-        claim = f"The generator could have written {consistent} of {count(decoded.texts)} continuations."
-        evidence = ""
-        if decoded.words:
-            kind = max(decoded.kinds, key=lambda name: decoded.kinds[name])
-            evidence = (
-                f"There is one error per {with_interval(decoded.words)} words; the most "
-                f"frequent kind is “{kind}”."
-            )
-        yield measured(claim, evidence)
-    if evaluate.samples:
-        repeated = share(evaluate.samples.repeated_4grams)
-        stories = share(evaluate.samples.reference_repeated_4grams)
-        yield measured(
-            f"The continuations repeat {repeated} of their 4-grams, the true stories {stories}."
-        )
-    sampled = evaluate.memorised.continuations.nearest
-    if sampled:
-        nearest = share_with_interval(sampled)
-        claim = f"The nearest training story shares {nearest} of a continuation's 4-grams."
-        stories = share_with_interval(evaluate.memorised.references.nearest)
-        yield measured(claim, f"For the true stories the share is {stories}.")
-    if (seen := evaluate.memorised.openings_seen) or seen == 0:
-        prompts = count(evaluate.samples["count"])
-        yield measured(f"{count(seen)} of {prompts} openings begin a training story too.")
-
-
-def judges(run: Run) -> list[str]:
-    """By what the sense of this run's texts was judged."""
-    evaluate = run.tree("evaluate")
-    used = {
-        "the generator's verdict": evaluate.sense.methods.decode.texts,
-        "repetition": evaluate.samples,
-        "distance to the nearest training story": evaluate.memorised.continuations.nearest,
-        "openings seen in training": evaluate.memorised.openings_seen != {},
-        "minimal pairs": evaluate.pairs.all.model,
-    }
-    return [name for name, value in used.items() if value]
-
-
 def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
     """What has the model learnt, compared with chance, an untrained model and n-grams?"""
     pairs = run.tree("evaluate").pairs
@@ -251,12 +175,6 @@ def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
             verdict = verdicts.pop() if len(verdicts) == 1 else NOT_SHOWN
             learnt[verdict].append(name)
             against_ngrams[claims["kneser_ney", name].verdict].append(name)
-    if not any(learnt.values()):
-        return
-    means = pairs.all
-    claim = f"The model prefers the right sentence in {share(means.model)} of the minimal pairs."
-    untrained = share(means.untrained)
-    yield measured(claim, f"N-grams: {share(means.kneser_ney)}; an untrained model: {untrained}.")
     lists = (
         (shown, "The model has learnt some phenomena.", learnt[HIGHER]),
         (shown, "The model prefers the wrong sentence in some phenomena.", learnt[LOWER]),
@@ -273,27 +191,52 @@ def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
             yield verdict_of(claim, f"These are: {', '.join(names)}.")
 
 
-# ---------------------------------------------------------------- what one run cannot show
+# ---------------------------------------------------------------- what it costs
 
 
-def limits(run: Run, _: Claims) -> Iterator[Finding]:
-    """What one run cannot show."""
-    seeds = run.tree("seeds")
-    if seeds.perplexity.difference:
-        difference = number(seeds.perplexity.difference)
-        yield measured(
-            f"Perplexities that differ by less than {difference} may differ by the seed alone.",
-            f"The mean over {count(seeds.n)} seeds is {number(seeds.perplexity.mean)}. The standard "
-            f"deviation is {number(seeds.perplexity.sd)}.",
+def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
+    """Is decoding of the longest text faster with the key-value cache?"""
+    bench = "kv_bench_time"
+    pairs = timed_pairs(run, bench)
+    for index in [index for index, (row, _) in pairs.items() if row.cache is True][-1:]:
+        cache, without = pairs[index]
+        yield from compare(
+            claims,
+            (bench, index),
+            f"Decoding of {count(cache.new_tokens)} tokens is {{}} with the key-value cache.",
+            ("faster", "slower"),
+            f"{number(cache.tokens_per_s)} compared with {number(without.tokens_per_s)} tokens/s. Relative "
+            f"to no cache: {relative(run, claims, bench, index)}.",
         )
-    else:
+
+
+def judge_recompute(run: Run, claims: Claims) -> Iterator[Finding]:
+    """Is a training step at the greatest depth slower with recomputation?"""
+    bench = "ckpt_bench_time"
+    pairs = timed_pairs(run, bench)
+    for index in [index for index, (row, _) in pairs.items() if row.recompute is True][-1:]:
+        yield from compare(
+            claims,
+            (bench, index),
+            f"A training step of {many(pairs[index][0].layers, 'layer')} is {{}} with checkpointing.",
+            ("slower", "faster"),
+            f"Time relative to no recompute: {relative(run, claims, bench, index)}.",
+        )
+
+
+def one_seed(run: Run, _: Claims) -> Iterator[Finding]:
+    """What one run cannot show."""
+    if not run.tree("seeds").perplexity.difference:
         why = "There is one seed; the intervals cover only the choice of evaluation text."
         yield not_shown("Whether a small difference from another run is real.", why)
 
 
 SECTIONS: dict[str, tuple[Rule, ...]] = {  # of the report
-    "training": (compare_with_ngrams, compare_with_floor, describe_fit, judge_unknown, limits),
-    "generation": (describe_sense, compare_samples),
+    "training": (compare_with_ngrams, compare_with_floor, judge_unknown, one_seed),
+    "generation": (compare_samples,),
     "beams": (judge_beams,),
+    "cache": (judge_cache,),
+    "accumulation": (),
+    "checkpointing": (judge_recompute,),
     "pairs": (judge_pairs,),
 }

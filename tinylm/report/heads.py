@@ -26,11 +26,6 @@ def roles(run: Run) -> pd.DataFrame:
     return fits.sort_values(["claimed", "gain"], ascending=False)
 
 
-def best_by_role(run: Run) -> pd.DataFrame:
-    """For each role the head that fits it best."""
-    return roles(run).drop_duplicates("role")
-
-
 def heads(run: Run) -> pd.DataFrame:
     """Each head with its best role, and the loss (nats per token) that ablating it adds."""
     best = roles(run).drop_duplicates(_HEAD).astype({"layer": int, "head": int})
@@ -40,7 +35,7 @@ def heads(run: Run) -> pd.DataFrame:
 
 def judge_roles(run: Run, _: Claims) -> Iterator[Finding]:
     """Which of the described roles some head fits clearly better than its baseline."""
-    best = records(best_by_role(run))
+    best = records(roles(run).drop_duplicates("role"))
     if claimed := [role["role"] for role in best if role["claimed"]]:
         claim = "Some heads have a role that their baseline does not explain."
         yield shown(claim, f"These are: {', '.join(claimed)}.")

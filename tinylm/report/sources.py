@@ -160,27 +160,22 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
             line = str(error).partition("\n")[0]
             repair = f"rm {path} and run dvc repro {stage}"
             run.problems[name] = f"{path} cannot be read ({line}); {repair}"
-    run.files["tried"] = read_tried(folder)
+    run.files["sweeps"] = read_sweeps(folder)
     return run
 
 
-def read_tried(folder: str | Path) -> list[Tree]:
-    """What sweeps and studies of this folder tried: name, and held-out perplexity by setting."""
-    tried = []
-    for path in sorted(Path(folder).glob("studies/results/*.json")):
-        study = as_tree(read_json(path, "report"))
-        settings = {name: row.mean.held_out_perplexity for name, row in study.settings.items()}
-        tried.append(Tree(name=study.question, by=f"{study.preset}", settings=settings))
+def read_sweeps(folder: str | Path) -> list[dict[str, Any]]:
+    """A row for each finished run of the folder's sweeps: sweep, setting, perplexity (held-out)."""
+    rows = []
     for path in sorted(Path(folder).glob("runs/sweeps/*/sweep.json")):
         sweep = as_tree(read_json(path, "report"))
-        settings = {}
         for number, values in enumerate(sweep.runs, start=1):
             metrics = path.parent / f"{number:04d}" / "metrics.json"
             if metrics.exists():
                 setting = ", ".join(f"{key} {value}" for key, value in values.items())
-                settings[setting] = as_tree(read_json(metrics, "report")).held_out_perplexity
-        tried.append(Tree(name=f"Sweep {sweep.name}", by="this run's", settings=settings))
-    return tried
+                perplexity = read_json(metrics, "report").get("held_out_perplexity")
+                rows.append({"sweep": sweep.name, "setting": setting, "perplexity": perplexity})
+    return rows
 
 
 def _read(path: Path, stage: str) -> Any:
