@@ -160,7 +160,7 @@ class Session:
         self._starts = starts
         if len(moved) == self.rows:
             self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
-            self._cache.rewind(0)
+            self._cache.used = 0
             return check_finite(self._fill(moved, starts, self._cache))
         return check_finite(self._advance(moved, starts))
 
@@ -174,7 +174,7 @@ class Session:
             fresh = self.model.new_cache(len(moved), self.capacity)
             logits[moved] = self._fill(moved, starts[moved], fresh)
             self._cache.put(torch.from_numpy(moved), fresh)
-            self._cache.rewind(int(positions.max()) + 1)
+            self._cache.used = int(positions.max()) + 1
         return logits
 
     def _fill(self, rows: np.ndarray, starts: np.ndarray, cache: KVCache | None) -> Tensor:
@@ -196,29 +196,23 @@ class Session:
         """Keep the rows (M,) in this order; a row may occur several times (beams) or not at all."""
         rows = np.asarray(rows)
         if self._cache is not None:
-            device = self.model.embedding.device
-            changed = None
-            if len(rows) <= self.rows:
-                slots = self._changed_slots(rows, self._cache.used)
-                changed = torch.from_numpy(slots).to(device)
-            self._cache.select(torch.from_numpy(rows).to(device), changed)
+            first = self._first_change(rows) if len(rows) <= self.rows else 0
+            self._cache.select(torch.from_numpy(rows).to(self.model.embedding.device), first)
         self._ids = self._ids[rows]
         self.lengths = self.lengths[rows]
         self._starts = self._starts[rows]
 
-    def _changed_slots(self, rows: np.ndarray, used: int) -> np.ndarray:
-        """Each row i and slot in which it differs from the row that replaces it, (N, 2).
+    def _first_change(self, rows: np.ndarray) -> int:
+        """The first slot of the cache in which a row differs from the one that replaces it.
 
         Beams of one prompt share all but their last tokens, so most of their cache need not be
-        copied. A slot depends on all tokens up to its own: from the first unequal token on, all
-        slots differ.
+        copied. A slot depends on all tokens up to its own.
         """
         moved = np.flatnonzero(rows != np.arange(len(rows)))
+        if not len(moved):
+            return self.longest
         sources = rows[moved]
+        if (self.lengths[moved] != self.lengths[sources]).any():
+            return 0  # their windows may differ, too
         differs = self._ids[moved, : self.longest] != self._ids[sources, : self.longest]
-        other_length = self.lengths[moved] != self.lengths[sources]
-        differs |= other_length[:, None]  # their windows may differ, too
-        first = differs.argmax(axis=1) - self._starts[moved]
-        changed = np.argwhere(np.arange(used) >= first[:, None])
-        changed[:, 0] = moved[changed[:, 0]]
-        return changed
+        return max(0, int((differs.argmax(axis=1) - self._starts[moved]).min()))

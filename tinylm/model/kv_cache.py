@@ -49,10 +49,6 @@ class KVCache:
         self.used = max(self.used, last + 1)
         return last
 
-    def rewind(self, used: int) -> None:
-        """Forget all but the first `used` slots."""
-        self.used = used
-
     def store(
         self, layer: int, keys: Tensor, values: Tensor, positions: Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -67,33 +63,20 @@ class KVCache:
         layer_values[rows, :, positions] = values.transpose(1, 2).to(layer_values.dtype)
         return layer_keys[:, :, : self.used], layer_values[:, :, : self.used]
 
-    def select(self, rows: Tensor, changed: Tensor | None = None) -> None:
+    def select(self, rows: Tensor, first: int = 0) -> None:
         """Keep the given rows, in the given order.
 
-        A row may be taken several times (beams) or not at all. changed (N, 2): every pair of a row
-        i and a slot in which row i differs from row rows[i]; only these slots are copied. None
-        copies all slots, and is required if there are more rows than before.
+        A row may be taken several times (beams) or not at all. first: no row differs from the one
+        that replaces it in a slot before this one, so only later slots are copied.
         """
         count = len(rows)
-        if changed is None:
-            shape = list(self._buffer.shape)
-            shape[2] = count
-            buffer = self._buffer.new_zeros(shape)
-            buffer[..., : self.used, :] = self._buffer[:, :, rows, :, : self.used]
-            self._buffer = buffer
+        if count > self._buffer.shape[2]:
+            self._buffer = self._buffer[:, :, rows]
             return
-        row, slot = changed.unbind(1)
-        self._copy(rows[row], row, slot)
+        moved = (rows != torch.arange(count, device=rows.device)).nonzero()[:, 0]
+        slots = self._buffer[..., first : self.used, :]
+        slots.index_copy_(2, moved, slots.index_select(2, rows[moved]))
         self._buffer = self._buffer[:, :, :count]
-
-    def _copy(self, sources: Tensor, targets: Tensor, slots: Tensor) -> None:
-        """Copy slot slots[i] of row sources[i] into row targets[i], in all layers at once."""
-        _, _, rows, heads, capacity, head_width = self._buffer.shape
-        vectors = self._buffer.view(-1, rows * heads * capacity, head_width)
-        head = torch.arange(heads, device=slots.device)[:, None]
-        source = ((sources * heads + head) * capacity + slots).flatten()
-        target = ((targets * heads + head) * capacity + slots).flatten()
-        vectors.index_copy_(1, target, vectors.index_select(1, source))
 
     def put(self, rows: Tensor, other: "KVCache") -> None:
         """Overwrite the given rows with those of another cache of the same shape."""
