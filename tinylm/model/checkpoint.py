@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from tinylm.base.config import PARAMS_FILE, InputError, read_section, setting
+from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import (
     check_sha256,
     check_sums,
@@ -64,28 +64,12 @@ def new_model(
     return TinyLM(settings, embedding, ops, run_blocks)
 
 
-@dataclasses.dataclass(frozen=True)
-class _WeightsInfo:
-    """What config.json has about the weights."""
-
-    vocab_size: int = setting(low=1)
-    width: int = setting(low=1)
-    sha256: str = setting()
-
-
-def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _WeightsInfo]:
+def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings]:
     check_sums(path, "train")
     config = read_json(path, "train")
     if not isinstance(config, dict):
         raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
-    settings = read_section(config, "model", ModelSettings, str(path))
-    names = [field.name for field in dataclasses.fields(_WeightsInfo)]
-    values = {name: config[name] for name in names if name in config}
-    info = read_section({"config": values}, "config", _WeightsInfo, str(path))
-    problems = settings.problems_with_width(info.width)
-    if problems:
-        raise InputError("\n".join(f"{path}: {problem}" for problem in problems))
-    return config, settings, info
+    return config, read_section(config, "model", ModelSettings, str(path))
 
 
 def check_vocabulary(models: str | Path, tokenizer: str | Path) -> None:
@@ -105,10 +89,10 @@ def load_model(
 
     Raises InputError naming the file.
     """
-    config, settings, info = _read_config(Path(folder) / CONFIG)
+    config, settings = _read_config(Path(folder) / CONFIG)
     weights = Path(folder) / WEIGHTS
-    check_sha256(weights, info.sha256, "train")
-    return _load_weights(weights, settings, info).to(device).eval(), config
+    check_sha256(weights, config.get("sha256"), "train")
+    return _load_weights(weights, settings).to(device).eval(), config
 
 
 def load_checkpoints(
@@ -116,34 +100,26 @@ def load_checkpoints(
 ) -> Iterator[tuple[float, TinyLM]]:
     """The weights saved during training, folder/checkpoints/EPOCH.safetensors.
 
-    Release 0.3.0 called that folder `moments`.
-
     Yields (epoch, model in evaluation mode) in order; nothing if there are none. Raises InputError
     naming the file.
     """
-    _, settings, info = _read_config(Path(folder) / CONFIG)
+    _, settings = _read_config(Path(folder) / CONFIG)
     by_epoch = {}
-    for weights in Path(folder).glob("*/*.safetensors"):
-        if weights.parent.name not in (CHECKPOINTS, "moments"):
-            continue
+    for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
         try:
             by_epoch[float(weights.stem)] = weights
         except ValueError:
             raise InputError(f"{weights}; allowed: an epoch, as in 1.safetensors") from None
     for epoch, weights in sorted(by_epoch.items()):
         check_sums(weights, "train")
-        yield epoch, _load_weights(weights, settings, info).to(device).eval()
+        yield epoch, _load_weights(weights, settings).to(device).eval()
 
 
-def _load_weights(weights: Path, settings: ModelSettings, info: _WeightsInfo) -> TinyLM:
+def _load_weights(weights: Path, settings: ModelSettings) -> TinyLM:
     """The model with the tensors of a file. Raises InputError if they do not fit."""
     try:
         tensors = load_file(weights)
-        embedding = tensors["embedding"]
-        if embedding.shape != (info.vocab_size, info.width):
-            shape = (info.vocab_size, info.width)
-            raise ValueError(f"embedding is {tuple(embedding.shape)}; allowed: {shape}")
-        model = TinyLM(settings, embedding)
+        model = TinyLM(settings, tensors["embedding"])
         model.load_state_dict(tensors)
         for name, tensor in tensors.items():
             if tensor.dtype != torch.float32 or not tensor.isfinite().all():
