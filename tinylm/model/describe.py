@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tinylm.model.recompute import mode_of, recompute_counts
+from tinylm.model.recompute import recompute_counts
 from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM, block_matrices
 
 
@@ -119,7 +119,7 @@ def describe(model: TinyLM) -> list[Part]:
     parts.append(_part("positions", None, "embedding", shape, learned))
 
     norm = f"{model.width}, {settings.norm_kind}"
-    counts = recompute_counts(len(model.blocks), mode_of(model))
+    counts = recompute_counts(len(model.blocks), getattr(model.run_blocks, "mode", "none"))
     for number, (block, recomputed) in enumerate(zip(model.blocks, counts, strict=True), 1):
         assert isinstance(block, Block)
         norms = [*block.norm1.parameters(), *block.norm2.parameters()]

@@ -54,11 +54,6 @@ class RunRecomputing:
         return _run(blocks, x, mask, self.mode if torch.is_grad_enabled() else "none")
 
 
-def mode_of(model: Any) -> str:
-    """What a model's backward pass recomputes: none, blocks, blocks+loss or sqrt."""
-    return model.run_blocks.mode if isinstance(model.run_blocks, RunRecomputing) else "none"
-
-
 def _run(blocks: Sequence[Block], x: Tensor, mask: Tensor, mode: str) -> Tensor:
     group = math.isqrt(len(blocks)) if mode == "sqrt" else 1
     if group > 1:
