@@ -1,9 +1,7 @@
-import math
-
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.train.schedules import EarlyStopping, EpochCheckpoints, learning_rate
+from tinylm.train.schedules import EpochCheckpoints, learning_rate, out_of_patience
 
 
 @pytest.mark.parametrize(
@@ -21,28 +19,20 @@ def test_the_rate_by_value(schedule, rates):
 
 
 @pytest.mark.parametrize(
-    ("patience", "losses", "improved", "best"),
-    [
-        (2, [5.0, 4.0, 4.5, 3.0, 3.0, 3.5], [1, 1, 0, 1, 0, 0], (3.0, 30, True)),
-        (None, [1.0] + [2.0] * 50, [1] + [0] * 50, (1.0, 0, False)),
-        (3, [math.nan, 2.0, math.nan, math.inf], [0, 1, 0, 0], (2.0, 10, False)),
-    ],
-    ids=["patience", "never", "not finite"],
+    ("patience", "losses", "ends_at"),
+    [(2, [5.0, 4.0, 4.5, 3.0, 3.0, 3.5], 50), (None, [1.0] + [2.0] * 50, None)],
 )
 def test_patience_runs_out_after_validations_in_a_row_without_a_better_one(
-    patience, losses, improved, best
+    patience, losses, ends_at
 ):
-    stopping = EarlyStopping(patience)
-    for update, loss in enumerate(losses):
-        assert not stopping.should_stop
-        assert stopping.observe(loss, 10 * update) == improved[update]
-    assert (stopping.best, stopping.best_update, stopping.should_stop) == best
-
-
-def test_an_epoch_is_almost_reached_to_within_two_per_cent():
-    epochs = EpochCheckpoints((0.5, 1.0), 1000, 1000)
-    assert epochs.almost_reached(980, 1000) == [1.0]
-    assert epochs.almost_reached(979, 1000) == epochs.almost_reached(1000, 1000) == []
+    """Validations at odd updates, the ends of epochs, do not count."""
+    held_out = []
+    ends = []
+    for number, loss in enumerate(losses):
+        held_out += [(10 * number, 0, loss), (10 * number + 1, 0, 9.0)]
+        if out_of_patience(held_out, patience, validate_every=10):
+            ends.append(10 * number)
+    assert ends == ([] if ends_at is None else [ends_at])
 
 
 @pytest.mark.parametrize("epochs", [(1e-9, 1.0), (0.25, 2.01)])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import write_csv
+from tinylm.train.schedules import best_validation
 from tinylm.train.split_loss import capped_perplexity
 from tinylm.vocab.batches import TrainBatches
 
@@ -55,9 +56,6 @@ class TrainResult:
     """
 
     curves: Curves
-    last_held_out: float
-    best_held_out: float
-    best_update: int
     stopped_early: bool
     kept_best: bool
     train_s: float
@@ -142,16 +140,17 @@ def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
     """
     epochs = epoch_metrics(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]
-    saved = result.best_held_out if result.kept_best else result.last_held_out
+    last = result.curves.held_out[-1][2]
+    best_update, _, best = best_validation(result.curves.held_out)
     metrics: dict[str, Any] = {
         "updates": len(result.curves.updates),
         "tokens": result.tokens,
         "epochs": result.tokens / batches.tokens_per_epoch,
         "train_loss": sum(tail) / len(tail) if tail else None,
-        "held_out_loss_last": result.last_held_out,
-        "held_out_loss_best": result.best_held_out,
-        "best_update": result.best_update,
-        "held_out_perplexity": capped_perplexity(saved),
+        "held_out_loss_last": last,
+        "held_out_loss_best": best,
+        "best_update": best_update,
+        "held_out_perplexity": capped_perplexity(best if result.kept_best else last),
         "stopped_early": result.stopped_early,
     }
     if epochs:

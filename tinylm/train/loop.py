@@ -1,11 +1,10 @@
 """The training loop: updates over a token budget, with validation, early stopping and snapshots."""
 
-import contextlib
 import dataclasses
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -16,9 +15,9 @@ from tinylm.host.loggers import Logger
 from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves, TrainResult
-from tinylm.train.distributed import Group, RankLost
+from tinylm.train.distributed import Group
 from tinylm.train.graphs import GraphedTrainer, new_trainer
-from tinylm.train.schedules import EarlyStopping, EpochCheckpoints
+from tinylm.train.schedules import EpochCheckpoints, best_validation, out_of_patience
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, State
 from tinylm.train.split_loss import capped_perplexity, split_loss
@@ -56,40 +55,32 @@ def train(
     if not group.is_rank0:
         on_sample = snapshots = logger = None
     trainer = new_trainer(model, batches, settings, group)
-    _check_budget(trainer)
+    least = sum(batch.tokens for batch in trainer.next_batches())
+    if least > trainer.end:
+        raise InputError(
+            f"{PARAMS_FILE}: train.tokens, train.epochs and train.stop_after give {trainer.end} "
+            f"tokens; allowed: at least {least}, one update"
+        )
     checkpoints = EpochCheckpoints(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
-    stopping = EarlyStopping(settings.patience)
     with (
         Progress("train", trainer.end, "tokens", log_every_s, label) as progress,
         signals_noted(snapshots is not None or group.size > 1) as received,
     ):
-        run = _Run(trainer, held_out, on_sample, snapshots, logger, checkpoints, progress, stopping)
-        run.begin()
-        run.stop_if_signalled(received)
-        while not stopping.should_stop:
-            upcoming = trainer.next_batches()
-            if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.end:
-                break
-            run.update(upcoming)
+        run = _Run(trainer, held_out, on_sample, snapshots, logger, checkpoints, progress)
+        try:
+            run.begin()
             run.stop_if_signalled(received)
-        run.end()
-        run.stop_if_signalled(received)
+            while not run.is_out_of_patience():
+                upcoming = trainer.next_batches()
+                if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.end:
+                    break
+                run.update(upcoming)
+                run.stop_if_signalled(received)
+            run.end()
+            run.stop_if_signalled(received)
+        except TrainingFailed as error:
+            raise TrainingFailed(f"{error}; {run.last_good()}") from None
     return run.result()
-
-
-def _check_budget(trainer: Trainer) -> None:
-    """Raises InputError if the budget does not allow a single update."""
-    least = sum(batch.tokens for batch in trainer.next_batches())
-    if least <= trainer.end:
-        return
-    settings = trainer.settings
-    if settings.stop_after is not None:
-        budget = f"train.stop_after = {settings.stop_after}"
-    elif settings.tokens is not None:
-        budget = f"train.tokens = {settings.tokens}"
-    else:
-        budget = f"train.epochs = {settings.epochs}: {trainer.end} tokens"
-    raise InputError(f"{PARAMS_FILE}: {budget}; allowed: at least {least}, one update")
 
 
 @dataclasses.dataclass
@@ -107,7 +98,6 @@ class _Run:
     logger: Logger | None
     checkpoints: EpochCheckpoints
     progress: Progress
-    stopping: EarlyStopping
     curves: Curves = dataclasses.field(default_factory=Curves)
     best: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     pending: deque[Update] = dataclasses.field(default_factory=deque)
@@ -136,7 +126,7 @@ class _Run:
         self.progress.advance(trainer.tokens - before, f"loss {self.curves.train[-1]:.3f}")
         is_due = trainer.updates % settings.validate_every == 0
         if is_due or self.checkpoints.ends_an_epoch(before, trainer.tokens):
-            self.validate(uses_patience=is_due)
+            self.validate()
         self.save_checkpoints(self.checkpoints.between(before, trainer.tokens))
         if self.logger is not None and self.logger.due():
             self.logger.send(trainer.updates, self.curves.newest())
@@ -148,14 +138,11 @@ class _Run:
     def _launch(self, batches: list[Batch]) -> None:
         """Start an update and read an earlier one, so that a CUDA card always has work.
 
-        On a CPU the update itself is read. Errors name the last good snapshot.
+        On a CPU the update itself is read.
         """
         start = time.perf_counter()
         try:
-            with self.between_updates():
-                self.pending.append(self.trainer.launch(batches))
-        except TrainingFailed as error:
-            raise TrainingFailed(f"{error}; {self.last_good()}") from None
+            self.pending.append(self.trainer.launch(batches))
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -167,15 +154,12 @@ class _Run:
     def read(self, ahead: int = 0) -> None:
         """Add the results of all but the last `ahead` updates to the curves.
 
-        Raises TrainingFailed, naming the last good snapshot, if one is not finite.
+        Raises TrainingFailed if one is not finite.
         """
         start = time.perf_counter()
         while len(self.pending) > ahead:
             update = self.pending.popleft()
-            try:
-                loss, rate, norm = update.result()
-            except TrainingFailed as error:
-                raise TrainingFailed(f"{error}; {self.last_good()}") from None
+            loss, rate, norm = update.result()
             self.curves.add(update.number, update.all_tokens, loss, rate, norm)
         self.train_s += time.perf_counter() - start
 
@@ -188,7 +172,7 @@ class _Run:
             f"{self.trainer.model.settings.context}, or set train.recompute"
         )
 
-    def validate(self, uses_patience: bool = True) -> None:
+    def validate(self) -> None:
         """Measure the held-out loss."""
         self.read()
         trainer, model, settings = self.trainer, self.trainer.model, self.trainer.settings
@@ -199,10 +183,10 @@ class _Run:
         if not math.isfinite(nats):
             raise TrainingFailed(
                 f"update {trainer.updates}: held-out loss {loss:.4g}: not finite; lower train.lr "
-                f"or set train.clip_norm; {self.last_good()}"
+                "or set train.clip_norm"
             )
         self.curves.held_out.append((trainer.updates, trainer.tokens, loss))
-        is_best = self.stopping.observe(loss, trainer.updates, uses_patience)
+        is_best = best_validation(self.curves.held_out)[0] == trainer.updates
         if is_best and settings.patience is not None:
             self.best = {name: t.detach().clone() for name, t in model.state_dict().items()}
         self.progress.write(
@@ -211,6 +195,11 @@ class _Run:
         )
         if self.logger is not None:
             self.logger.send(trainer.updates, {"held_out_loss": loss, "tokens": trainer.tokens})
+
+    def is_out_of_patience(self) -> bool:
+        """Whether early stopping ends the run."""
+        settings = self.trainer.settings
+        return out_of_patience(self.curves.held_out, settings.patience, settings.validate_every)
 
     def sample(self) -> None:
         """Print a sample of the model."""
@@ -235,13 +224,12 @@ class _Run:
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise TrainingFailed(
                     f"update {self.trainer.updates}: {name} has a value that is not finite; "
-                    f"lower train.lr; {self.last_good()}"
+                    "lower train.lr"
                 )
         numbers = {
             "updates": self.trainer.updates,
             "tokens": self.trainer.tokens,
             "curves": dataclasses.asdict(self.curves),
-            "stopping": dataclasses.asdict(self.stopping),
             "train_s": self.train_s,
             "run_s": self.earlier_s + time.perf_counter() - self.started,
         }
@@ -251,8 +239,6 @@ class _Run:
         """Continue from what `state` returned."""
         self.trainer.load_state_dict(tensors, numbers["updates"], numbers["tokens"])
         self.curves = Curves(**numbers["curves"])
-        for name, value in numbers["stopping"].items():
-            setattr(self.stopping, name, value)
         for name, tensor in tensors.items():
             if name.startswith("best."):
                 self.best[name.removeprefix("best.")] = tensor
@@ -271,8 +257,7 @@ class _Run:
 
     def stop_if_signalled(self, received: list[int]) -> None:
         """End the run if any rank has received a signal: write a snapshot and raise Interrupted."""
-        with self.between_updates():
-            number = int(self.trainer.group.gather(received[0] if received else 0).max())
+        number = int(self.trainer.group.gather(received[0] if received else 0).max())
         if not number:
             return
         self.save()
@@ -283,27 +268,14 @@ class _Run:
             "snapshot written: run the same command again to continue from it",
         )
 
-    @contextlib.contextmanager
-    def between_updates(self) -> Iterator[None]:
-        """If a rank is lost inside, write a snapshot of the state after the last whole update."""
-        try:
-            yield
-        except RankLost:
-            with contextlib.suppress(OSError, TrainingFailed):
-                self.save()
-            raise
-
     def end(self) -> None:
-        """Save the weights of epochs that were nearly reached; validate and sample once more if needed."""
+        """Name the epochs that were not reached; validate and sample once more if needed."""
         trainer = self.trainer
-        reached = self.checkpoints.almost_reached(trainer.tokens, trainer.end)
-        self.save_checkpoints(reached)
         for epoch in self.checkpoints.between(trainer.tokens, trainer.end):
-            if epoch not in reached:
-                done = trainer.tokens / self.checkpoints.tokens_per_epoch
-                self.progress.write(
-                    f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights saved"
-                )
+            done = trainer.tokens / self.checkpoints.tokens_per_epoch
+            self.progress.write(
+                f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights saved"
+            )
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
         if trainer.updates % trainer.settings.sample_every:
@@ -316,10 +288,7 @@ class _Run:
             self.trainer.model.load_state_dict(self.best)
         return TrainResult(
             curves=self.curves,
-            last_held_out=self.curves.held_out[-1][2],
-            best_held_out=self.stopping.best,
-            best_update=self.stopping.best_update,
-            stopped_early=self.stopping.should_stop,
+            stopped_early=self.is_out_of_patience(),
             kept_best=bool(self.best),
             train_s=self.train_s,
             earlier_s=self.earlier_s,

@@ -1,11 +1,8 @@
 """What depends on a run's progress: learning rate, early stopping, epochs with checkpoints."""
 
-import dataclasses
 import math
 
 from tinylm.base.config import PARAMS_FILE, InputError
-
-ALMOST = 0.02  # a run may end short of an epoch by this share of its tokens
 
 
 def learning_rate(
@@ -24,29 +21,24 @@ def learning_rate(
     return peak * (final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * after_warmup)))
 
 
-@dataclasses.dataclass
-class EarlyStopping:
-    """The best held-out loss, and whether `patience` validations in a row were no better."""
+def out_of_patience(
+    held_out: list[tuple[int, int, float]], patience: int | None, validate_every: int
+) -> bool:
+    """Whether `patience` validations since the best one were no better; never if it is None.
 
-    patience: int | None
-    best: float = math.inf
-    best_update: int = 0
-    stale: int = 0  # validations since the best
-
-    def observe(self, loss: float, update: int, counts: bool = True) -> bool:
-        """Take a validation's loss; true if it is the best so far. counts: it uses up patience."""
-        if loss < self.best:
-            self.best = loss
-            self.best_update = update
-            self.stale = 0
-            return True
-        self.stale += counts
+    held_out: (update, tokens, loss) of each validation. Only those every `validate_every` updates
+    count, not those at the end of an epoch.
+    """
+    if patience is None:
         return False
+    best = best_validation(held_out)[0]
+    worse = [update for update, _, _ in held_out if update > best and update % validate_every == 0]
+    return len(worse) >= patience
 
-    @property
-    def should_stop(self) -> bool:
-        """True once patience has run out (never if it is None)."""
-        return self.patience is not None and self.stale >= self.patience
+
+def best_validation(held_out: list[tuple[int, int, float]]) -> tuple[int, int, float]:
+    """(update, tokens, loss) of the lowest held-out loss, the first of equal ones."""
+    return min(held_out, key=lambda validation: validation[2])
 
 
 SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints where no epochs are named
@@ -80,14 +72,6 @@ class EpochCheckpoints:
     def between(self, before: int, now: int) -> list[float]:
         """The chosen epochs that were reached after `before` tokens and by `now`."""
         return [epoch for epoch, tokens in self.tokens.items() if before < tokens <= now]
-
-    def almost_reached(self, last: int, end: int) -> list[float]:
-        """The epochs missed by at most 2 % if a run stops after `last` tokens, short of `end`."""
-        reached = []
-        for epoch in self.between(last, end):
-            if self.tokens[epoch] - last <= ALMOST * self.tokens[epoch]:
-                reached.append(epoch)
-        return reached
 
     def ends_an_epoch(self, before: int, now: int) -> bool:
         """Whether an epoch ended after `before` tokens and by `now`."""

@@ -31,7 +31,7 @@ from tinylm.base.files import (
 )
 from tinylm.model.checkpoint import CHECKPOINTS
 
-FORMAT = 4
+FORMAT = 5
 RUN_FILE = "run.json"
 KEPT_SNAPSHOTS = 2  # so that one is whole even if a disk damages the other
 SHOWN_CHANGES = 3
