@@ -41,7 +41,7 @@ def test_batches_of_few_widths_are_padded_with_what_is_not_scored(
     shapes = set()
     for index in range(len(graphed.batches)):
         raw = graphed.batches.batch(index)
-        (batch,) = graphed.graphs.prepare([raw])
+        (batch,) = graphed.padded([raw])
         shapes.add(batch.inputs.shape)
         rows, width = raw.inputs.shape
         assert (batch.targets >= 0).sum() == raw.tokens == batch.tokens
