@@ -31,7 +31,6 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     if group.is_rank0:
         check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     run = prepare(stage, settings, group, paths.TRAIN_RUN, "stages/train.py")
-    print(run.summary)
     print(format_description(describe(run.model)))
     logged = {f"model.{name}": value for name, value in stage.params["model"].items()}
     logged |= {f"train.{name}": value for name, value in stage.params["train"].items()}

@@ -67,7 +67,7 @@ def test_kernels_are_identified_by_what_was_compiled(new_settings, monkeypatch, 
     """The same wherever the cache is; other flags are other kernels; without a compiler, torch."""
 
     def kernels(precision="bf16"):
-        settings = new_settings(precision=precision)
+        settings = resolved(new_settings(precision=precision), CPU)
         return numeric_environment(conditions(CPU, 1), settings, CPU)["kernels"]
 
     first = kernels()

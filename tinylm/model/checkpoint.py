@@ -91,7 +91,7 @@ def load_model(
     """
     config, settings = _read_config(Path(folder) / CONFIG)
     weights = Path(folder) / WEIGHTS
-    check_sha256(weights, config.get("sha256"), "train")
+    check_sha256(weights, str(config.get("sha256")), "train")
     return _load_weights(weights, settings).to(device).eval(), config
 
 

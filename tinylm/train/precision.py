@@ -18,7 +18,7 @@ from tinylm.train.settings import TrainSettings
 kernels: Any
 try:
     from tinylm.kernels.train import ops as kernels
-except ModuleNotFoundError:
+except ModuleNotFoundError:  # the core works alone
     kernels = None
 
 _CONDITIONS = ("cpu", "instructions", "torch_level", "onednn_level", "device", "threads", "torch")
@@ -90,23 +90,18 @@ def why_not_native(precision: str, device: torch.device) -> str:
 
 
 def numeric_environment(
-    conditions: Mapping[str, Any], train: TrainSettings, device: torch.device
+    conditions: Mapping[str, Any], settings: TrainSettings, device: torch.device
 ) -> dict[str, Any]:
     """What decides the last bits of a run's numbers besides settings, data and code, by name.
 
     Two runs have equal bytes if all of it is equal. conditions: of `host.runtime.conditions`.
-    train: the settings with `auto` included.
+    settings: `resolved` for the device.
     """
-    settings = resolved(train, device)
     environment = {name: conditions[name] for name in _CONDITIONS if name in conditions}
     environment["numpy"] = importlib.metadata.version("numpy")  # draws the order of the stories
-    environment["precision"] = settings.precision
-    environment["compile"] = settings.compile
-    environment["cuda_graphs"] = settings.cuda_graphs
-    if kernels is None:
-        environment["kernels"] = "reference"
-    elif why_not_native(settings.precision, device):
-        environment["kernels"] = "torch"
-    else:
+    for key in ("precision", "compile", "cuda_graphs"):
+        environment[key] = getattr(settings, key)
+    environment["kernels"] = "torch"
+    if not why_not_native(settings.precision, device):
         environment["kernels"] = f"native {kernels.kernels_sha256()}"
     return environment

@@ -104,33 +104,19 @@ def assemble(
 class Run(Assembly):
     """A run before its first update, in one of the group's processes.
 
-    settings: section `train` with each `auto` replaced by its value here. summary: what was chosen
-    for this machine, in lines for the user.
+    settings: section `train` with each `auto` replaced by its value here. sample_prompt: its ids.
     """
 
     settings: TrainSettings
     snapshots: Snapshots
     tokenizer: Tokenizer
-    summary: str
+    sample_prompt: list[int]
 
     def print_sample(self, tokens: int) -> None:
         """Print a sample of the model; tokens: the number that it has been trained on."""
-        start = prompt_ids(self.tokenizer, self.settings.sample_prompt)
-        ids = sample(self.model, start, self.tokenizer.eos_id, self.settings.seed)
+        ids = sample(self.model, self.sample_prompt, self.tokenizer.eos_id, self.settings.seed)
         text = visible(self.tokenizer.decode(ids))
         print(f"sample after {tokens:,} tokens: {text}", flush=True)
-
-
-def prompt_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """<sos> and the text's tokens. Raises InputError if there are none."""
-    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
-    ids = [*start, *tokenizer.encode(text)]
-    if not ids:
-        raise InputError(
-            f"{PARAMS_FILE}: train.sample_prompt is empty; allowed: some text, since this "
-            "vocabulary has no token that opens one"
-        )
-    return ids
 
 
 def check_device(train: TrainSettings, device: torch.device) -> None:
@@ -152,7 +138,13 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     check_device(train, device)
     settings = resolved(train, device)
     tokenizer = open_tokenizer(paths.TOKENIZER)
-    prompt_ids(tokenizer, settings.sample_prompt)
+    prompt = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
+    prompt += tokenizer.encode(settings.sample_prompt)
+    if not prompt:
+        raise InputError(
+            f"{PARAMS_FILE}: train.sample_prompt is empty; allowed: some text, since this "
+            "vocabulary has no token that opens one"
+        )
     model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
@@ -160,29 +152,21 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     assembly = assemble(model, settings, matrix, stores, pad_id, device, threads, unk_id)
 
     no_kernels = why_not_native(settings.precision, device)
-    kernels = f"torch's ({no_kernels})" if no_kernels else "native"
-    summary = [f"precision: {settings.precision}", f"kernels: {kernels}"]
-    if device.type == "cuda":
-        summary += [
-            f"attention: {settings.attention}",
-            f"compile: {settings.compile}",
-            f"cuda_graphs: {settings.cuda_graphs}",
-        ]
+    for key in ("precision", "attention", "compile", "cuda_graphs"):
+        print(f"{key}: {getattr(settings, key)}")
+    print(f"kernels: torch's ({no_kernels})" if no_kernels else "kernels: native")
     stage.conditions = conditions(device, threads, group.size)
-    stage.conditions |= {
-        "kernels": "torch" if no_kernels else "native",
-        "precision": settings.precision,
-    }
+    stage.conditions["kernels"] = "torch" if no_kernels else "native"
+    stage.conditions["precision"] = settings.precision
 
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
-    parts |= numeric_environment(stage.conditions, train, device)
+    parts |= numeric_environment(stage.conditions, settings, device)
     group.check_same(parts)
+    snapshots = Snapshots(folder, parts, runtime.snapshot_every_s)
     return Run(
-        model=assembly.model,
-        batches=assembly.batches,
-        held_out=assembly.held_out,
+        **vars(assembly),
         settings=settings,
-        snapshots=Snapshots(folder, parts, runtime.snapshot_every_s),
+        snapshots=snapshots,
         tokenizer=tokenizer,
-        summary="\n".join(summary),
+        sample_prompt=prompt,
     )

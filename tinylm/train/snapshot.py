@@ -34,7 +34,6 @@ from tinylm.model.checkpoint import CHECKPOINTS
 FORMAT = 5
 RUN_FILE = "run.json"
 KEPT_SNAPSHOTS = 2  # so that one is whole even if a disk damages the other
-SHOWN_CHANGES = 3
 State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
 
 
@@ -142,8 +141,6 @@ class Snapshots:
             if old != new:
                 is_hash = key == "code" or key.startswith("data/")
                 changes.append(f"{key} changed" if is_hash else f"{key} {old!s:.40} -> {new!s:.40}")
-        if len(changes) > SHOWN_CHANGES:
-            changes[SHOWN_CHANGES:] = [f"{len(changes) - SHOWN_CHANGES} more"]
         if changes:
             since = ", ".join(changes)
             raise InputError(f"{self.folder}: an unfinished run, but since then: {since}; {again}")
