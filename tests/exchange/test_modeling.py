@@ -1,12 +1,15 @@
 """The modelling file that --format tinylm carries: every setting, cache, padding."""
 
+import dataclasses
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.small import in_float64, model_settings
-from tinylm.exchange.export import own_form, own_problem
+from tests.support.small import MODEL, in_float64
+from tinylm.exchange.export import own_form
 from tinylm.exchange.modeling_tinylm import TinyLMConfig, TinyLMForCausalLM
+from tinylm.model.settings import ModelSettings
 
 CASES = [
     {},
@@ -64,9 +67,11 @@ def test_padding_on_the_left_changes_nothing(random_model, ids):
     torch.testing.assert_close(last, expected[:, -1:], rtol=0, atol=1e-12)
 
 
-def test_a_choice_that_the_file_does_not_compute_is_not_exported():
-    assert own_problem(model_settings(norm_kind="power")).startswith("model.norm_kind")
-    assert own_problem(model_settings()) == ""
+def test_the_cases_have_every_choice_of_the_settings():
+    for field in dataclasses.fields(ModelSettings):
+        if field.name in ("norm", "norm_kind", "positions", "activation"):
+            values = {case.get(field.name, MODEL[field.name]) for case in CASES}
+            assert values == set(field.metadata["allowed"].choices)
 
 
 def test_past_the_context_is_an_error_not_another_text(random_model):

@@ -4,7 +4,7 @@ The head follows https://huggingface.co/docs/hub/model-cards: language, licence,
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,22 @@ from markupsafe import Markup
 from tinylm.report import render
 from tinylm.report.document import template_values
 from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import ABSENT, FORMATS, interval, loss, number
+from tinylm.report.wording import ABSENT, FORMATS, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
+CURVE_FILE = "pictures/loss.png"
 TINYSTORIES = "roneneldan/TinyStories"
 LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
-_RESULTS = {  # metric: (name, its format)
-    "perplexity": ("perplexity on evaluation", number),
-    "raw_bits_per_byte": ("bits per byte, raw text", loss),
-    "bits_per_byte": ("bits per byte, normalised text", loss),
-    "nats_per_token": ("nats per token", loss),
+_RESULTS = {
+    "perplexity": "perplexity on evaluation",
+    "raw_bits_per_byte": "bits per byte, raw text",
+    "bits_per_byte": "bits per byte, normalised text",
+    "nats_per_token": "nats per token",
 }
 _SAMPLES = {
     "continuation_perplexity": "perplexity of its continuations",
     **{f"bleu{n}": f"BLEU-{n} of its continuations" for n in range(1, 5)},
 }
-Pictures = Mapping[str, tuple[str, str]]  # a picture's name: (path of the file, alt text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,33 +87,21 @@ def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
     return DataLicence(data, licence, stated_by)
 
 
-def _ends(value: object, formatted: Callable[[float], str] = number) -> str:
-    ends = interval(value)
-    return f"{formatted(ends[0])} to {formatted(ends[1])}" if ends else ABSENT
-
-
 def _metrics(run: Run) -> list[tuple[str, str, str]]:
     """Name, value and interval of every measure of quality that the run has."""
     evaluate = run.tree("evaluate")
     rows = []
-    for metric, (name, formatted) in _RESULTS.items():
-        ends = _ends(evaluate[f"{metric}_interval"], formatted)
-        rows.append((name, formatted(evaluate[metric]), ends))
+    for metric, name in _RESULTS.items():
+        rows.append((name, number(evaluate[metric]), ends(evaluate[f"{metric}_interval"])))
     for metric, name in _SAMPLES.items():
         value = evaluate.samples[metric]
-        rows.append((name, number(value.value), _ends(value)))
-    rows.append(("perplexity on held-out", number(run.tree("train").held_out_perplexity), ABSENT))
+        rows.append((name, number(value.value), ends(value)))
+    rows.append(("perplexity on held-out", number(run.tree("train").held_out_perplexity), ""))
     return [row for row in rows if row[1] != ABSENT]
 
 
-def write_card(run: Run, publication: Publication, pictures: Pictures) -> str:
-    """README.md as text; `pictures`: name in report.pictures -> (path in the repository, alt)."""
-
-    def picture(name: str, caption: str) -> Markup:
-        if name not in pictures:
-            return Markup("")
-        return render.image(*pictures[name], caption)
-
+def write_card(run: Run, publication: Publication, curve: str) -> str:
+    """README.md as text. curve: the alt text of pictures/loss.png; "" without the picture."""
     prompt = repr(str(run.param("train", "sample_prompt") or ""))
     text = render.render(
         TEMPLATE,
@@ -125,7 +113,8 @@ def write_card(run: Run, publication: Publication, pictures: Pictures) -> str:
         is_remote_code=publication.format == "tinylm",
         prompt=Markup(prompt),
         metrics=_metrics(run),
-        picture=picture,
+        curve_file=CURVE_FILE,
+        curve=curve,
         missing=lambda *names: "",
     )
     return f"---\n{_head(run, publication)}---\n\n{text}"
@@ -138,7 +127,7 @@ def _head(run: Run, publication: Publication) -> str:
     source = run.param("data", "source")
     hub_id = run.param("data", "hub_id")
     results = []
-    for metric, (name, _) in _RESULTS.items():
+    for metric, name in _RESULTS.items():
         value = as_number(run.tree("evaluate")[metric])
         if value is not None:
             result = EvalResult(

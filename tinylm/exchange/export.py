@@ -9,9 +9,9 @@ from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
 from tinylm.base.paths import file_above
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
-from tinylm.exchange.gguf_file import GGUF, gguf_problem, write_gguf
+from tinylm.exchange.gguf_file import GGUF, write_gguf
 from tinylm.exchange.loading import ORIGINALS, is_export, write_originals
-from tinylm.exchange.stock import StockForm, stock_form, stock_problem
+from tinylm.exchange.stock import StockForm, stock_form
 from tinylm.exchange.tokenizer_files import (
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -19,32 +19,12 @@ from tinylm.exchange.tokenizer_files import (
     tokenizer_files,
 )
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
-from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 MODELING = "modeling_tinylm.py"
 # of all that is written
 NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, GGUF, ORIGINALS}
-# what modeling_tinylm.py, which needs transformers, computes
-CHOICES = {
-    "norm": ("pre", "post"),
-    "norm_kind": ("layer", "rms", "std"),
-    "positions": ("sinusoids", "learned", "rotary", "none"),
-    "activation": ("relu", "gelu"),
-}
-
-
-def own_problem(settings: ModelSettings) -> str:
-    """Why modeling_tinylm.py does not compute such a model, in words; empty if it does."""
-    for key, allowed in CHOICES.items():
-        value = getattr(settings, key)
-        if value not in allowed:
-            return f"model.{key} = {value!r}; allowed: {' | '.join(allowed)}"
-    return ""
-
-
-PROBLEM = {"transformers": stock_problem, "gguf": gguf_problem, "tinylm": own_problem}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,8 +85,6 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> S
     form: transformers, tinylm, or gguf with its matrices in `weights`: f32, f16 or q8_0.
     Raises InputError if no architecture of transformers, or of llama.cpp, computes the model.
     """
-    if problem := PROBLEM[form](trained.model.settings):
-        raise InputError(f"{Path(trained.models) / CONFIG}: {problem}")
     if form == "gguf":
         exported = write_gguf(folder / GGUF, trained.model, trained.tokenizer, weights)
     elif form == "tinylm":

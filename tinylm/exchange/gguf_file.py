@@ -20,9 +20,8 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_path
-from tinylm.exchange.stock import EPSILON, StockForm, stock_form, stock_problem
+from tinylm.exchange.stock import EPSILON, StockForm, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER, special_roles, tokenizer_files
-from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -42,14 +41,6 @@ SCALED = (
 )
 
 
-def gguf_problem(settings: ModelSettings) -> str:
-    """Why llama.cpp's gpt2 cannot compute a model of these settings; or ''."""
-    if settings.positions == "rotary":
-        allowed = "sinusoids | learned | none"
-        return f"model.positions = rotary; allowed with --format gguf: {allowed}"
-    return stock_problem(settings)
-
-
 def has_text(tokenizer: Tokenizer) -> bool:
     """Whether llama.cpp has the tokenizer too: byte pairs as they are. Others are ids only."""
     return tokenizer.kind in ("bpe", "gpt2") and tokenizer.normalise("A") == "A"
@@ -58,10 +49,13 @@ def has_text(tokenizer: Tokenizer) -> bool:
 def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) -> StockForm:
     """Write the file; weights: f32, or matrices as f16 or q8_0. Returns what was written.
 
-    The settings must have no `gguf_problem`. Raises InputError if a weight exceeds binary16.
+    Raises InputError if llama.cpp's gpt2 cannot compute the model, or a weight exceeds binary16.
     """
     import gguf
 
+    if model.settings.positions == "rotary":
+        allowed = "sinusoids | learned | none"
+        raise InputError(f"model.positions = rotary; allowed with --format gguf: {allowed}")
     form = stock_form(model, BLOCK if weights == "q8_0" else 1)
     steeper = STEEPER[weights] if form.config["activation_function"] == "relu" else 1.0
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, form.config["n_layer"])

@@ -12,18 +12,16 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
-from tinylm.exchange.card import Publication, write_card
+from tinylm.exchange.card import CURVE_FILE, Publication, write_card
 from tinylm.exchange.export import NAMES, Trained, export
 from tinylm.host.command import CommandFailed
-from tinylm.report.drawing import to_png
-from tinylm.report.pictures import draw_pictures
+from tinylm.report.drawing import in_style, to_png
+from tinylm.report.pictures import PICTURES
 from tinylm.report.settings import is_hub_path
 from tinylm.report.sources import FILES, STAGES, Run
 
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
-CURVE = "loss_tokens"  # the training curve, in report.pictures
-CURVE_FILE = "pictures/loss.png"
 FOLDERS = ("tinylm/", "report/", "pipeline/", "pictures/")  # of a publication
 OF_ANY_REPOSITORY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}
 ANSWER_S = 120.0  # a hub that is silent for so long does not answer
@@ -42,12 +40,6 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
-def _result_files(run: Run) -> list[str]:
-    """The files with the run's metrics and times."""
-    names = [*STAGES, *(f"{stage}_time" for stage in STAGES), "loss"]
-    return [FILES[name][0] for name in names if name in run.files]
-
-
 def build(folder: Path, run: Run, publication: Publication, trained: Trained) -> list[str]:
     """Write a publication of the run in the working folder; returns its files, relative, sorted.
 
@@ -57,21 +49,23 @@ def build(folder: Path, run: Run, publication: Publication, trained: Trained) ->
     present = list(folder.glob("*")) if folder.exists() else []
     if folder.is_file() or (present and not (folder / MARK).exists()):
         raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
-    pictures = {}
+    results = [*STAGES, *(f"{stage}_time" for stage in STAGES), "loss"]
+    result_files = [FILES[name][0] for name in results if name in run.files]
+    with in_style():
+        curve = PICTURES["loss_tokens"](run)
     with atomic_folder(folder) as new:
         if publication.weights:
             export(new, trained, publication.format)
-        curve = draw_pictures(run).get(CURVE)
-        if curve is not None:
+        if curve:
             write_bytes(new / CURVE_FILE, to_png(curve.drawing))
-            pictures[CURVE] = (CURVE_FILE, curve.alt)
-        for name in (PARAMS_FILE, "dvc.lock", *_result_files(run)):
+        for name in (PARAMS_FILE, "dvc.lock", *result_files):
             copy_file(name, new / "pipeline" / name)
         if publication.report:
             for name in (REPORT_PAGE, REPORT_PDF, REPORT_LAB):
                 if Path(name).is_file():  # a model can be too large for the lab's page
                     copy_file(name, new / name)
-        write_bytes(new / "README.md", write_card(run, publication, pictures).encode())
+        card = write_card(run, publication, curve.alt if curve else "")
+        write_bytes(new / "README.md", card.encode())
     return files_of(folder)
 
 

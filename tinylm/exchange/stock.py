@@ -14,6 +14,7 @@ layer norm subtracts anyway, is removed from what is written; the variance is th
 """
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -120,33 +121,33 @@ class _Stream:
         bias = torch.zeros_like(gain) if norm.bias is None else _exact(norm.bias)
         return self.pad(gain * self.share**0.5), self.pad(bias)
 
-    def head_rows(self, rows: Tensor, heads: int, queries: bool = False) -> Tensor:
-        """Rows of our heads at the offsets of the stock heads.  (inner, n) -> (W, n)
+    def head_rows(self, rows: Tensor, queries: bool = False) -> Tensor:
+        """Rows of our heads, with zeros up to the stock heads' width.  (inner, n) -> (W, n)
 
         Stock scores are divided by the root of the stock head's width, ours by that of our own.
         Queries compensate.
         """
-        widths = head_widths(rows.shape[0], heads)
         room = self.wide // self.heads
-        padded = rows.new_zeros(self.wide, rows.shape[1])
-        for head, part in enumerate(rows.split(widths)):
-            factor = (room / widths[head]) ** 0.5 if queries else 1.0
-            start = head * room
-            padded[start : start + widths[head]] = part * factor
-        return padded
+        padded = []
+        for head in rows.split(head_widths(rows.shape[0], self.heads)):
+            width = len(head)
+            factor = (room / width) ** 0.5 if queries else 1.0
+            padded.append(nn.functional.pad(head * factor, (0, 0, 0, room - width)))
+        return torch.cat(padded)
 
 
 def _new_stream(settings: ModelSettings, width: int, multiple: int) -> _Stream:
     """The narrowest stream with room for the heads and a channel for the output bias."""
-    head_width = settings.head_width or -(-width // settings.heads)
-    wide = width + 1 if settings.output_bias else width
-    while True:
-        counts = range(settings.heads, wide // head_width + 1)
-        heads = next((count for count in counts if wide % count == 0), None)
-        if heads is not None and wide % multiple == 0:
-            inner = settings.feed_forward + -settings.feed_forward % multiple
-            return _Stream(width, wide, heads, inner, settings.norm_eps)
-        wide += 1
+    heads = settings.heads
+    head_width = settings.head_width or -(-width // heads)
+    least = max(width + settings.output_bias, heads * head_width)
+    wide = _rounded_up(least, math.lcm(heads, multiple))
+    inner = _rounded_up(settings.feed_forward, multiple)
+    return _Stream(width, wide, heads, inner, settings.norm_eps)
+
+
+def _rounded_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
 
 
 def _exact(tensor: Tensor) -> Tensor:
@@ -165,7 +166,7 @@ def _qkv(stream: _Stream, block: Block, by_head: bool) -> Affine:
     rows = torch.cat([weights, biases[:, None]], 1)
     parts = []
     for number, part in enumerate(rows.chunk(3)):
-        padded = stream.head_rows(part, block.attention.heads, queries=number == 0)
+        padded = stream.head_rows(part, queries=number == 0)
         parts.append(padded.unflatten(0, (stream.heads, -1)))
     joined = torch.stack(parts, 1 if by_head else 0).flatten(0, 2)
     return stream.pad(joined[:, :-1]), joined[:, -1]
@@ -179,7 +180,7 @@ def _block_parts(stream: _Stream, block: Block, by_head: bool) -> dict[str, Affi
     more = stream.inner - up.shape[0]
     up = nn.functional.pad(up, (0, 0, 0, more))
     down = nn.functional.pad(down, (0, more))
-    out_rows = stream.head_rows(out.T, block.attention.heads)
+    out_rows = stream.head_rows(out.T)
     return {
         "norm1": stream.norm(block.norm1),
         "qkv": _qkv(stream, block, by_head),
@@ -211,18 +212,11 @@ def _ends(model: TinyLM, stream: _Stream) -> dict[str, Tensor]:
     return tensors | {"final_norm.weight": gain, "final_norm.bias": shift}
 
 
-def _positions(model: TinyLM) -> Tensor:
-    """The table of positions, zeros if the model has none.  (T, D)"""
-    if model.positions is None:
-        return _exact(model.embedding).new_zeros(model.settings.context, model.width)
-    return _exact(model.positions)
-
-
 def _config(model: TinyLM, stream: _Stream, column: int) -> dict[str, Any]:
     """What both architectures share of config.json, by the names in a column of KEYS."""
     settings = dataclasses.asdict(model.settings)
-    values = settings | {"width": stream.wide, "heads": stream.heads, "norm_eps": EPSILON}
-    values["feed_forward"] = stream.inner
+    sizes = {"width": stream.wide, "feed_forward": stream.inner, "norm_eps": EPSILON}
+    values = settings | sizes
     config = {names[column]: values[setting] for setting, names in KEYS.items()}
     return config | {"vocab_size": model.vocab_size, "dtype": "float32"}
 
@@ -263,7 +257,9 @@ def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
     stream = _new_stream(model.settings, model.width, multiple)
     parts = _ends(model, stream)
     if not is_neox:
-        parts["positions.weight"] = stream.write(_positions(model))
+        none = torch.zeros(model.settings.context, model.width)
+        positions = none if model.positions is None else model.positions
+        parts["positions.weight"] = stream.write(_exact(positions))
     tensors = {}
     for name, tensor in parts.items():
         part, _, kind = name.partition(".")

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.report.sources import Run
 
-PICTURES = {"loss_tokens": ("pictures/loss.png", "Loss from 8 to 1")}
+CURVE = "Loss from 8 to 1"
 INTERVAL = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
 
 
@@ -62,7 +62,7 @@ def sections(card: str) -> tuple[dict, dict[str, str]]:
 
 
 def test_numbers_and_intervals_are_those_of_the_files(run, publication):
-    card = write_card(run, publication, PICTURES)
+    card = write_card(run, publication, CURVE)
     data = ModelCard(card).data  # as huggingface_hub reads the head
     assert (data.model_name, data.license, data.language) == ("stories", "mit", ["en"])
     metrics = {result.metric_type: result.metric_value for result in data.eval_results}
@@ -86,7 +86,7 @@ def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
     prompt = "a \"b\" \\ 'c'\n```"
     run.params["train"]["sample_prompt"] = prompt
     changed = dataclasses.replace(publication, format=form)
-    head, text = sections(write_card(run, changed, PICTURES))
+    head, text = sections(write_card(run, changed, CURVE))
     (code,) = re.findall(r"```python\n(.*?)^```$", text["How to use it"], re.DOTALL | re.MULTILINE)
     constants = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
     assert prompt in constants
@@ -100,7 +100,7 @@ def test_what_is_missing_or_lacking_is_named(run, publication):
     changed = dataclasses.replace(
         publication, left_out=("evaluate: old",), lacks=("decode.fallback_mass",), licence=None
     )
-    head, text = sections(write_card(run, changed, PICTURES))
+    head, text = sections(write_card(run, changed, CURVE))
     assert "evaluate: old" in text["Metrics"]
     assert "perplexity on evaluation" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]

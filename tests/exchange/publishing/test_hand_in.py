@@ -15,7 +15,6 @@ from tinylm.base import paths
 from tinylm.base.files import read_json, write_json
 from tinylm.cli import main
 from tinylm.exchange.handin import parts
-from tinylm.report import pictures
 from tinylm.report.sources import FILES, STAGES
 from tinylm.report.wording import number
 
@@ -72,9 +71,8 @@ def whole_run(finished_run, tmp_path_factory):
 
 @pytest.fixture
 def here(whole_run, tmp_path, monkeypatch):
-    """A copy of it; the working folder. The card shows one picture: no others are drawn."""
+    """A copy of it; the working folder."""
     monkeypatch.chdir(shutil.copytree(whole_run, tmp_path / "run"))
-    monkeypatch.setattr(pictures, "PICTURES", {"loss_tokens": pictures.PICTURES["loss_tokens"]})
     return tmp_path / "run"
 
 
