@@ -6,8 +6,11 @@ from tinylm.base import paths
 from tinylm.base.files import discard, write_json, write_sums
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate import measurement
+from tinylm.evaluate.heads import measure_attention
+from tinylm.evaluate.minimal_pairs import judge_pairs
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline
+from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
@@ -19,7 +22,7 @@ def main() -> None:
     settings = stage.settings("evaluate", EvaluateSettings)
     decode = stage.settings("decode", DecodeSettings)
     device = stage.begin(settings.seed)
-    run = measurement.load_trained_run(settings, device)
+    run = load_trained_run(settings, device)
     stage.conditions["step"] = decoding_step(run.model, decode).name
 
     print("evaluate 1/4: loss of each evaluation story, and of n-grams", flush=True)
@@ -27,12 +30,12 @@ def main() -> None:
     print("evaluate 2/4: continuations", flush=True)
     continuations, samples = measurement.measure_continuations(run, settings, decode)
     print("evaluate 3/4: minimal pairs", flush=True)
-    pairs, sentences = measurement.measure_pairs(run, settings)
+    pairs, sentences = judge_pairs(run, settings.seed)
     print("evaluate 4/4: attention", flush=True)
     discard(
         *(paths.evaluated(name) for name in ("attention_training.npz", "greedy.csv", "sense.csv"))
     )
-    attention, heads = measurement.measure_attention(run, settings)
+    attention, heads = measure_attention(run, settings)
 
     results |= continuations | pairs | attention
     measurement.write_tables(tables | samples | sentences | heads)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.evaluate.head_roles import ROLES, HeadRoles, role_pairs, summarise_roles
+from tinylm.evaluate.head_roles import ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.word_classes import Row, Word
 from tinylm.storybook.classes import look_up
 
@@ -106,9 +106,7 @@ def test_roles_without_enough_positions_are_not_measured():
     few = {"article-noun": np.array([[5, 4]])}
     rows[0] = (rows[0][0], np.ones(rows[0][0], dtype=bool), few)
     roles = measured(rows, [np.eye(length)[None, None] for length, _, _ in rows])
-    table = roles.table(10, 1)
-    assert table == []
-    assert set(summarise_roles(table)["not_measured"]) == set(ROLES)
+    assert roles.table(10, 1) == []
 
 
 def pairs_of(row, vectors=None):

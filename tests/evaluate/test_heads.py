@@ -1,12 +1,13 @@
 """All measures of heads, on stories of the storybook."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import torch
 
 from tests.support.small import EVALUATE
 from tinylm.evaluate.head_roles import ROLES
-from tinylm.evaluate.heads import measure_heads
+from tinylm.evaluate.heads import measure_attention
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings
@@ -19,14 +20,20 @@ HEADS = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
 
 
 def prepared(texts, model, folder):
-    """(model, tokenizer, store, vectors) over these stories."""
+    """The parts of a run over these stories."""
     vocab = VocabSettings(tokenizer="words")
     tokenizer = build_tokenizer(count_words(texts, vocab), vocab)
     write_store(folder, "evaluation", map(tokenizer.encode_story, texts), len(tokenizer))
     torch.manual_seed(3)
     vectors = torch.randn(len(tokenizer), 11)
     wide = TinyLM(dataclasses.replace(model.settings, context=CONTEXT), vectors).eval()
-    return wide, tokenizer, TokenStore(folder, "evaluation"), vectors.numpy()
+    return SimpleNamespace(
+        model=wide,
+        tokenizer=tokenizer,
+        evaluation=TokenStore(folder, "evaluation"),
+        vectors=vectors.numpy(),
+        checkpoints=[],
+    )
 
 
 def storybook(count):
@@ -37,9 +44,11 @@ def places(rows):
     return [(row["layer"], row["head"]) for row in rows]
 
 
-def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path):
-    metrics, tables = measure_heads(*prepared(storybook(40), model, tmp_path), SETTINGS)
-    assert metrics["passages"] == 30
+def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = prepared(storybook(40), model, tmp_path)
+    results, tables = measure_attention(run, SETTINGS)
+    metrics = results["heads"]
     assert [row["layer"] for row in metrics["logit_lens"]] == [0, 1, 2]
     assert len(metrics["induction"]["heads"]) == 6
     assert set(metrics["not_measured"]) == {"punctuation", "sentence start"}

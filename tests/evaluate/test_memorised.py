@@ -40,7 +40,7 @@ def test_equals_the_search_by_hand(seed):
     texts = [rng.choices(words + "xy", k=rng.randint(0, 20)) for _ in range(5)]
     texts += [story[2:14] for story in stories[:3]]  # copies
     expected = [by_hand(text, stories) for text in texts]
-    assert longest_runs(texts, iter(stories)) == expected
+    assert longest_runs(texts, stories) == expected
 
 
 def test_the_nearest_story_is_one_story_and_openings_are_beginnings():

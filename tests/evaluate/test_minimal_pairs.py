@@ -1,6 +1,7 @@
 """Minimal pairs: crossed so that frequency alone is at chance, and scored as a loop over tokens would."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,11 @@ from tinylm.evaluate.minimal_pairs import (
     make_pairs,
     margins,
     share_right,
-    untrained_like,
 )
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.phenomena import PHENOMENA, Draw, draw_pairs
 from tinylm.evaluate.statistics import wilson
+from tinylm.evaluate.trained_run import untrained_like
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings
@@ -117,7 +118,17 @@ def test_metrics_are_shares_of_the_rows(corpus, all_pairs, monkeypatch):
     stories = [store.story(number) for number in range(len(store))]
     ngrams = KneserNey(stories, 3, len(tokenizer))
     untrained = untrained_like(model, vectors.numpy(), 1)
-    metrics, table = judge_pairs(tokenizer, store, ngrams, ngrams, model, untrained, 1)
+    run = SimpleNamespace(
+        tokenizer=tokenizer,
+        train=store,
+        model=model,
+        untrained=untrained,
+        ngrams=ngrams,
+        unigrams=ngrams,
+    )
+    results, tables = judge_pairs(run, 1)
+    metrics = results["pairs"]
+    table = tables["pairs"]
     assert list(metrics["phenomena"]) == list(PHENOMENA)
     assert table["right"].tolist() == fewer["right"].tolist()
     shares = []

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tinylm.evaluate.attention_maps import head_table
-from tinylm.evaluate.settings import Metrics, Rows
+from tinylm.evaluate.settings import Rows
 from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, claims, ratios_to_last
 from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
 
@@ -216,11 +216,3 @@ def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
 def gain(row: Mapping[str, Any]) -> float:
     """The score of a row of `HeadRoles.table` above its baseline."""
     return row["score"] - row["baseline"]
-
-
-def summarise_roles(rows: Rows) -> Metrics:
-    """The margin of a claim, and why roles were not measured."""
-    reason = f"fewer than {MIN_POSITIONS} comparable positions"
-    measured = {row["role"] for row in rows}
-    missing = {role: reason for role in ROLES if role not in measured}
-    return {"margin": MARGIN, "not_measured": missing}

@@ -1,49 +1,47 @@
-"""Attention heads on evaluation stories: roles, ablation and probes."""
+"""Attention on the evaluation stories: maps, and the heads' roles, ablation and probes."""
 
 import numpy as np
 
 from tinylm.evaluate.ablation import ablate
-from tinylm.evaluate.attention_maps import attention, passages
-from tinylm.evaluate.head_roles import HeadRoles, role_pairs, summarise_roles
+from tinylm.evaluate.attention_maps import attention, passages, write_maps
+from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.probes import induction, logit_lens
-from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
+from tinylm.evaluate.settings import EvaluateSettings, Part, Rows
+from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.evaluate.word_classes import read_row
-from tinylm.model.transformer import TinyLM
-from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import Tokenizer
 
 
-def measure_heads(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    store: TokenStore,
-    vectors: np.ndarray,
-    settings: EvaluateSettings,
-) -> tuple[Metrics, dict[str, Rows]]:
-    """(metrics, rows of roles.csv and ablation.csv by name).
-
-    Roles use `tendency_sentences` passages, ablation uses `ablation_stories`.
-    vectors (V, D): word vectors before training (fastText's), for the similarity of words.
-    """
-    context = model.settings.context
-    centre = vectors.mean(axis=0)
-    stories = passages(store, settings.tendency_sentences, context)
-    roles = HeadRoles(context)
-    for ids in stories:
-        row = read_row(tokenizer, ids.tolist())
-        embedded = vectors[ids.astype(np.int64)] - centre
-        roles.add(attention(model, ids).maps, row.text, role_pairs(row, embedded))
-    role_rows = roles.table(settings.bootstrap, settings.seed)
-    ablated = passages(store, settings.ablation_stories, context)
-    whole_loss, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
-    text_ids = set(np.unique(store.ids).tolist())
+def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
+    """Roles, contribution and probes of the heads; writes the attention maps of some sentences."""
+    model = run.model
+    tokenizer = run.tokenizer
+    shown = [tokenizer.shown(token) for token in range(len(tokenizer))]
+    write_maps(model, run.checkpoints, shown, run.evaluation, settings.attention_sentences)
+    roles = _roles(run, settings)
+    measured = {row["role"] for row in roles}
+    reason = f"fewer than {MIN_POSITIONS} comparable positions"
+    ablated = passages(run.evaluation, settings.ablation_stories, model.settings.context)
+    whole_loss, ablation = ablate(model, ablated, settings.bootstrap, settings.seed)
+    text_ids = set(np.unique(run.evaluation.ids).tolist())
     text_ids -= {*tokenizer.specials, tokenizer.unk_id}
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     metrics = {
-        "passages": len(stories),
-        **summarise_roles(role_rows),
+        "margin": MARGIN,
+        "not_measured": {role: reason for role in ROLES if role not in measured},
         "ablation": {"stories": len(ablated), "nats_per_token": whole_loss},
         "induction": induction(model, sorted(text_ids), start, settings),
         "logit_lens": logit_lens(model, ablated),
     }
-    return metrics, {"roles": role_rows, "ablation": ablation_rows}
+    return {"heads": metrics}, {"roles": roles, "ablation": ablation}
+
+
+def _roles(run: TrainedRun, settings: EvaluateSettings) -> Rows:
+    """The rows of roles.csv, over `tendency_sentences` passages."""
+    context = run.model.settings.context
+    centre = run.vectors.mean(axis=0)
+    roles = HeadRoles(context)
+    for ids in passages(run.evaluation, settings.tendency_sentences, context):
+        row = read_row(run.tokenizer, ids.tolist())
+        embedded = run.vectors[ids.astype(np.int64)] - centre
+        roles.add(attention(run.model, ids).maps, row.text, role_pairs(row, embedded))
+    return roles.table(settings.bootstrap, settings.seed)

@@ -3,8 +3,9 @@
 What the true continuations share with train is the comparison.
 """
 
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -25,59 +26,39 @@ PROTOCOL = (
 )
 
 
+def _grams(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    """The n-grams of words, in order."""
+    return zip(*(words[start:] for start in range(n)))
+
+
 def longest_runs(
-    texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]
-) -> list[Sequence[str]]:
+    texts: Sequence[Sequence[str]], stories: Sequence[Sequence[str]]
+) -> list[list[str]]:
     """The longest run of each text's words that occurs inside one story; the first of several.
 
-    The n-grams that texts and stories share are looked for with n = 1, 2, ... until there are none:
-    those of n words extend those of n - 1.
+    The n-grams that texts and stories share are looked for with n = 1, 2, ... until there are none.
+    A story that shares none of one length shares none that is longer.
     """
-    numbers: dict[str, int] = {}
-    for text in texts:
-        for word in text:
-            numbers.setdefault(word, len(numbers))
-    words_of_texts = _join(texts, numbers)
-    words = np.concatenate([words_of_texts, _join(stories, numbers)])
-    longest = np.zeros(len(words_of_texts), dtype=np.int64)  # words of the run that begins here
-    starts = np.arange(len(words))  # of the n-grams that are shared
-    grams = np.zeros(len(words), dtype=np.int64)  # equal numbers for equal n-grams
+    runs: list[list[str]] = [[] for _ in texts]
     n = 0
-    while len(starts):
+    while stories:
         n += 1
-        last_words = words[starts + n - 1]
-        is_inside = last_words >= 0
-        starts = starts[is_inside]
-        longer = grams[is_inside] * len(numbers) + last_words[is_inside]
-        different, grams = np.unique(longer, return_inverse=True)
-        in_texts = starts < len(words_of_texts)
-        times_in_texts = np.bincount(grams[in_texts], minlength=len(different))
-        times_in_train = np.bincount(grams[~in_texts], minlength=len(different))
-        is_shared = (times_in_texts > 0) & (times_in_train > 0)
-        keep = is_shared[grams]
-        starts = starts[keep]
-        grams = grams[keep]
-        longest[starts[in_texts[keep]]] = n
-    ends = np.cumsum([len(text) + 1 for text in texts])
-    runs = []
-    for text, lengths in zip(texts, np.split(longest, ends[:-1]), strict=True):
-        start = int(lengths.argmax())
-        runs.append(text[start : start + lengths[start]])
+        of_texts: set[tuple[str, ...]] = set()
+        for text in texts:
+            of_texts.update(_grams(text, n))
+        shared: set[tuple[str, ...]] = set()
+        sharing = []
+        for story in stories:
+            in_story = of_texts.intersection(_grams(story, n))
+            if in_story:
+                shared |= in_story
+                sharing.append(story)
+        stories = sharing
+        for index, text in enumerate(texts):
+            gram = next((gram for gram in _grams(text, n) if gram in shared), None)
+            if gram is not None:
+                runs[index] = list(gram)
     return runs
-
-
-def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> np.ndarray:
-    """The numbers of all words; -1 for words without a number, and after each text."""
-    words: list[int] = []
-    for text in texts:
-        words.extend(numbers.get(word, -1) for word in text)
-        words.append(-1)
-    return np.array(words, dtype=np.int64)
-
-
-def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
-    """The different n-grams of NEAREST words."""
-    return set(zip(*(words[start:] for start in range(NEAREST))))
 
 
 def nearest_story(
@@ -91,7 +72,7 @@ def nearest_story(
     text of fewer words.
     """
     owners: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    grams_of_texts = [_grams(text) for text in texts]
+    grams_of_texts = [set(_grams(text, NEAREST)) for text in texts]
     for number, grams in enumerate(grams_of_texts):
         for gram in grams:
             owners[gram].append(number)
@@ -101,7 +82,7 @@ def nearest_story(
     for story in stories:
         unseen -= {tuple(story[:length]) for length in lengths}
         shared: Counter[int] = Counter()
-        for gram in _grams(story) & owners.keys():
+        for gram in owners.keys() & set(_grams(story, NEAREST)):
             shared.update(owners[gram])
         for number, count in shared.items():
             most[number] = max(most[number], count)
@@ -113,12 +94,12 @@ def nearest_story(
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
     """The bare words that ids spell: those by which stories are split and compared."""
-    return [word.decode() for word in bare_words(tokenizer.decode(ids))]
+    return _words(tokenizer.decode(ids))
 
 
-def _stories(tokenizer: Tokenizer, train: TokenStore) -> Iterable[list[str]]:
-    for index in range(len(train)):
-        yield words_of(tokenizer, train.story(index).tolist())
+def _words(text: str) -> list[str]:
+    # equal words are one object: a whole train split then fits into memory
+    return [sys.intern(word.decode()) for word in bare_words(text)]
 
 
 def measure_memorised(
@@ -135,9 +116,10 @@ def measure_memorised(
     for continuation, reference in zip(samples["ids"], samples["reference_ids"], strict=True):
         texts.append(words_of(tokenizer, continuation))
         texts.append(words_of(tokenizer, reference))
-    openings = [[word.decode() for word in bare_words(prompt)] for prompt in samples["prompt"]]
-    runs = longest_runs(texts, _stories(tokenizer, train))
-    nearness, seen = nearest_story(texts, openings, _stories(tokenizer, train))
+    openings = [_words(prompt) for prompt in samples["prompt"]]
+    stories = [words_of(tokenizer, train.story(index).tolist()) for index in range(len(train))]
+    runs = longest_runs(texts, stories)
+    nearness, seen = nearest_story(texts, openings, stories)
     table = pd.DataFrame({"prompt": samples["prompt"].repeat(2).to_numpy()})
     table["text"] = ["continuation", "reference"] * len(samples)
     table["words"] = [len(text) for text in texts]

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair, draw_pairs
 from tinylm.evaluate.scoring import sequence_nats
-from tinylm.evaluate.settings import Metrics
+from tinylm.evaluate.settings import Metrics, Part
 from tinylm.evaluate.statistics import wilson
-from tinylm.model.checkpoint import new_model
+from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -126,34 +125,18 @@ def share_right(margin: pd.Series, draw: pd.Series) -> Share | None:
     return wilson(float(right) * draws / len(margin), draws)
 
 
-def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
-    """A model of the same shape with fresh weights, over the vectors (V, D) before training."""
-    with torch.random.fork_rng():
-        torch.manual_seed(derive_seed(seed, "untrained"))
-        fresh = new_model(model.settings, torch.from_numpy(vectors))
-    return fresh.to(model.embedding.device).eval()
-
-
-def judge_pairs(
-    tokenizer: Tokenizer,
-    train: TokenStore,
-    ngrams: KneserNey,
-    unigrams: KneserNey,
-    model: TinyLM,
-    untrained: TinyLM,
-    seed: int,
-) -> tuple[Metrics, pd.DataFrame]:
-    """(metrics, a row for each pair) of the model, its untrained twin and the n-gram baselines.
+def judge_pairs(run: TrainedRun, seed: int) -> Part:
+    """Minimal pairs by the model, its untrained twin and the n-gram baselines; a row for each pair.
 
     The shares of a phenomenon are None where there are fewer than `TOO_FEW` pairs; "all" is the
     mean over the others.
     """
-    pairs = make_pairs(tokenizer, train, model.settings.context, seed)
+    pairs = make_pairs(run.tokenizer, run.train, run.model.settings.context, seed)
     sources = {
-        "model": _by_model(model),
-        "untrained": _by_model(untrained),
-        "kneser_ney": _by_ngrams(ngrams),
-        "unigram": _by_ngrams(unigrams),
+        "model": _by_model(run.model),
+        "untrained": _by_model(run.untrained),
+        "kneser_ney": _by_ngrams(run.ngrams),
+        "unigram": _by_ngrams(run.unigrams),
     }
     table = pairs[["phenomenon", "draw", "right", "wrong"]].copy()
     for name, log_probs in sources.items():
@@ -169,7 +152,8 @@ def judge_pairs(
     means = {}
     for name in sources:
         means[name] = _mean_share([entry[name] for entry in phenomena.values()])
-    return {"protocol": PROTOCOL, "all": means, "phenomena": phenomena}, table
+    metrics = {"protocol": PROTOCOL, "all": means, "phenomena": phenomena}
+    return {"pairs": metrics}, {"pairs": table}
 
 
 def _by_model(model: TinyLM) -> LogProbs:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.attention_maps import attention, head_table
-from tinylm.evaluate.scoring import with_interval
+from tinylm.evaluate.scoring import token_log_probs, with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
 from tinylm.evaluate.statistics import mean
 from tinylm.model.transformer import TinyLM
@@ -47,7 +47,7 @@ def induction(
         ids = np.array([*start, *drawn, *drawn])
         maps = attention(model, ids).maps  # (layers, H, T, T)
         scores += maps[:, :, queries, successors].mean(axis=-1)
-        losses = _losses(model, ids)
+        losses = -token_log_probs(model, ids, 1, "half")  # one window: nothing slides
         nats.append([losses[queries - length].mean(), losses[queries].mean()])
     heads = head_table(*scores.shape)
     heads["score"] = scores.ravel() / REPEATED
@@ -61,15 +61,6 @@ def induction(
         "even": float((1 / (queries + 1)).mean()),
         "heads": heads.to_dict("records"),
     }
-
-
-@torch.no_grad()
-def _losses(model: TinyLM, ids: np.ndarray) -> np.ndarray:
-    """Nats of ids[1:], each given those before it.  (T,) -> (T - 1,)"""
-    row = torch.as_tensor(ids.astype(np.int64), device=model.embedding.device)
-    logits = model(row[None, :-1])[0].double()
-    losses = F.cross_entropy(logits, row[1:], reduction="none")
-    return losses.cpu().numpy()
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from tinylm.decoding.session import window_start
 from tinylm.evaluate.settings import EvaluateSettings
@@ -41,7 +42,9 @@ def with_interval(
 
 
 @torch.no_grad()
-def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -> np.ndarray:
+def token_log_probs(
+    model: TinyLM, ids: Sequence[int] | np.ndarray, first: int, slide: str
+) -> np.ndarray:
     """ln P of ids[first:], each given all tokens before it within the context.
 
     Past the context the windows are those of decoding (`window_start`).
@@ -80,13 +83,9 @@ def sequence_nats(
     nats = np.zeros(len(sequences))
     for start in range(0, len(order), batch_rows):
         indices = order[start : start + batch_rows]
-        shape = (len(indices), lengths[indices[-1]] - 1)
-        inputs = torch.zeros(shape, dtype=torch.int64)
-        targets = torch.full(shape, UNSCORED)
-        for row, index in enumerate(indices):
-            ids = torch.from_numpy(np.array(sequences[index], dtype=np.int64))
-            inputs[row, : len(ids) - 1] = ids[:-1]
-            targets[row, : len(ids) - 1] = ids[1:]
+        rows = [torch.as_tensor(np.asarray(sequences[i], dtype=np.int64)) for i in indices]
+        inputs = pad_sequence([row[:-1] for row in rows], batch_first=True)
+        targets = pad_sequence([row[1:] for row in rows], batch_first=True, padding_value=UNSCORED)
         losses = model.token_loss(inputs.to(device), targets.to(device))  # (rows, T)
         nats[indices] = losses.double().sum(dim=1).cpu().numpy()
     return nats

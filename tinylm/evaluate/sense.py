@@ -1,7 +1,7 @@
 """Do storybook stories make sense? The generator lists the words that can follow each beginning."""
 
-import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,21 +18,15 @@ PROTOCOL = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Graded:
-    """One text: words of its prompt, all its words, and the verdict on them."""
+class Graded(NamedTuple):
+    """One text: all its words, the verdict on them, and how many of the continuation were read.
 
-    prompt: int
+    The first impossible word is read, and an end that comes too soon counts as a word.
+    """
+
     words: Sequence[str]
     verdict: Verdict
-
-    @property
-    def read(self) -> int:
-        """Words of the continuation up to the first impossible one, which counts.
-
-        An end that comes too soon counts as a word.
-        """
-        return self.verdict.words - self.prompt + bool(self.verdict.kind)
+    read: int
 
 
 def grade(texts: Iterable[Text]) -> list[Graded]:
@@ -44,7 +38,8 @@ def grade(texts: Iterable[Text]) -> list[Graded]:
         words = normalise(f"{prompt} {readable}").split()
         verdict = judge(words, ended and not unknown)
         if verdict.words >= start:
-            graded.append(Graded(start, words, verdict))
+            read = verdict.words - start + bool(verdict.kind)
+            graded.append(Graded(words, verdict, read))
     return graded
 
 

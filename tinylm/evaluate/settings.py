@@ -7,6 +7,8 @@ from tinylm.base.config import setting
 
 Metrics = dict[str, Any]  # by name, as in data/figures/evaluate.json
 Rows = list[dict[Any, Any]]  # of a table, as in data/evaluate/*.csv
+# (metrics, tables by the name of their CSV file); a table is a data frame or a list of rows
+Part = tuple[Metrics, dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,76 @@
+"""The inputs of stage evaluate: the trained model, its data, and what it is compared with."""
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from tinylm.base import paths
+from tinylm.base.files import read_json
+from tinylm.base.seeding import derive_seed
+from tinylm.evaluate.baselines import count_ngrams
+from tinylm.evaluate.continuations import evaluation_prompts
+from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model, new_model
+from tinylm.model.transformer import TinyLM
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.prompts import Prompt
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedRun:
+    """A trained model with its data, and the n-gram models that it is compared with.
+
+    untrained: a model of the same shape with fresh weights.
+    checkpoints: (epochs, model) of each of `train.keep_epochs`.
+    vectors (V, D): input embeddings before training. corpus: the results of stage download.
+    """
+
+    model: TinyLM
+    layout: str
+    untrained: TinyLM
+    checkpoints: list[tuple[float, TinyLM]]
+    tokenizer: Tokenizer
+    train: TokenStore
+    evaluation: TokenStore
+    vectors: np.ndarray
+    prompts: list[Prompt]
+    corpus: Metrics
+    ngrams: KneserNey
+    unigrams: KneserNey
+
+
+def load_trained_run(settings: EvaluateSettings, device: torch.device) -> TrainedRun:
+    """Raises InputError if a file is missing or does not fit the model."""
+    model, config = load_model(paths.MODELS, device)
+    check_vocabulary(paths.MODELS, paths.TOKENIZER)
+    layout = config["layout"]
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    train = TokenStore(paths.TOKENS, "train")
+    evaluation = TokenStore(paths.TOKENS, "evaluation")
+    vectors = load_matrix(paths.EMBEDDING)
+    return TrainedRun(
+        model=model,
+        layout=layout,
+        untrained=untrained_like(model, vectors, settings.seed),
+        checkpoints=list(load_checkpoints(paths.MODELS, device)),
+        tokenizer=tokenizer,
+        train=train,
+        evaluation=evaluation,
+        vectors=vectors,
+        prompts=evaluation_prompts(evaluation, tokenizer, settings),
+        corpus=read_json(paths.results("download"), "download"),
+        ngrams=count_ngrams(train, layout, settings.ngram_order),
+        unigrams=count_ngrams(train, layout, 1),
+    )
+
+
+def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
+    """A model of the same shape with fresh weights, over the vectors (V, D) before training."""
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed(seed, "untrained"))
+        fresh = new_model(model.settings, torch.from_numpy(vectors))
+    return fresh.to(model.embedding.device).eval()
