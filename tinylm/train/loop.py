@@ -17,7 +17,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.distributed import Group
 from tinylm.train.graphs import GraphedTrainer, new_trainer
-from tinylm.train.schedules import EpochCheckpoints, best_validation, out_of_patience
+from tinylm.train.schedules import best_validation, checkpoint_tokens, out_of_patience
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, State
 from tinylm.train.split_loss import capped_perplexity, split_loss
@@ -61,7 +61,7 @@ def train(
             f"{PARAMS_FILE}: train.tokens, train.epochs and train.stop_after give {trainer.end} "
             f"tokens; allowed: at least {least}, one update"
         )
-    checkpoints = EpochCheckpoints(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
+    checkpoints = checkpoint_tokens(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
     with (
         Progress("train", trainer.end, "tokens", log_every_s, label) as progress,
         signals_noted(snapshots is not None or group.size > 1) as received,
@@ -87,8 +87,9 @@ def train(
 class _Run:
     """A run in progress: its state, which snapshots save, and the steps between updates.
 
-    best: the weights of the best held-out loss. pending: updates whose results were not read yet.
-    train_s: seconds of all updates. earlier_s: seconds of the processes that this run continues.
+    checkpoints: of `checkpoint_tokens`. best: the weights of the best held-out loss. pending:
+    updates whose results were not read yet. train_s: seconds of all updates. earlier_s: seconds of
+    the processes that this run continues.
     """
 
     trainer: Trainer
@@ -96,7 +97,7 @@ class _Run:
     on_sample: Callable[[int], None] | None
     snapshots: Snapshots | None
     logger: Logger | None
-    checkpoints: EpochCheckpoints
+    checkpoints: dict[float, int]
     progress: Progress
     curves: Curves = dataclasses.field(default_factory=Curves)
     best: dict[str, Tensor] = dataclasses.field(default_factory=dict)
@@ -124,10 +125,13 @@ class _Run:
         before = trainer.tokens
         self._launch(batches)
         self.progress.advance(trainer.tokens - before, f"loss {self.curves.train[-1]:.3f}")
-        is_due = trainer.updates % settings.validate_every == 0
-        if is_due or self.checkpoints.ends_an_epoch(before, trainer.tokens):
+        per_epoch = trainer.batches.tokens_per_epoch
+        ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch
+        if ends_an_epoch or trainer.updates % settings.validate_every == 0:
             self.validate()
-        self.save_checkpoints(self.checkpoints.between(before, trainer.tokens))
+        for epoch, tokens in self.checkpoints.items():
+            if self.snapshots is not None and before < tokens <= trainer.tokens:
+                self.snapshots.keep(f"{epoch:g}", trainer.model.state_dict())
         if self.logger is not None and self.logger.due():
             self.logger.send(trainer.updates, self.curves.newest())
         if trainer.updates % settings.sample_every == 0:
@@ -206,12 +210,6 @@ class _Run:
         if self.on_sample is not None:
             self.on_sample(self.trainer.tokens)
 
-    def save_checkpoints(self, epochs: list[float]) -> None:
-        """Save the weights under the given epochs."""
-        if self.snapshots is not None:
-            for epoch in epochs:
-                self.snapshots.keep(f"{epoch:g}", self.trainer.model.state_dict())
-
     def state(self) -> State:
         """Everything that determines how the run continues.
 
@@ -271,11 +269,11 @@ class _Run:
     def end(self) -> None:
         """Name the epochs that were not reached; validate and sample once more if needed."""
         trainer = self.trainer
-        for epoch in self.checkpoints.between(trainer.tokens, trainer.end):
-            done = trainer.tokens / self.checkpoints.tokens_per_epoch
-            self.progress.write(
-                f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights saved"
-            )
+        done = trainer.tokens / trainer.batches.tokens_per_epoch
+        for epoch, tokens in self.checkpoints.items():
+            if tokens > trainer.tokens:
+                text = f"epoch {epoch:g} was not reached: the run ended at {done:.3g}"
+                self.progress.write(f"{text}; no weights saved")
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
         if trainer.updates % trainer.settings.sample_every:

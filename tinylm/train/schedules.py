@@ -44,35 +44,22 @@ def best_validation(held_out: list[tuple[int, int, float]]) -> tuple[int, int, f
 SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints where no epochs are named
 
 
-class EpochCheckpoints:
-    """The epochs after which weights are saved: at the first update that reaches their tokens.
+def checkpoint_tokens(
+    epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int
+) -> dict[float, int]:
+    """The epochs whose weights are saved, each with the tokens after which it ends.
 
-    A pure function of the tokens trained on, so a resumed run saves the same ones. epochs: None for
-    `SHARES` of the run. Raises InputError if one is too small for a token or beyond the end.
+    epochs: None for `SHARES` of the run. Raises InputError if one is too small for a token or
+    beyond the end.
     """
-
-    def __init__(self, epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int) -> None:
-        self.tokens_per_epoch = tokens_per_epoch
-        if epochs is None:
-            rounded = {float(f"{share * end / tokens_per_epoch:.3g}") for share in SHARES}
-            epochs = tuple(epoch for epoch in rounded if round(epoch * tokens_per_epoch))
-        self.tokens = {epoch: round(epoch * tokens_per_epoch) for epoch in sorted(epochs)}
-        if 0 in self.tokens.values():
+    if epochs is None:
+        rounded = {float(f"{share * end / tokens_per_epoch:.3g}") for share in SHARES}
+        epochs = tuple(epoch for epoch in rounded if round(epoch * tokens_per_epoch))
+    tokens_of = {epoch: round(epoch * tokens_per_epoch) for epoch in sorted(epochs)}
+    for epoch, tokens in tokens_of.items():
+        if not 1 <= tokens <= end:
             raise InputError(
-                f"{PARAMS_FILE}: train.keep_epochs holds {min(self.tokens):g}; allowed: at least "
-                "one token"
+                f"{PARAMS_FILE}: train.keep_epochs holds {epoch:g}; allowed: at least one token, "
+                f"at most {end / tokens_per_epoch:.6g}, where this run ends"
             )
-        beyond = [epoch for epoch, tokens in self.tokens.items() if tokens > end]
-        if beyond:
-            raise InputError(
-                f"{PARAMS_FILE}: train.keep_epochs holds {beyond[0]:g}; allowed: at most "
-                f"{end / tokens_per_epoch:.6g}, where this run ends"
-            )
-
-    def between(self, before: int, now: int) -> list[float]:
-        """The chosen epochs that were reached after `before` tokens and by `now`."""
-        return [epoch for epoch, tokens in self.tokens.items() if before < tokens <= now]
-
-    def ends_an_epoch(self, before: int, now: int) -> bool:
-        """Whether an epoch ended after `before` tokens and by `now`."""
-        return now // self.tokens_per_epoch > before // self.tokens_per_epoch
+    return tokens_of
