@@ -42,8 +42,8 @@ def one_compilation(tmp_path_factory):
 @pytest.mark.parametrize("slide", ["half", "one"])
 def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
-    plain = Session(model, PROMPTS, slide=slide)
-    fast = Session(model, PROMPTS, slide=slide, step=CompiledStep(model))
+    plain = Session(model, PROMPTS, slide=slide, new_tokens=40)
+    fast = Session(model, PROMPTS, slide=slide, new_tokens=40, step=CompiledStep(model))
     for column in range(40):
         logits = plain.next_logits()
         torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)

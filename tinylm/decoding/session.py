@@ -87,7 +87,7 @@ class Session:
     """Rows of tokens that grow by one token per step, their windows and their cache.
 
     prompts: at least one token each, of any lengths; the rows are aligned to the left.
-    new_tokens: the maximum number to append, if known; the buffers have this size.
+    new_tokens: how many are appended at most.
     step: computes the logits, by default with the model's forward pass.
     Cached and uncached decoding use the same windows. The model should be in eval mode.
     Raises ValueError for an empty prompt or an id outside the vocabulary.
@@ -100,7 +100,7 @@ class Session:
         *,
         slide: str = "half",
         use_cache: bool = True,
-        new_tokens: int | None = None,
+        new_tokens: int = 0,
         step: Step | None = None,
     ) -> None:
         lengths = [len(prompt) for prompt in prompts]
@@ -113,10 +113,10 @@ class Session:
         self.slide = slide
         self.use_cache = use_cache
         self.context = model.settings.context
-        growth = self.context if new_tokens is None else min(new_tokens, self.context)
-        self.capacity = min(self.context, max(lengths) + growth)
+        width = max(lengths) + new_tokens
+        self.capacity = min(self.context, width)
         self.lengths = np.array(lengths)  # (B,)
-        self._ids = np.zeros((len(prompts), max(lengths) + growth), np.int64)  # (B, width)
+        self._ids = np.zeros((len(prompts), width), np.int64)  # (B, width)
         for row, prompt in enumerate(prompts):
             self._ids[row, : len(prompt)] = prompt
         self._starts = np.full_like(self.lengths, -1)  # of the windows that the cache holds
@@ -186,8 +186,6 @@ class Session:
 
     def append(self, tokens: np.ndarray | Tensor) -> None:
         """Add one token to every row.  tokens (B,) int64, on the CPU"""
-        if self.longest == self._ids.shape[1]:
-            self._ids = np.pad(self._ids, ((0, 0), (0, self.longest)))  # double the space
         self._ids[np.arange(self.rows), self.lengths] = tokens
         self.lengths = self.lengths + 1
 

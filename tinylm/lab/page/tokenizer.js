@@ -58,10 +58,6 @@ class Words {
     return this.split(text).map((word) => this.ids.get(word) ?? this.rule.unk_id);
   }
 
-  unknown(text) {
-    return this.split(text).filter((word) => !this.ids.has(word));
-  }
-
   decode(ids) {
     const shown = ids.filter((id) => !this.rule.hidden.includes(id));
     const words = shown.map((id) => this.rule.tokens[id]);
@@ -99,10 +95,6 @@ class Bytes {
     const lines = characters.join("").split("\n");
     const words = lines.flatMap((line) => line.match(GPT2_WORD) ?? []);
     return words.flatMap((word) => this.match(spelled(word)));
-  }
-
-  unknown() {
-    return [];
   }
 
   // Join the pair of the lowest rank until no known pair is left.
