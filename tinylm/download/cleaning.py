@@ -60,17 +60,9 @@ def unify_by_the_rule(text: str, repair: bool) -> str:
 
 
 def unify(text: str, repair: bool = False) -> str:
-    """Part of a text by the rule above, without its last step.
-
-    Printable text has no surrogates or control characters, so most steps are skipped.
-    """
-    if not text.replace("\n", "").isprintable():
-        return unify_by_the_rule(text, repair)
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-        if repair:
-            text = repair_quotes(text)
-    return text
+    """Part of a text by the rule above, without its last step; printable ASCII stays as it is."""
+    is_plain = text.isascii() and text.replace("\n", "").isprintable()
+    return text if is_plain else unify_by_the_rule(text, repair)
 
 
 def clean_text(text: str, repair: bool) -> str:
