@@ -7,7 +7,6 @@ from tinylm.base import paths
 from tinylm.base.files import sha256, write_json, write_sums
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
-from tinylm.host.processes import check_writable
 from tinylm.host.stage import Stage, number_argument
 from tinylm.model.checkpoint import save_model
 from tinylm.train.curves import run_metrics
@@ -30,8 +29,6 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """What each process of the run does; rank 0 writes all files."""
     seed = settings.seed
     folder = paths.seed_run(seed)
-    if group.is_rank0:
-        check_writable(paths.RUNS, folder)
     run = prepare(stage, settings, group, f"{paths.RUNS}/seeds/{seed}", "stages/seed_train.py")
     with group.lock(str(run.snapshots.folder)):
         result = train(

@@ -8,7 +8,6 @@ from tinylm.base.files import sha256, write_sums
 from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
 from tinylm.host.params import stage_params
-from tinylm.host.processes import check_writable
 from tinylm.host.stage import Stage
 from tinylm.host.tables import format_description
 from tinylm.model.checkpoint import save_model
@@ -28,8 +27,6 @@ def main() -> None:
 
 def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """Train in one process of the run; rank 0 writes all files."""
-    if group.is_rank0:
-        check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     run = prepare(stage, settings, group, paths.TRAIN_RUN, "stages/train.py")
     print(format_description(describe(run.model)))
     logged = {f"model.{name}": value for name, value in stage.params["model"].items()}

@@ -1,11 +1,11 @@
-"""Locks, and folders that refuse."""
+"""Locks that name their holder."""
 
 import os
 
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.host.processes import check_writable, exclusive_lock
+from tinylm.host.processes import exclusive_lock
 
 
 def test_a_lock_names_who_holds_it_since_when(tmp_path):
@@ -17,15 +17,3 @@ def test_a_lock_names_who_holds_it_since_when(tmp_path):
             pass
     with exclusive_lock(lock, "train"):
         pass
-
-
-def test_folders_that_take_files_are_left_as_they_are(tmp_path):
-    check_writable(tmp_path, tmp_path / "none" / "deep")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_first_folder_that_refuses_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="no file can be made") as caught:
-        check_writable(tmp_path, tmp_path / "file" / "deep")
-    assert caught.value.filename == str(tmp_path / "file" / "deep")

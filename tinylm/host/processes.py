@@ -1,9 +1,8 @@
-"""Checks before a command starts: held locks and unwritable folders."""
+"""Locks on files; the kernel frees them when the process ends that holds them."""
 
 import contextlib
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from tinylm.base.config import InputError
 
 @contextlib.contextmanager
 def locked(path: str | Path) -> Iterator[IO[str] | None]:
-    """Hold a lock on `path` while the block runs; the kernel frees it when the process dies.
+    """Hold a lock on `path` while the block runs.
 
     Yields the open file, which is made if it is missing; None if another process holds the lock.
     """
@@ -42,14 +41,3 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
         handle.write(f"pid {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         handle.flush()
         yield
-
-
-def check_writable(*folders: str | Path) -> None:
-    """Raises OSError that names the first folder in which no file can be made."""
-    for folder in map(Path, folders):
-        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        try:
-            tempfile.TemporaryFile(dir=existing).close()
-        except OSError as error:
-            reason = f"no file can be made here ({error.strerror})"
-            raise OSError(error.errno, reason, str(folder)) from None
