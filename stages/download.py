@@ -13,8 +13,7 @@ from tinylm.host.workers import cores
 
 
 def main() -> None:
-    # a vector file of the wrong width is refused now, not in a later stage
-    stage = Stage("download", stage_params(vectors=True))
+    stage = Stage("download", stage_params())
     settings = stage.settings("data", DataSettings)
     workers = stage.runtime.workers or cores()
     corpus = write_stories(settings, Path(paths.STORIES), workers, stage.runtime.log_every_s)

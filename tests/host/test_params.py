@@ -108,12 +108,3 @@ def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
 )
 def test_the_last_allowed_value_breaks_no_rule(changes):
     assert errors(changes) == []
-
-
-def test_a_file_of_vectors_of_another_width_is_refused_where_it_is_asked_for():
-    Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n", encoding="utf-8")
-    copy = changed({"embedding.source": "file", "embedding.path": "v.vec"})
-    Path("params.yaml").write_text(yaml.safe_dump(copy), encoding="utf-8")
-    stage_params()
-    with pytest.raises(InputError, match=r"v\.vec, line 1: .*embedding\.width"):
-        stage_params(vectors=True)

@@ -17,18 +17,10 @@ from tinylm.base import paths
 from tinylm.base.config import MOVED, PARAMS_FILE, InputError, load_params
 from tinylm.base.files import read_json
 from tinylm.cli.command import CLONE
-from tinylm.host.params import (
-    Sections,
-    linked_outputs,
-    read_sections,
-    rule_errors,
-    vector_file_errors,
-)
+from tinylm.host.params import Sections, linked_outputs, read_sections, rule_errors
 
 NEEDS = CLONE
-EXAMPLES = """\
-  tinylm check && dvc repro
-"""
+EXAMPLES = "  tinylm check && dvc repro\n"
 QUICK_BYTES = 20_000_000  # of a corpus that is read in seconds
 FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
 REPOSITORY = {  # what DVC needs, and how to get it
@@ -97,16 +89,25 @@ def _corpus_notes(data: Any) -> list[str]:
     from tinylm.download.splits import open_source, write_stories
 
     source = open_source(data)
-    notes = []
-    if source.description["left_out"]:
-        notes.append(f"not read: {', '.join(source.description['left_out'])}")
+    left_out = source.description["left_out"]
+    notes = [f"not read: {', '.join(left_out)}"] if left_out else []
     if source.size <= QUICK_BYTES and data.held_out == "hash":
         with tempfile.TemporaryDirectory() as folder:
             corpus = write_stories(data, folder, every_s=3600)
         return notes + corpus["near_copies"]["warnings"]
     next(source.train(), None)
-    stage = "download" if data.held_out == "hash" else "vocab"
-    return [*notes, f"near-copies between splits are counted by stage {stage}"]
+    return [*notes, "near-copies between splits are counted by stage download or vocab"]
+
+
+def _check_vectors(embedding: Any, findings: Findings) -> None:
+    """Whether stage vocab can read the file of word vectors, if the settings name one."""
+    from tinylm.embedding.source import check_vectors
+
+    if embedding.source == "file" and embedding.hub_id is None:
+        try:
+            check_vectors(Path(embedding.path), embedding.width)
+        except InputError as error:
+            findings.problems.append(str(error))
 
 
 def check_files(sections: Sections, findings: Findings) -> None:
@@ -117,7 +118,7 @@ def check_files(sections: Sections, findings: Findings) -> None:
         _is_readable("vocab.path", sections["vocab"].path, findings)
     embedding = sections.get("embedding")
     if embedding and _is_readable("embedding.path", embedding.path, findings):
-        findings.problems += vector_file_errors(sections)
+        _check_vectors(embedding, findings)
 
 
 def check_machine(sections: Sections, findings: Findings) -> None:

@@ -6,10 +6,9 @@ therefore named as text and imported when needed, and no stage depends on this m
 """
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from tinylm.base import paths
@@ -34,7 +33,7 @@ SECTIONS = {  # section -> where its settings class is
 }
 
 Sections = dict[str, Any]  # section -> its settings; sections with an error are left out
-Rule = Callable[[SimpleNamespace], Iterator[str]]
+Rule = Callable[..., Iterator[str]]  # its arguments are named after the sections that it needs
 
 
 def settings_class(section: str) -> type | None:
@@ -69,11 +68,12 @@ def read_sections(params: dict[str, Any]) -> tuple[Sections, list[str]]:
 
 def rule_errors(sections: Sections) -> list[str]:
     """One line for each broken rule between sections that could be read."""
-    settings = SimpleNamespace(**sections)
     errors = []
-    for needs, rule in RULES:
-        if sections.keys() >= set(needs):
-            errors += [f"{PARAMS_FILE}: {error}" for error in rule(settings)]
+    for rule in RULES:
+        needed = inspect.signature(rule).parameters
+        if sections.keys() >= needed.keys():
+            problems = rule(**{name: sections[name] for name in needed})
+            errors += [f"{PARAMS_FILE}: {problem}" for problem in problems]
     return errors
 
 
@@ -83,67 +83,53 @@ def linked_outputs() -> list[str]:
     return [f"{name} is a link; allowed: a folder, since DVC stores no output" for name in links]
 
 
-def vector_file_errors(sections: Sections) -> list[str]:
-    """What is wrong with the file of word vectors that section `embedding` names."""
-    embedding = sections.get("embedding")
-    if embedding is None or embedding.source != "file" or embedding.hub_id is not None:
-        return []
-    source = importlib.import_module("tinylm.embedding.source")
-    try:
-        source.check_vectors(Path(embedding.path), embedding.width)
-    except InputError as error:
-        return str(error).splitlines()
-    return []
-
-
-def stage_params(vectors: bool = False) -> dict[str, Any]:
+def stage_params() -> dict[str, Any]:
     """params.yaml for a stage, which then reads its own sections.
 
-    `vectors`: also check the file of word vectors. Raises InputError with one line for each error
-    in any section and for each broken rule between sections. From here on the stage's inputs may
-    not change: see `refuse_edits`.
+    Raises InputError with one line for each error in any section and for each broken rule between
+    sections. From here on the stage's inputs may not change: see `refuse_edits`.
     """
     params = load_params()
     sections, errors = read_sections(params)
     errors += rule_errors(sections)
     errors += linked_outputs()
-    if vectors:
-        errors += vector_file_errors(sections)
     if errors:
         raise InputError("\n".join(errors))
     refuse_edits(params)
     return params
 
 
-def _heads_fit_the_width(s: SimpleNamespace) -> Iterator[str]:
-    yield from s.model.problems_with_width(s.embedding.width)
+def _heads_fit_the_width(model: Any, embedding: Any) -> Iterator[str]:
+    yield from model.problems_with_width(embedding.width)
 
 
-def _prompts_fit_the_context(s: SimpleNamespace) -> Iterator[str]:
-    most = s.model.context - 2  # leave room for <sos> and a new token
+def _prompts_fit_the_context(
+    model: Any, evaluate: Any, beam_bench: Any, kv_bench: Any
+) -> Iterator[str]:
+    most = model.context - 2  # leave room for <sos> and a new token
     allowed = f"at most {most}, two less than model.context"
-    for section in ("evaluate", "beam_bench", "kv_bench"):
-        prompt = getattr(s, section).prompt_tokens
+    sections = {"evaluate": evaluate, "beam_bench": beam_bench, "kv_bench": kv_bench}
+    for name, section in sections.items():
+        prompt = section.prompt_tokens
         if prompt > most:
-            yield f"{section}.prompt_tokens = {prompt}; allowed: {allowed}"
+            yield f"{name}.prompt_tokens = {prompt}; allowed: {allowed}"
 
 
-def _choices_fit_the_vocabulary(s: SimpleNamespace) -> Iterator[str]:
-    size = s.vocab.size_limit()
+def _choices_fit_the_vocabulary(vocab: Any, decode: Any, beam_bench: Any) -> Iterator[str]:
+    size = vocab.size_limit()
     if size is None:
         return
-    widest = max(s.beam_bench.widths)
+    widest = max(beam_bench.widths)
     if widest > size:
         yield f"beam_bench.widths = {widest}; allowed: at most the vocabulary's {size}"
-    if s.decode.top_k > size:
-        yield f"decode.top_k = {s.decode.top_k}; allowed: at most the vocabulary's {size}, or 0"
+    if decode.top_k > size:
+        yield f"decode.top_k = {decode.top_k}; allowed: at most the vocabulary's {size}, or 0"
 
 
-def _budget_allows_an_update(s: SimpleNamespace) -> Iterator[str]:
-    train = s.train
+def _budget_allows_an_update(model: Any, train: Any) -> Iterator[str]:
     if train.tokens is None or train.layout == "stories":  # rows of layout `stories` may be shorter
         return
-    update = train.batch_size * train.accumulation * s.model.context
+    update = train.batch_size * train.accumulation * model.context
     updates = train.tokens / update
     if updates < 1:
         allowed = f"at least {update}, one update of batch_size x accumulation x model.context"
@@ -153,49 +139,51 @@ def _budget_allows_an_update(s: SimpleNamespace) -> Iterator[str]:
         yield f"train.validate_every = {train.validate_every}; allowed {allowed}"
 
 
-def _accumulation_allows_an_update(s: SimpleNamespace) -> Iterator[str]:
-    largest = max(s.accum_sweep.settings)
-    update = largest * s.accum_sweep.batch_size * s.model.context
-    if s.train.layout != "stories" and s.accum_sweep.tokens < update:
+def _accumulation_allows_an_update(model: Any, train: Any, accum_sweep: Any) -> Iterator[str]:
+    largest = max(accum_sweep.settings)
+    update = largest * accum_sweep.batch_size * model.context
+    if train.layout != "stories" and accum_sweep.tokens < update:
         product = f"accumulation {largest} x batch_size x model.context"
-        tokens = s.accum_sweep.tokens
+        tokens = accum_sweep.tokens
         yield f"accum_sweep.tokens = {tokens}; allowed: at least {update}, one update of {product}"
 
 
-def _evaluation_stories_suffice(s: SimpleNamespace) -> Iterator[str]:
-    most = s.data.evaluation_stories
+def _evaluation_stories_suffice(
+    data: Any, evaluate: Any, beam_bench: Any, kv_bench: Any
+) -> Iterator[str]:
+    most = data.evaluation_stories
     wanted = {
-        "evaluate.stories": s.evaluate.stories,
-        "evaluate.attention_sentences": s.evaluate.attention_sentences,
-        "evaluate.tendency_sentences": s.evaluate.tendency_sentences,
-        "beam_bench.prompts": s.beam_bench.prompts,
-        "kv_bench.batch": s.kv_bench.batch,
+        "evaluate.stories": evaluate.stories,
+        "evaluate.attention_sentences": evaluate.attention_sentences,
+        "evaluate.tendency_sentences": evaluate.tendency_sentences,
+        "beam_bench.prompts": beam_bench.prompts,
+        "kv_bench.batch": kv_bench.batch,
     }
     for name, count in wanted.items():
         if most is not None and count > most:
             yield f"{name} = {count}; allowed: at most data.evaluation_stories = {most}"
 
 
-def _device_allows(s: SimpleNamespace) -> Iterator[str]:
+def _device_allows(train: Any, decode: Any, runtime: Any) -> Iterator[str]:
     for key in ("compile", "cuda_graphs"):
-        if s.runtime.device == "cpu" and getattr(s.train, key) == "true":
+        if runtime.device == "cpu" and getattr(train, key) == "true":
             yield f"train.{key} = true; allowed with runtime.device = cpu: auto | false"
-    if s.runtime.device == "cuda" and s.decode.step == "compiled":
+    if runtime.device == "cuda" and decode.step == "compiled":
         yield "decode.step = compiled; allowed with runtime.device = cuda: plain | auto"
 
 
-def _seeds_differ(s: SimpleNamespace) -> Iterator[str]:
-    if s.train.seed in s.seeds.more:
-        yield f"seeds.more names {s.train.seed}; allowed: seeds other than train.seed"
+def _seeds_differ(train: Any, seeds: Any) -> Iterator[str]:
+    if train.seed in seeds.more:
+        yield f"seeds.more names {train.seed}; allowed: seeds other than train.seed"
 
 
-RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    (("model", "embedding"), _heads_fit_the_width),
-    (("model", "evaluate", "beam_bench", "kv_bench"), _prompts_fit_the_context),
-    (("vocab", "decode", "beam_bench"), _choices_fit_the_vocabulary),
-    (("model", "train"), _budget_allows_an_update),
-    (("model", "train", "accum_sweep"), _accumulation_allows_an_update),
-    (("data", "evaluate", "beam_bench", "kv_bench"), _evaluation_stories_suffice),
-    (("train", "decode", "runtime"), _device_allows),
-    (("train", "seeds"), _seeds_differ),
+RULES: tuple[Rule, ...] = (
+    _heads_fit_the_width,
+    _prompts_fit_the_context,
+    _choices_fit_the_vocabulary,
+    _budget_allows_an_update,
+    _accumulation_allows_an_update,
+    _evaluation_stories_suffice,
+    _device_allows,
+    _seeds_differ,
 )
