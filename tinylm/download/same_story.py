@@ -28,6 +28,7 @@ ORDER = 8  # words of an n-gram
 BOUND = 0.7  # of a story's 8-grams
 STORIES_AT_ONCE = 2000
 _ASCII_PUNCTUATION = b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_AFTER_BEGINNING = np.uint64(64 - 24)  # bits of a code after its beginning
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no n-gram code loses its first words
 UNSPACED = re.compile(  # Thai to Lao, Myanmar, Khmer, Chinese and Japanese
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf"
@@ -70,7 +71,7 @@ def bare_text(text: str) -> bytes:
 def ngram_codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """(64-bit codes (N,) of the n-grams within each text, the index (N,) of its text)."""
     words = list(map(bare_words, texts))
-    codes = np.array([zlib.crc32(word) for word in chain.from_iterable(words)], np.uint64)
+    codes = np.fromiter(map(zlib.crc32, chain.from_iterable(words)), np.uint64)
     text_of_word = np.repeat(np.arange(len(words)), list(map(len, words)))
     count = max(len(codes) - ORDER + 1, 0)
     grams = np.zeros(count, np.uint64)
@@ -81,9 +82,13 @@ def ngram_codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return grams[is_inside], first[is_inside]
 
 
-def _occurring(texts: Sequence[str], wanted: np.ndarray) -> np.ndarray:
-    """Indices of the sorted codes `wanted` that the texts have."""
+def _occurring(texts: Sequence[str], wanted: np.ndarray, beginnings: np.ndarray) -> np.ndarray:
+    """Indices of the sorted codes `wanted` that the texts have.
+
+    beginnings: whether a wanted code begins with these bits; most codes need no search then.
+    """
     codes, _ = ngram_codes(texts)
+    codes = codes[beginnings[codes >> _AFTER_BEGINNING]]
     indices = np.searchsorted(wanted, codes)
     return np.unique(indices[wanted.take(indices, mode="clip") == codes])
 
@@ -104,10 +109,12 @@ def count_near_copies(
             tables.append(pd.DataFrame({"split": split, "story": story, "code": codes}))
     grams = pd.concat(tables)
     wanted, index = np.unique(grams["code"], return_inverse=True)
+    beginnings = np.zeros(1 << 24, dtype=bool)
+    beginnings[wanted >> _AFTER_BEGINNING] = True
     in_train = np.zeros(len(wanted), dtype=bool)
     groups = in_groups(train, STORIES_AT_ONCE)
     if len(wanted):
-        for indices in map_in_order(_occurring, groups, workers, wanted):
+        for indices in map_in_order(_occurring, groups, workers, wanted, beginnings):
             in_train[indices] = True
     grams["in_train"] = in_train[index]
     counts: dict[str, dict[str, Any]] = {}
