@@ -12,15 +12,14 @@ from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.download.stories import SPLITS, read_texts
 from tinylm.host.progress import Progress
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import TokenStore, id_type, write_store
+from tinylm.vocab.token_store import Packed, TokenStore, pack, write_packed, write_store
 from tinylm.vocab.tokenizer import Tokenizer, make_tokenizer
 
 STORIES_AT_ONCE = 2000
 
 
-def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
-    dtype = id_type(len(tokenizer))
-    return [np.array(tokenizer.encode_story(text), dtype) for text in texts]
+def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> Packed:
+    return pack(map(tokenizer.encode_story, texts), len(tokenizer))
 
 
 def write_stores(
@@ -33,9 +32,9 @@ def write_stores(
     with Progress("stories to ids", None, "stories", every_s) as progress:
 
         def counted(texts: Iterator[str]) -> Iterator[str]:
-            for text in texts:
-                progress.advance(1)
-                yield text
+            for group in in_groups(texts, STORIES_AT_ONCE):
+                progress.advance(len(group))
+                yield from group
 
         tokenizer, counts = make_tokenizer(
             settings, lambda: counted(read_texts(stories, "train")), workers
@@ -43,7 +42,7 @@ def write_stores(
         for split in SPLITS:
             groups = in_groups(counted(read_texts(stories, split)), STORIES_AT_ONCE)
             encoded = map_in_order(_encode, groups, workers, tokenizer)
-            write_store(folder, split, itertools.chain.from_iterable(encoded), len(tokenizer))
+            write_packed(folder, split, encoded, len(tokenizer))
     return tokenizer, counts
 
 

@@ -20,9 +20,13 @@ from tinylm.base.files import (
     write_bytes,
     write_json,
 )
+from tinylm.download.in_order import in_groups
 
 STAGE = "vocab"
 STORIES_AT_ONCE = 20_000
+
+Stories = Iterable[Sequence[int] | np.ndarray]
+Packed = tuple[bytes, list[int]]  # the ids of some stories as the store has them, and their lengths
 
 
 def id_type(vocab_size: int) -> np.dtype:
@@ -30,32 +34,41 @@ def id_type(vocab_size: int) -> np.dtype:
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
-def write_store(
-    folder: str | Path, split: str, stories: Iterable[Sequence[int] | np.ndarray], vocab_size: int
-) -> None:
-    """Write the ids of each story, exactly as given (`Tokenizer.encode_story`), end to end.
+def pack(stories: Stories, vocab_size: int) -> Packed:
+    """The ids of each story, exactly as given (`Tokenizer.encode_story`), end to end.
 
     Raises ValueError for an id outside the vocabulary.
     """
+    arrays = [np.asarray(story, np.int64) for story in stories]
+    ids = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+    if ids.min(initial=0) < 0 or ids.max(initial=0) >= vocab_size:
+        raise ValueError(f"an id is outside 0 to {vocab_size - 1}")
+    return ids.astype(id_type(vocab_size)).tobytes(), list(map(len, arrays))
+
+
+def write_store(folder: str | Path, split: str, stories: Stories, vocab_size: int) -> None:
+    """Write the store of these stories. Raises ValueError for an id outside the vocabulary."""
+    groups = in_groups(stories, STORIES_AT_ONCE)
+    write_packed(folder, split, (pack(group, vocab_size) for group in groups), vocab_size)
+
+
+def write_packed(folder: str | Path, split: str, packed: Iterable[Packed], vocab_size: int) -> None:
+    """Write the store of stories that `pack` has joined."""
     base = Path(folder) / split
     ids_path = base.with_suffix(".ids")
     offsets_path = base.with_suffix(".offsets")
-    dtype = id_type(vocab_size)
     lengths = [0]
     with atomic_write(ids_path, "wb") as handle:
-        for story in stories:
-            ids = np.asarray(story)
-            if ids.size and (ids.min() < 0 or ids.max() >= vocab_size):
-                raise ValueError(f"{ids_path}: an id is outside 0 to {vocab_size - 1}")
-            handle.write(ids.astype(dtype).tobytes())
-            lengths.append(len(ids))
+        for ids, of_stories in packed:
+            handle.write(ids)
+            lengths += of_stories
     offsets = np.cumsum(lengths)
     write_bytes(offsets_path, offsets.astype("<i8").tobytes())
     info = {
         "stories": len(offsets) - 1,
         "tokens": int(offsets[-1]),
         "vocab_size": vocab_size,
-        "dtype": dtype.name,
+        "dtype": id_type(vocab_size).name,
         "ids_sha256": sha256(ids_path),
         "offsets_sha256": sha256(offsets_path),
     }
