@@ -130,7 +130,7 @@ def test_an_error_in_the_data_leaves_earlier_files_alone(corpus):
     before = corpus.files()
     with open(f"{settings.path}/train.jsonl", "a") as handle:
         handle.write('{"text": null}\n')
-    with pytest.raises(InputError, match=r"train\.jsonl, line 301"):
+    with pytest.raises(InputError, match=r"train\.jsonl, row 301"):
         corpus.write(settings)
     assert corpus.files() == before
 

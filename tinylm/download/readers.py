@@ -14,6 +14,7 @@ import gzip
 import io
 import json
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ END_OF_TEXT = "<|endoftext|>"
 BATCH_ROWS = {"text": 10_000, "csv": 1000, "parquet": 1000}  # a row of text is a line
 LONGEST_FIELD = 1 << 30  # characters; the library csv refuses more than 128 Ki otherwise
 CONFIG = ".huggingface.yaml"  # read by `datasets` like the header of README.md
+OUTSIDE = re.compile(r"""['"/]\.\.['"/]|['"][/~]|://|::""")  # a name that leaves its folder
 NO_TEXT = {
     b"PK\3\4": "a zip archive (xlsx and docx files are such archives)",
     b"\x1f\x8b": "gzip, but the name lacks .gz",
@@ -93,13 +95,10 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     else:
         texts = _column(path, "parquet", column, batch_size=BATCH_ROWS["parquet"])
     for row, text in enumerate(texts, start=1):
-        _check_text(f"{path}, row {row}", column, text)
+        if not isinstance(text, str):
+            value = str(text)[:40]
+            raise InputError(f"{path}, row {row}: column {column!r} holds {value}; allowed: text")
         yield text
-
-
-def _check_text(where: str, column: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise InputError(f"{where}: column {column!r} holds {str(value)[:40]}; allowed: text")
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -214,7 +213,6 @@ def _json_texts(path: Path, column: str) -> Iterator[Any]:
         if not isinstance(row, dict):
             raise InputError(f"{where}: not a JSON object; allowed: one object in each line")
         _check_columns(where, column, list(row))
-        _check_text(where, column, row[column])
         yield row[column]
 
 
@@ -308,31 +306,18 @@ def local_files(path: Path, is_downloaded: bool = False) -> Files:
 
 
 def _refuse_outside(folder: Path) -> None:
-    """InputError if a header names a file that is not in the folder; `datasets` would read it."""
-    import yaml
+    """InputError if the header names a file that is not in the folder; `datasets` would read it."""
     from huggingface_hub import DatasetCard
 
-    headers = []
-    if (folder / "README.md").is_file():
-        card = DatasetCard((folder / "README.md").read_text("utf-8"), ignore_metadata_errors=True)
-        headers.append(("README.md", card.data.to_dict()))
-    if (folder / CONFIG).is_file():
-        headers.append((CONFIG, yaml.safe_load((folder / CONFIG).read_text("utf-8")) or {}))
-    for file, header in headers:
+    if (folder / CONFIG).exists():
+        raise InputError(f"{folder / CONFIG}: allowed: its content as the header of README.md")
+    page = folder / "README.md"
+    if page.is_file():
+        header = DatasetCard(page.read_text("utf-8"), ignore_metadata_errors=True).data.to_dict()
         for config in header.get("configs") or []:
-            for name in _texts_in([config.get("data_files"), config.get("data_dir")]):
-                is_inside = ".." not in Path(name).parts and not os.path.isabs(name)
-                if not is_inside or ":" in name or name.startswith("~"):
-                    raise InputError(f"{folder / file}: names {name!r}; allowed: files in {folder}")
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Every text within lists and mappings."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts_in(inner)
+            named = repr([config.get("data_files"), config.get("data_dir")])
+            if OUTSIDE.search(named):
+                raise InputError(f"{page}: names {named[:200]}; allowed: files in {folder}")
 
 
 def _other_files(folder: Path, splits: dict[str, list[Path]]) -> list[str]:

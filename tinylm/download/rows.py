@@ -15,20 +15,15 @@ Row = tuple[str, float | None]  # text, natural log of its probability if it has
 class CleanRow(NamedTuple):
     """A story as stored in the corpus.
 
-    line: JSON; dedup_key: hash of the bare text and the seed, equal if stories are the same by
-    `same_story`; words, bytes: counts; log_prob: in nats, if there is one.
+    line: JSON; key: hash of the bare text and the seed, which decides the split and is equal if
+    stories are the same by `same_story`; words, bytes: counts; log_prob: in nats, if there is one.
     """
 
     line: bytes
-    dedup_key: bytes
+    key: bytes
     words: int
     bytes: int
     log_prob: float | None
-
-    @property
-    def split_hash(self) -> int:
-        """64 bits that decide the story's split."""
-        return int.from_bytes(self.dedup_key[:8], "big")
 
 
 def without_first_lines(text: str) -> str:
@@ -53,7 +48,7 @@ def clean_row(text: str, log_prob: float | None, settings: DataSettings) -> Clea
     seeded = f"{settings.seed}\n".encode() + bare
     return CleanRow(
         line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
-        dedup_key=hashlib.blake2b(seeded, digest_size=16).digest(),
+        key=hashlib.blake2b(seeded, digest_size=16).digest(),
         words=len(text.split()),
         bytes=len(text.encode()),
         log_prob=log_prob,

@@ -29,7 +29,7 @@ from tinylm.download.same_story import count_near_copies
 from tinylm.download.stories import SPLITS, DataSettings, read_texts
 from tinylm.host.progress import Progress
 
-HASH_RANGE = 1 << 64
+HASH_RANGE = 1 << 64  # of a key's first eight bytes
 CHUNK_ROWS = 2000  # stories that a process cleans at a time
 OFFICIAL_EVALUATION = ("validation", "test")  # the first that a dataset has
 SPLIT_BY = {
@@ -109,6 +109,11 @@ def _open_storybook(settings: DataSettings) -> Source:
     return Source("storybook", description, lambda: rows(0), lambda: rows(1))
 
 
+def _key_at(share: float) -> bytes:
+    """The key below which this share of all keys is."""
+    return int(share * HASH_RANGE).to_bytes(8, "big")
+
+
 def _assign(
     settings: DataSettings,
     source: Source,
@@ -117,21 +122,22 @@ def _assign(
 ) -> Iterator[tuple[str, CleanRow]]:
     """(its split, the story) of each story that is stored; counts the others in `dropped`."""
     limit = settings.evaluation_stories
-    share = int(settings.held_out_share * HASH_RANGE) if settings.held_out == "hash" else 0
-    evaluation_bound = share if source.evaluation else 2 * share
+    share = settings.held_out_share if settings.held_out == "hash" else 0.0
+    held_out_end = _key_at(share)
+    evaluation_end = held_out_end if source.evaluation else _key_at(2 * share)
     evaluation_keys = set()
     if source.evaluation:
         for row in islice(clean(source.evaluation()), limit):
-            evaluation_keys.add(row.dedup_key)
+            evaluation_keys.add(row.key)
             yield "evaluation", row
         if not evaluation_keys:
             raise InputError(f"{source.name}: the evaluation split has no story with text")
     evaluated = 0
     trained = 0
     for row in clean(source.train()):
-        if row.dedup_key in evaluation_keys:
+        if row.key in evaluation_keys:
             dropped["in_evaluation"] += 1
-        elif share <= row.split_hash < evaluation_bound:
+        elif held_out_end <= row.key < evaluation_end:
             if evaluated == limit:
                 dropped["over_limit"] += 1
                 continue
@@ -139,7 +145,7 @@ def _assign(
             yield "evaluation", row
         else:
             trained += 1
-            yield "held_out" if row.split_hash < share else "train", row
+            yield "held_out" if row.key < held_out_end else "train", row
         if trained == settings.train_stories:
             return
 
