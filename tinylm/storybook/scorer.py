@@ -1,11 +1,10 @@
-"""The exact probability of a text: replays the generator over every way to tell it."""
+"""Every way to tell a text, with its probability: replays the generator."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from tinylm.storybook.corpus import Call, Telling, World, normalise, render
+from tinylm.storybook.corpus import Call, Telling, World, normalise
 
 Missed = Callable[[int, str, str], None]
 Words = tuple[str, ...]
@@ -31,29 +30,12 @@ def without_an(words: Sequence[str]) -> Words:
     return tuple({"an": "a"}.get(word, word) for word in words)
 
 
-def score(text: str) -> tuple[float, int]:
-    """(ln P(words of text), number of ways to tell it); (-inf, 0) for an impossible text.
-
-    Every option of every choice is tried; a telling is dropped once its words are no prefix of the
-    text's. The probabilities of the tellings that end exactly with the text are summed.
-    """
-    wanted = normalise(text)
-    log_probs = []
-    for parse in parse_all(words_of(text)):
-        if normalise(render(parse.pieces)) == wanted:
-            log_probs.append(parse.log_prob)
-    if not log_probs:
-        return -math.inf, 0
-    top = max(log_probs)
-    total = math.fsum(math.exp(value - top) for value in log_probs)
-    return top + math.log(total), len(log_probs)
-
-
 def parse_all(
     wanted: Words, opening: bool = False, missed: Missed = lambda *_: None
 ) -> Iterator[Parse]:
     """Every way to tell just these words ("a" for "an").
 
+    Every option of every choice is tried; a telling is dropped once its words are no prefix.
     opening: the words are the start of a story; a telling is returned once it contains them all.
     missed: called where a telling and the words part. Its arguments are the number of words that
     agree, the telling's next word ("" where the story ends) and that word's origin.
