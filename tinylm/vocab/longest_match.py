@@ -31,7 +31,6 @@ from tinylm.vocab.byte_level import (
     pre_tokenizer,
 )
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import PROBE
 
 KIND = "longest_match"
 Pair = tuple[str, str]
@@ -150,10 +149,6 @@ class LongestMatchTokenizer(ByteTokens):
     def normalise(self, text: str) -> str:
         """The text that is modelled: its lines joined without their ends."""
         return "".join(unify(text).splitlines())
-
-    def probe(self) -> str:
-        unspelt = set(self._unspelt(PROBE))
-        return "".join(character for character in PROBE if character not in unspelt)
 
     def _unspelt(self, text: str) -> list[str]:
         """The characters that no tokens spell, line ends aside, in the order of the text."""

@@ -1,12 +1,13 @@
 """The interface of all tokenizers: text <-> ids. Code above this package works with any of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, check_sums, read_json
-from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
 
 PROBE = (  # clean text on which rules of tokenizers differ
     "Once upon a time, THE dog's re-read: \u201c\u00c9a\u201d (it\u2019s) 5 < 6 + a|b~ $3 \u20ac <eos> <unk> "
@@ -71,10 +72,6 @@ class Tokenizer:
         """One token for readers."""
         return self.tokens[index]
 
-    def probe(self) -> str:
-        """A text that shows which rule a tokenizer follows."""
-        return PROBE
-
     def library(self) -> Any:
         """The tokenizer of the library `tokenizers` with the ids of stories, special ones aside."""
         raise NotImplementedError
@@ -124,9 +121,10 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
             return LongestMatchTokenizer(tokens)
         raise _not_ours(path, error) from None
     try:
-        tokenizer = _of_library(library)
-        if _behaves_like(library, tokenizer):
-            return tokenizer
+        rule = _rule(library)
+        for tokenizer in _with_its_vocabulary(library):
+            if _rule(tokenizer.library()) == rule:
+                return tokenizer
         raise ValueError("its ids or its rule are others")
     except KeyboardInterrupt:
         raise
@@ -146,17 +144,14 @@ def _tokens_of_release_0_3_0(path: str | Path) -> list[str]:
     return tokens if is_right else []
 
 
-def _behaves_like(library: Any, tokenizer: Tokenizer) -> bool:
-    """Whether the library's tokenizer has our ids and splits text by our rule.
+def _rule(library: Any) -> tuple[Any, ...]:
+    """What a library's tokenizer does: its model, the words of a text, and its added tokens.
 
-    Behaviour is compared, since other versions of the library write the same rule differently.
+    Words are compared, since there are several ways to write the rule that splits them.
     """
-    probe = tokenizer.probe()
-    ids = [library.token_to_id(token) for token in tokenizer.tokens]
-    if ids != list(range(library.get_vocab_size())):
-        return False
-    expected = tokenizer.library().encode(probe, add_special_tokens=False).ids
-    return library.encode(probe, add_special_tokens=False).ids == expected
+    text = PROBE if library.normalizer is None else library.normalizer.normalize_str(PROBE)
+    words = library.pre_tokenizer.pre_tokenize_str(text) if library.pre_tokenizer else [text]
+    return library.model.__getstate__(), words, library.get_added_tokens_decoder()
 
 
 def _not_ours(path: str | Path, reason: object) -> InputError:
@@ -164,24 +159,25 @@ def _not_ours(path: str | Path, reason: object) -> InputError:
     return InputError(f"{path}: not a tokenizer of tinylm ({line}); run dvc repro -f -s vocab")
 
 
-def _of_library(library: Any) -> Tokenizer:
-    """Our tokenizer with the library's vocabulary. ValueError or LookupError if there is none."""
+def _with_its_vocabulary(library: Any) -> Iterator[Tokenizer]:
+    """Our tokenizers with the library's vocabulary. ValueError or LookupError if there is none."""
     from tinylm.vocab import bpe, gpt2, longest_match, words
 
     kind = type(library.model).__name__
     ids = library.get_vocab(with_added_tokens=False)
     if sorted(ids.values()) != list(range(len(ids))):  # the library would write all ids between
         raise ValueError("its ids are not consecutive")
-    if kind == "BPE":
-        tokens, merges = bpe.parts_of(library)
-        if tokens[0] == bpe.SPECIALS[0]:
-            normalizer = library.normalizer
-            is_lower = normalizer is not None and normalizer.normalize_str("A") == "a"
-            return bpe.BpeTokenizer(tokens, merges, is_lower)
-        return gpt2.published(tokens, merges)
     tokens = sorted(ids, key=ids.__getitem__)
-    if kind == "WordLevel":
-        return words.WordTokenizer(tokens[len(words.SPECIALS) :], words.splitter_of(library))
-    if kind == "WordPiece":
-        return longest_match.LongestMatchTokenizer(tokens)
-    raise ValueError(f"its model is {kind}")
+    if kind == "BPE":
+        _, merges = bpe.parts_of(library)
+        if tokens[0] == bpe.SPECIALS[0]:
+            for lower_case in (True, False):
+                yield bpe.BpeTokenizer(tokens, merges, lower_case)
+        else:
+            yield gpt2.published(tokens, merges)
+    elif kind == "WordLevel":
+        vocabulary = tokens[len(words.SPECIALS) :]
+        for lower_case, punctuation in product((True, False), PUNCTUATIONS):
+            yield words.WordTokenizer(vocabulary, words.Splitter(lower_case, punctuation))
+    elif kind == "WordPiece":
+        yield longest_match.LongestMatchTokenizer(tokens)

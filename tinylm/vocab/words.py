@@ -25,8 +25,8 @@ from typing import Any
 from tinylm.base.config import InputError
 from tinylm.download.cleaning import unify
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
-from tinylm.vocab.tokenizer import PROBE, Tokenizer
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import Tokenizer
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
@@ -154,25 +154,6 @@ class WordTokenizer(Tokenizer):
         library.normalizer = self.splitter.normalizer
         library.pre_tokenizer = self.splitter.pre_tokenizer
         return library
-
-
-def splitter_of(library: Any) -> Splitter:
-    """The splitter with the rule of a library's tokenizer. Raises ValueError if there is none."""
-    words = _probe_words(library)
-    for lower_case in (True, False):
-        for punctuation in PUNCTUATIONS:
-            splitter = Splitter(lower_case, punctuation)
-            if _probe_words(splitter) == words:
-                return splitter
-    raise ValueError("its rule is another one")
-
-
-def _probe_words(parts: Any) -> list[str]:
-    """The words of a text by the normalizer and the pre-tokenizer of `parts`."""
-    if parts.normalizer is None or parts.pre_tokenizer is None:
-        raise ValueError("it has no rule that splits text")
-    normalised = parts.normalizer.normalize_str(PROBE)
-    return [word for word, _ in parts.pre_tokenizer.pre_tokenize_str(normalised)]
 
 
 def _join_words(words: list[str]) -> str:
