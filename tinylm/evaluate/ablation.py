@@ -32,10 +32,8 @@ def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
         weight[:, columns] = saved
 
 
-def ablate(
-    model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int
-) -> tuple[float, Rows]:
-    """Nats per token of the whole model, and for each head the same without it.
+def ablate(model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int) -> Rows:
+    """For each head by how many nats per token the loss is higher without it.
 
     rows: ids of each story (T,); all tokens but the first are scored. loss_increase comes with its
     95 % bootstrap interval over stories, each with and without the head (paired).
@@ -51,9 +49,7 @@ def ablate(
             nats = sequence_nats(model, rows, BATCH_ROWS)
         columns.append(nats - whole)
     increases = np.stack(columns, axis=1)  # (rows, heads)
-    base = float(whole.sum() / tokens.sum())
     table["loss_increase"] = increases.sum(axis=0) / tokens.sum()
     values = np.column_stack([increases, tokens])
     table["low"], table["high"] = bootstrap_intervals(values, ratios_to_last, resamples, seed)
-    table.insert(2, "nats_per_token", base + table["loss_increase"])
-    return base, table.to_dict("records")
+    return table.to_dict("records")

@@ -1,6 +1,5 @@
 """Attention weights of evaluation sentences, with the model's next token, for pictures and measures."""
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import pandas as pd
 import torch
 
 from tinylm.base import paths
-from tinylm.base.files import write_bytes
+from tinylm.base.files import atomic_write
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
 
@@ -101,6 +100,5 @@ def write_maps(
 
 
 def _write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
-    write_bytes(path, content.getvalue())
+    with atomic_write(path, "wb") as handle:
+        np.savez(handle, allow_pickle=False, **arrays)

@@ -1,8 +1,6 @@
 """BLEU as a metric of the `evaluate` library, which needs neither network nor cache."""
 
 import tempfile
-from collections.abc import Sequence
-from typing import Any
 
 import datasets
 import evaluate
@@ -36,19 +34,15 @@ class Bleu(evaluate.Metric):
         )
 
     def _compute(
-        self,
-        *,
-        predictions: Sequence[str] | None = None,
-        references: Sequence[str] | None = None,
-        tokenize: str = "13a",
-        **_: Any,
-    ) -> dict[str, Any]:
-        counts, sentences = score_texts(predictions or [], references or [], tokenize)
+        self, predictions: list[str], references: list[str], tokenize: str = "13a"
+    ) -> dict[str, float]:
+        counts, sentences = score_texts(predictions, references, tokenize)
         total = counts.sum(axis=0)
-        orders = range(1, MAX_ORDER + 1)
-        return {
-            **{f"bleu{order}": float(corpus_bleu(total, order)) for order in orders},
+        scores = {
             "sentence_bleu": float(np.mean(sentences)) if sentences else 0.0,
             "prediction_length": int(total[0]),
             "reference_length": int(total[1]),
         }
+        for order in range(1, MAX_ORDER + 1):
+            scores[f"bleu{order}"] = float(corpus_bleu(total, order))
+        return scores

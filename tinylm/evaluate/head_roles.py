@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -162,10 +161,11 @@ class HeadRoles:
                 rows += self._score(role, resamples, seed)
         effects = {}
         for index, row in enumerate(rows):
-            effects[index] = Effect(gain(row), row["low"], row["high"], row.pop("passages"))
+            gain = row["score"] - row["baseline"]
+            effects[index] = Effect(gain, row["low"], row["high"], row.pop("passages"))
         for index, claim in claims(effects, level=LEVEL).items():
-            row = rows[index]
-            row["claimed"] = claim.verdict == HIGHER and gain(row) >= MARGIN
+            is_large = effects[index].value >= MARGIN
+            rows[index]["claimed"] = claim.verdict == HIGHER and is_large
         return rows
 
     def _score(self, role: str, resamples: int, seed: int) -> Rows:
@@ -211,8 +211,3 @@ def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
     """Sums of weights (heads, P) over the pairs of each group (P,): (heads, size)."""
     sums = [np.bincount(groups, of_head, minlength=size) for of_head in weights]
     return np.stack(sums)
-
-
-def gain(row: Mapping[str, Any]) -> float:
-    """The score of a row of `HeadRoles.table` above its baseline."""
-    return row["score"] - row["baseline"]

@@ -21,14 +21,14 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
     measured = {row["role"] for row in roles}
     reason = f"fewer than {MIN_POSITIONS} comparable positions"
     ablated = passages(run.evaluation, settings.ablation_stories, model.settings.context)
-    whole_loss, ablation = ablate(model, ablated, settings.bootstrap, settings.seed)
+    ablation = ablate(model, ablated, settings.bootstrap, settings.seed)
     text_ids = set(np.unique(run.evaluation.ids).tolist())
     text_ids -= {*tokenizer.specials, tokenizer.unk_id}
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     metrics = {
         "margin": MARGIN,
         "not_measured": {role: reason for role in ROLES if role not in measured},
-        "ablation": {"stories": len(ablated), "nats_per_token": whole_loss},
+        "ablation": {"stories": len(ablated)},
         "induction": induction(model, sorted(text_ids), start, settings),
         "logit_lens": logit_lens(model, ablated),
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.attention_maps import attention, head_table
@@ -98,18 +98,13 @@ def logit_lens(model: TinyLM, rows: Sequence[np.ndarray]) -> Rows:
 def _block_states(model: TinyLM, ids: Tensor) -> list[Tensor]:
     """The first block's input and each block's output, (B, T, D) each.  ids (B, T)"""
     states: list[Tensor] = []
-
-    def run_blocks(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
-        states.append(x)
-        for block in blocks:
-            x = block(x, mask, None, [])
-            states.append(x)
-        return x
-
-    usual = model.run_blocks
-    model.run_blocks = run_blocks
+    first, *_ = model.blocks
+    hooks = [first.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))]
+    for block in model.blocks:
+        hooks.append(block.register_forward_hook(lambda _, inputs, output: states.append(output)))
     try:
         model.hidden_states(ids)
     finally:
-        model.run_blocks = usual
+        for hook in hooks:
+            hook.remove()
     return states
