@@ -7,6 +7,7 @@ import pytest
 from tinylm.base.config import parse_yaml
 from tinylm.learn import use
 from tinylm.learn.course import Exercise, load_course
+from tinylm.learn.desk import show
 from tinylm.learn.worker import load, outcomes
 
 COURSE = load_course()
@@ -20,7 +21,7 @@ def graded(exercise: Exercise, code: str, folder: Path, *avoid: str):
     """The outcomes for a file with this code, in this process."""
     path = folder / "mine.py"
     path.write_text(code, "utf-8")
-    return list(outcomes(str(exercise.path("check.py")), str(path), list(avoid), 60.0))
+    return list(outcomes(str(exercise.path("check.py")), str(path), list(avoid)))
 
 
 def passed(outcomes):
@@ -66,7 +67,7 @@ def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     assert first.holds
     assert not passed(others)
     is_clinic = exercise.part == "diagnose"
-    assert [len(exercise.hints()), bool(exercise.minutes)] == [3, True]
+    assert [len(exercise.texts()), bool(exercise.minutes)] == [4, True]
     assert {path.name for path in Path(exercise.folder).iterdir()} >= (
         {"fix.txt", "use.py", "run.csv", "samples.txt"} if is_clinic else {"reference.py"}
     )
@@ -95,12 +96,11 @@ def test_use_tells_right_parts_from_a_wrong_one(
     path = tmp_path / "mine.py"
     path.write_text(code, "utf-8")
     plan = load(COURSE[name].path("use.py"), "plan")
-    assert use.verdict(*use.both_runs(plan, use.load_apart(path), 2)).startswith(verdicts)
+    (ours, _), (theirs, _) = use.both_runs(plan, load(path, "student"), 2)
+    assert use.verdict(ours, theirs).startswith(verdicts)
 
 
-def test_a_project_part_that_show_names_exists():
-    from tinylm.learn.desk import source_of
-
+def test_a_project_part_that_show_names_exists(capsys):
     for exercise in COURSE.values():
-        for place in exercise.project:
-            assert source_of(place)[2]
+        show(exercise)
+        assert capsys.readouterr().out.count(", line ") == len(exercise.project)

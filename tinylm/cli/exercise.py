@@ -53,6 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
             f"tinylm exercise {action}: {arguments.name or 'no name'}; allowed: {names}"
         )
     exercise = course[arguments.name]
+    if action in ("check", "use") and not exercise.file.is_file():
+        raise InputError(f"{exercise.file} is missing; tinylm exercise start {exercise.name}")
     if action == "start":
         desk.start(exercise, arguments.force)
     elif action == "check" and arguments.hint:

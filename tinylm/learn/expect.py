@@ -8,17 +8,14 @@ The counterexample is the first call with a wrong answer, so a check begins with
 """
 
 import copy
-import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 TOLERANCE = 1e-5
 LONGEST = 600  # characters of a value that is shown
-_DECIMAL = re.compile(r"\d+\.\d+(e[+-]\d+)?|\d+e[+-]\d+")
-_USUAL_TYPES = ("float64", "int64", "bool")  # of tensors; others are shown
 
 
 class Wrong(Exception):
@@ -39,65 +36,54 @@ def require(condition: Any, line: str, suggestion: str = "", **values: Any) -> N
 
 def shown(value: Any, digits: int = 4) -> str:
     """A value as text, with numbers of this many digits, cut if it is long."""
-    kind = ""
-    if isinstance(value, torch.Tensor):
-        name = str(value.dtype).removeprefix("torch.")
-        kind = f"  {tuple(value.shape)}{'' if name in _USUAL_TYPES else ' ' + name}"
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
-    text = repr(_plain(value))
-    text = _DECIMAL.sub(lambda number: f"{float(number[0]):.{digits}g}", text) + kind
+    text = repr(_rounded(value, digits))
+    if isinstance(value, torch.Tensor):
+        text += f"  {tuple(value.shape)} {value.dtype}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
-def _plain(value: Any) -> Any:
-    """The value with lists of numbers instead of tensors."""
+def _rounded(value: Any, digits: int) -> Any:
+    """The value with lists instead of tensors, and numbers of this many digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
     if isinstance(value, torch.Tensor):
-        return value.tolist()
+        return _rounded(value.tolist(), digits)
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _rounded(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
+        return type(value)(_rounded(item, digits) for item in value)
     return value
-
-
-def _leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
-    """(where, number, text or type) of all parts of a value, in their order."""
-    if isinstance(value, torch.Tensor):
-        yield f"{at} type", torch.Tensor
-        yield f"{at} shape", tuple(value.shape)
-        yield f"{at} dtype", value.dtype
-        value = value.tolist()
-    if isinstance(value, dict):
-        value = list(value.items())
-    if not isinstance(value, list | tuple):
-        yield at, value
-        return
-    yield f"{at} type", type(value)
-    for index, item in enumerate(value):
-        yield from _leaves(item, f"{at}[{index}]")
-    yield f"{at}[{len(value)}]", "the end"
 
 
 def _is_close(mine: Any, right: Any, tolerance: float) -> bool:
     if not isinstance(right, float) or not isinstance(mine, int | float):
         return type(mine) is type(right) and mine == right
     both_nan = mine != mine and right != right
-    return mine == right or both_nan or abs(mine - right) <= tolerance * max(1.0, abs(right))
+    return both_nan or math.isclose(mine, right, rel_tol=tolerance, abs_tol=tolerance)
 
 
-def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE) -> str:
+def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE, at: str = "") -> str:
     """Where an answer first differs from what is expected, in words; "" if nowhere."""
-    for (at, mine), (_, right) in zip_longest(
-        _leaves(answer), _leaves(expected), fillvalue=("", "")
-    ):
-        if not _is_close(mine, right, tolerance):
-            digits = 4 if shown(mine) != shown(right) else 9
-            where = f" at {at.strip()}" if at else ""
-            return (
-                f"first difference{where}: {shown(mine, digits)} instead of {shown(right, digits)}"
-            )
-    return ""
+    parts: list[tuple[str, Any, Any]] = []
+    if isinstance(answer, torch.Tensor) and isinstance(expected, torch.Tensor):
+        parts = [
+            (f"{at} shape", answer.shape, expected.shape),
+            (f"{at} dtype", answer.dtype, expected.dtype),
+            (at, answer.tolist(), expected.tolist()),
+        ]
+    elif type(answer) is type(expected) and isinstance(answer, dict):
+        parts = [(at, list(answer.items()), list(expected.items()))]
+    elif type(answer) is type(expected) and isinstance(answer, list | tuple):
+        for index, (mine, right) in enumerate(zip(answer, expected, strict=False)):
+            parts.append((f"{at}[{index}]", mine, right))
+        parts.append((f"{at} length", len(answer), len(expected)))
+    elif not _is_close(answer, expected, tolerance):
+        where = f" at {at.strip()}" if at else ""
+        return f"first difference{where}: {shown(answer, 7)} instead of {shown(expected, 7)}"
+    problems = (difference(mine, right, tolerance, where) for where, mine, right in parts)
+    return next(filter(None, problems), "")
 
 
 def expect(
@@ -123,12 +109,10 @@ def expect(
     if not problem:
         return answer
     lines += [f"expected {shown(expected)}", f"yours    {shown(answer)}", problem]
-    fitting = [
-        mistake
-        for mistake, value in (suspects or {}).items()
-        if not difference(answer, value, tolerance)
-    ]
-    raise Wrong(lines, (fitting or [_usual(answer, expected)])[0])
+    for mistake, value in (suspects or {}).items():
+        if not difference(answer, value, tolerance):
+            raise Wrong(lines, mistake)
+    raise Wrong(lines, _usual(answer, expected))
 
 
 def _usual(answer: Any, expected: Any) -> str:
@@ -148,9 +132,9 @@ def _usual(answer: Any, expected: Any) -> str:
     return ""
 
 
-def rows(*values: Any, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+def rows(*values: Any) -> torch.Tensor:
     """A small tensor in float64."""
-    return torch.tensor(values, dtype=dtype)
+    return torch.tensor(values, dtype=torch.float64)
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:

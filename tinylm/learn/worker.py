@@ -5,8 +5,6 @@ NAME: what the file may not use. Prints each outcome as a JSON list as soon as i
 
 import ast
 import contextlib
-import dataclasses
-import importlib.util
 import inspect
 import io
 import json
@@ -14,15 +12,16 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 from tinylm.learn.expect import Wrong
-from tinylm.learn.grade import PROPERTY_S, READ, SILENT, Outcome
+from tinylm.learn.grade import READ, SILENT, Outcome
 
-MOST_FRAMES = 4
-MOST_PRINTED = 8
+CPU_S = 8.0  # for all properties
+MOST_LINES = 8  # of a traceback, and of what was printed
 
 
 class OutOfTime(BaseException):
@@ -44,25 +43,11 @@ def _out_of_time(number: int, frame: FrameType | None) -> None:
     raise OutOfTime
 
 
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime inside the block after this many seconds of CPU time, and again if caught."""
-    signal.signal(signal.SIGPROF, _out_of_time)
-    signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-
-
 def load(path: str | Path, name: str) -> ModuleType:
     """A file as a module."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    SourceFileLoader(name, str(path)).exec_module(module)
     return module
 
 
@@ -71,95 +56,81 @@ def explain(error: BaseException, path: str) -> tuple[list[str], str]:
     if isinstance(error, Wrong):
         return error.lines, error.suggestion
     suggestion = "".join(advice for kind, advice in ADVICE.items() if isinstance(error, kind))
-    if isinstance(error, SyntaxError) and error.filename == path:
-        return [f"line {error.lineno}: {(error.text or '').rstrip()}", str(error.msg)], suggestion
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path
-    ]
-    lines = [
-        f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames[-MOST_FRAMES:]
-    ]
+    lines = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == path:
+            lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line}")
+    lines = lines[-MOST_LINES:]
     if not isinstance(error, OutOfTime):
-        message = " ".join(str(error).split())[:300]
-        lines.append(f"{type(error).__name__}: {message}".removesuffix(": "))
+        lines += "".join(traceback.format_exception_only(error)).splitlines()
     return lines, suggestion
 
 
 def read(path: str, avoid: list[str]) -> None:
     """Load the student's file. Raises Wrong at the first import or attribute that it may not use."""
     for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"), path)):
-        names: list[str] = []
+        name = ""
         if isinstance(node, ast.Attribute):
-            names = [node.attr]
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            dotted = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
-            names = ".".join(dotted).split(".")
-        for name in names:
-            if name in avoid:
-                line = f"line {node.lineno} uses {name}"  # type: ignore[attr-defined]
-                raise Wrong([line], "the exercise is to write this part yourself")
+            name = node.attr
+        elif isinstance(node, ast.alias):
+            name = node.name
+        elif isinstance(node, ast.ImportFrom):
+            name = node.module or ""
+        if set(name.split(".")) & set(avoid):
+            line = f"line {node.lineno} uses {name}"  # type: ignore[attr-defined]
+            raise Wrong([line], "the exercise is to write this part yourself")
     load(path, "student")
 
 
 def properties(check: ModuleType) -> dict[str, Callable[..., None]]:
-    """The functions of check.py that have a docstring, by its first line, in their order."""
+    """The functions of check.py that have a docstring, by it, in their order."""
     result = {}
-    for name, function in vars(check).items():
+    for function in vars(check).values():
         is_own = inspect.isfunction(function) and function.__module__ == check.__name__
-        if is_own and function.__doc__ and not name.startswith("_"):
-            result[function.__doc__.strip().splitlines()[0]] = function
+        if is_own and function.__doc__ and not function.__name__.startswith("_"):
+            result[function.__doc__] = function
     return result
 
 
 def hold(function: Callable[..., None]) -> None:
     """Call a property with the objects of the student's file that its arguments name."""
-    student = vars(sys.modules["student"])
-    names = inspect.signature(function).parameters
-    for name in names:
-        if name not in student:
-            lines = [f"your file defines no {name}"]
-            raise Wrong(lines, f"keep the name and the arguments of {name} as they were")
-    function(*(student[name] for name in names))
+    student = sys.modules["student"]
+    function(*(getattr(student, name) for name in inspect.signature(function).parameters))
 
 
-def outcomes(check: str, path: str, avoid: list[str], seconds: float) -> Iterator[Outcome]:
-    """Each property's outcome, up to the first that takes too long, or that makes others pointless."""
+def outcomes(check: str, path: str, avoid: list[str]) -> Iterator[Outcome]:
+    """Each property's outcome, up to the first that takes too long; at last whether it prints."""
     printed = io.StringIO()
 
     def outcome(name: str, action: Callable[..., None], *arguments: Any) -> Outcome:
         try:
-            with contextlib.redirect_stdout(printed), time_limit(seconds):
+            with contextlib.redirect_stdout(printed):
                 action(*arguments)
         except BaseException as error:
+            if isinstance(error, OutOfTime):
+                signal.setitimer(signal.ITIMER_PROF, 0.0)
             return Outcome(name, False, *explain(error, path))
         return Outcome(name, True, [])
 
-    def stay_silent() -> None:
-        lines = printed.getvalue().splitlines()
-        if lines:
-            raise Wrong(
-                ["it printed:", *(line[:100] for line in lines[:MOST_PRINTED])],
-                "remove print() when you have seen enough",
-            )
-
-    first = outcome(READ, read, path, avoid)
-    yield first
-    if not first.holds:
-        return
-    for name, function in properties(load(check, "check")).items():
+    result = outcome(READ, read, path, avoid)
+    yield result
+    functions = properties(load(check, "check")) if result.holds else {}
+    for name, function in functions.items():
         result = outcome(name, hold, function)
         yield result
         if result.suggestion == ADVICE[OutOfTime]:
-            return
-    yield outcome(SILENT, stay_silent)
+            break
+    lines = printed.getvalue().splitlines()[:MOST_LINES]
+    yield Outcome(SILENT, not lines, ["it printed:", *lines], "remove print() at the end")
 
 
 def main() -> None:
     """Print every outcome as one line of JSON as soon as it is known."""
-    results = sys.stdout
     check, path, *avoid = sys.argv[1:]
-    for outcome in outcomes(check, path, avoid, PROPERTY_S):
-        print(json.dumps(dataclasses.astuple(outcome)), file=results, flush=True)
+    signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, CPU_S, 0.2)  # again, if the student's code catches it
+    for outcome in outcomes(check, str(Path(path).resolve()), avoid):
+        print(json.dumps(outcome), flush=True)
 
 
 if __name__ == "__main__":

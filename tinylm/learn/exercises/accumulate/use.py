@@ -1,5 +1,8 @@
-RUN = "train"
-SETTINGS = {"train": {"batch_size": 2, "accumulation": 4}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(updates, {"train": {"batch_size": 2, "accumulation": 4}})
 
 
 def replacements(student):

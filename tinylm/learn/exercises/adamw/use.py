@@ -1,7 +1,10 @@
 import torch
 
-RUN = "train"
-SETTINGS = {"train": {"optimizer": "adamw"}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(updates, {"train": {"optimizer": "adamw"}})
 
 
 def replacements(student):

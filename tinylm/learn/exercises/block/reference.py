@@ -6,6 +6,10 @@ from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, causal_mask
 
 
+class _Block(Block):
+    forward = Block.forward  # as it is now: a run replaces it
+
+
 def block(x, weights, heads):
     settings = ModelSettings(
         layers=1, heads=heads, head_width=None, feed_forward=len(weights["up"]), context=x.shape[1],
@@ -13,7 +17,7 @@ def block(x, weights, heads):
         activation="gelu", init="scaled", qkv_bias=False, attention_bias=False, feed_forward_bias=False,
         tied_output=True, output_bias=False, embedding="tuned",
     )  # fmt: skip
-    reference = Block(x.shape[-1], settings, REFERENCE).to(x.dtype)
+    reference = _Block(x.shape[-1], settings, REFERENCE).to(x.dtype)
     names = {"norm1.gain": "gain1", "norm1.bias": "bias1", "norm2.gain": "gain2", "norm2.bias": "bias2",
              "attention.qkv.weight": "qkv", "attention.out.weight": "out",
              "feed_forward.up.weight": "up", "feed_forward.down.weight": "down"}  # fmt: skip

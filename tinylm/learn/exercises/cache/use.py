@@ -1,4 +1,8 @@
-RUN = "generate"
+from tinylm.learn.use import generate
+
+
+def run(updates):
+    return generate()
 
 
 def replacements(student):

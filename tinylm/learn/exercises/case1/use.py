@@ -1,5 +1,8 @@
-RUN = "train"
-SETTINGS = {"train": {"tokens": 200_000}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(updates, {"train": {"tokens": 200_000}})
 
 
 def replacements(student):

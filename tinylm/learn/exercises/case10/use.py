@@ -1,5 +1,10 @@
-RUN = "train"
-SETTINGS = {"model": {"dropout": 0.3}, "train": {"tokens": 100_000, "validate_every": 1}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(
+        updates, {"model": {"dropout": 0.3}, "train": {"tokens": 100_000, "validate_every": 1}}
+    )
 
 
 def replacements(student):

@@ -1,9 +1,11 @@
-RUN = "train"
-SETTINGS = {"train": {"tokens": 100_000}}
+from unittest import mock
+
+from tinylm.learn.use import train
 
 
-def usual():
-    return {"tinylm.vocab.batches.POOL_BATCHES": 0.125}  # rows are not sorted by length
+def run(updates):
+    with mock.patch("tinylm.vocab.batches.POOL_BATCHES", 0.125):  # rows are not sorted by length
+        return train(updates, {"train": {"tokens": 100_000}})
 
 
 def replacements(student):
@@ -11,4 +13,4 @@ def replacements(student):
         mean = student.batch_loss(hidden @ weight.T, targets)
         return mean * (targets >= 0).sum()  # the trainer divides by this number
 
-    return {**usual(), "tinylm.model.ops.Ops.output_loss": output_loss}
+    return {"tinylm.model.ops.Ops.output_loss": output_loss}

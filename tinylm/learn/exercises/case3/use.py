@@ -1,5 +1,8 @@
-RUN = "train"
-SETTINGS = {"train": {"batch_size": 1, "accumulation": 8, "tokens": 200_000}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(updates, {"train": {"batch_size": 1, "accumulation": 8, "tokens": 200_000}})
 
 
 def replacements(student):

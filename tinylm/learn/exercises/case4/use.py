@@ -1,5 +1,6 @@
 """Logits of the cached loop compared with those of the whole window, at each step."""
 
+import pandas as pd
 import torch
 
 from tinylm.base import paths
@@ -33,15 +34,26 @@ class _Model:
         return self._logits([token], [position])
 
 
-def measure(student, updates):
+def greedy(model, ids, count, context):
+    """Our own loop."""
+    start = 0
+    for number in range(count):
+        if len(ids) - start > context:
+            start += context // 2
+            logits = model.fill(ids[start:])
+        else:
+            logits = model.step(ids[-1], len(ids) - 1 - start) if number else model.fill(ids)
+        ids = [*ids, max(range(len(logits)), key=logits.__getitem__)]
+    return ids
+
+
+def run(updates):
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     context = model.settings.context
     prompt = encode_prompt(tokenizer, "once upon a time", "the prompt")
-    if student is None:
-        return {"steps": {"logit_difference": [0.0] * NEW}, "text": []}
     watched = _Model(model)
-    ids = student.greedy(watched, prompt, NEW, context)
+    ids = greedy(watched, prompt, NEW, context)
     differences = []
     start = 0
     for number in range(NEW):
@@ -52,4 +64,8 @@ def measure(student, updates):
             whole = model(torch.tensor([ids[start:length]]))[0, -1]
         difference = (watched.calls[number] - whole)[4:].abs().max().item()
         differences.append(round(difference, 3))  # the last digits are rounding
-    return {"steps": {"logit_difference": differences}, "text": [tokenizer.decode(ids)]}
+    return pd.DataFrame({"logit_difference": differences}), [tokenizer.decode(ids)]
+
+
+def replacements(student):
+    return {"plan.greedy": student.greedy}

@@ -1,8 +1,14 @@
-RUN = "train"
-SETTINGS = {
-    "model": {"norm": "post", "final_norm": False, "layers": 4, "init": "xavier"},
-    "train": {"optimizer": "adamw", "lr": 3e-3, "warmup": 0.3, "tokens": 150_000},
-}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(
+        updates,
+        {
+            "model": {"norm": "post", "final_norm": False, "layers": 4, "init": "xavier"},
+            "train": {"optimizer": "adamw", "lr": 3e-3, "warmup": 0.3, "tokens": 150_000},
+        },
+    )
 
 
 def replacements(student):

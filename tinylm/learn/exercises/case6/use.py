@@ -1,22 +1,25 @@
-RUN = "train"
-SETTINGS = {"train": {"tokens": 200_000}}
+from unittest import mock
+
+from tinylm.learn.use import train
 
 
-def _with(output_factor):
-    def output_layer(model):
-        factor = model.__dict__.get("factor_at_start")
-        if factor is None:
-            factor = output_factor(model.embedding.detach())
-            model.__dict__["factor_at_start"] = factor
-        return model.embedding, model.output_bias, factor
-
-    return {"tinylm.model.transformer.TinyLM.output_layer": output_layer}
-
-
-def usual():
+def output_factor(embedding):
     """Our factor in float64, like the student's; the model keeps it in float32."""
-    return _with(lambda embedding: embedding.square().mean().rsqrt() * embedding.shape[1] ** -0.5)
+    return embedding.square().mean().rsqrt() * embedding.shape[1] ** -0.5
+
+
+def _output_layer(model):
+    factor = model.__dict__.get("factor_at_start")
+    if factor is None:
+        factor = output_factor(model.embedding.detach())
+        model.__dict__["factor_at_start"] = factor
+    return model.embedding, model.output_bias, factor
+
+
+def run(updates):
+    with mock.patch("tinylm.model.transformer.TinyLM.output_layer", _output_layer):
+        return train(updates, {"train": {"tokens": 200_000}})
 
 
 def replacements(student):
-    return _with(student.output_factor)
+    return {"plan.output_factor": student.output_factor}

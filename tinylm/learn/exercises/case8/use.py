@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from tinylm.base import paths
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
@@ -14,14 +16,16 @@ PROMPTS = (5, 10, 20, 40, 60, 80)
 NEW = 30
 
 
-def _right():
+def _ours():
     names = {}
     exec(load_course()["case8"].solution(), names)
     return names["score"]
 
 
-def measure(student, updates):
-    score = _right() if student is None else student.score
+score = _ours()
+
+
+def run(updates):
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     texts = (
@@ -36,4 +40,8 @@ def measure(student, updates):
             model, tokenizer, prompts, settings, max_new_tokens=NEW, stop_at_eos=False
         )
         values.append(round(score(stories, [text.split() for text in written], count), 4))
-    return {"steps": {"bleu": values}, "text": written[:2]}
+    return pd.DataFrame({"bleu": values}), written[:2]
+
+
+def replacements(student):
+    return {"plan.score": student.score}

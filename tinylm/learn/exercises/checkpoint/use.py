@@ -1,6 +1,9 @@
-RUN = "train"
-# A wrong state of the random generator shows only where something is drawn.
-SETTINGS = {"model": {"dropout": 0.1}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    # A wrong state of the random generator shows only where something is drawn.
+    return train(updates, {"model": {"dropout": 0.1}})
 
 
 def replacements(student):

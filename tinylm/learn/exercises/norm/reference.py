@@ -2,9 +2,11 @@ import torch
 
 from tinylm.model.ops import REFERENCE
 
+norm = REFERENCE.norm  # as it is now: a run replaces it
+
 
 def layer_norm(x, gain, bias, eps):
-    return REFERENCE.norm(x, gain, bias, eps, "layer")
+    return norm(x, gain, bias, eps, "layer")
 
 
 def layer_norm_gradient(x, gain, eps, g):

@@ -1,4 +1,8 @@
-RUN = "train"
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(updates, {})
 
 
 def replacements(student):

@@ -1,7 +1,10 @@
 import torch
 
-RUN = "train"
-SETTINGS = {"model": {"positions": "rotary"}}
+from tinylm.learn.use import train
+
+
+def run(updates):
+    return train(updates, {"model": {"positions": "rotary"}})
 
 
 def replacements(student):
