@@ -1,13 +1,9 @@
 """Charts: what a reader needs in order to read them is there, whatever the values are."""
 
-import warnings
-
 import pandas as pd
 import pytest
-from matplotlib import pyplot
 
 from tinylm.report.charts import draw_lines
-from tinylm.report.drawing import in_style
 
 
 @pytest.mark.parametrize("worst", [9.0, 3000.0, 3e5, 3.6e23])
@@ -19,20 +15,3 @@ def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     assert 2 <= len(shown) <= 14
     for label, tick in zip(axes.get_yticklabels(), axes.get_yticks()):
         assert label.get_text() or tick not in shown
-
-
-def _draw(characters: str) -> None:
-    with in_style():
-        figure = pyplot.figure()
-        for character in characters:
-            figure.text(0.5, 0.5, character)
-        figure.canvas.draw()
-        pyplot.close(figure)
-
-
-def test_characters_that_no_font_has_give_one_warning_in_all():
-    with pytest.warns(UserWarning, match="\U0010fffc \U0010fffd"):
-        _draw("\U0010fffd\U0010fffc")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _draw("\U0010fffc")

@@ -4,9 +4,10 @@ from itertools import cycle
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
 
-from tinylm.report.drawing import Picture, new_axes
+from tinylm.report.drawing import Picture
 from tinylm.report.wording import number
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -34,7 +35,9 @@ def draw_lines(
         faint: the series that is thin, because it is noisier than the others.
         counted_x: x counts tokens or updates, so that its ticks are whole numbers.
     """
-    drawing, axes = new_axes(title, x_label, y_label)
+    drawing = Figure()
+    axes = drawing.add_subplot()
+    axes.set(title=title, xlabel=x_label, ylabel=y_label)
     ends = []
     for (name, rows), marker in zip(frame.groupby("series", sort=False), cycle(MARKERS)):
         x = rows["x"]

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from matplotlib import rc_context, rc_params_from_file
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tinylm.base.printable import visible
@@ -24,50 +23,18 @@ STYLE = rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_def
 STYLE_SHEET = Path(__file__).with_name("page.css")
 _LIGHT = STYLE_SHEET.read_text(encoding="utf-8").partition("@media")[0]
 COLOURS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _LIGHT))
-INK = COLOURS["ink"]
-SOFT = COLOURS["soft"]
 HEAT = COLOURS["heat"]
-SERIES = tuple(COLOURS[f"series-{number}"] for number in range(1, 9))
-
-# For characters that DejaVu Sans lacks; those that are installed are used, in this order.
-FALLBACK_FONTS = (
-    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans",
-    "Microsoft YaHei", "Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Bengali", "Arial Unicode MS", "Noto Emoji",
-)  # fmt: skip
-logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # about weights of fonts
-_not_drawn: set[str] = set()  # characters that no font has
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # about absent fonts
 
 _WIDE = 7.0  # inches: a wider picture is scrolled on a phone, not shrunk
 
 
 @contextlib.contextmanager
 def in_style() -> Iterator[None]:
-    """Draw in the style of all pictures; one warning for all characters that no font has."""
-    from matplotlib.font_manager import fontManager
-
-    installed = set(fontManager.get_font_names())
-    fallbacks = [name for name in FALLBACK_FONTS if name in installed]
-    families = {"font.family": [*STYLE["font.family"], *fallbacks]}
-    with (
-        rc_context(STYLE),
-        rc_context(families),  # type: ignore[arg-type]
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
+    """Draw in the style of all pictures. A character that no installed font has is an empty box."""
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")
         yield
-    is_first = not _not_drawn
-    for warning in caught:
-        if glyph := re.match(r"Glyph (\d+)", str(warning.message)):
-            _not_drawn.add(chr(int(glyph[1])))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-    if is_first and _not_drawn:
-        characters = " ".join(sorted(_not_drawn)[:8])
-        warnings.warn(
-            f"pictures: no font has {characters}; install one, such as Noto Sans CJK", stacklevel=3
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,18 +46,6 @@ class Picture:
 
     def __post_init__(self) -> None:
         settle(self.drawing)
-
-
-def new_axes(
-    title: str, x_label: str, y_label: str, size: tuple[float, float] | None = None
-) -> tuple[Figure, Axes]:
-    """An empty drawing with one panel, sized in inches."""
-    drawing = Figure(figsize=size)
-    axes = drawing.add_subplot()
-    axes.set_title(title)
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    return drawing, axes
 
 
 def settle(drawing: Figure) -> Figure:
@@ -126,7 +81,7 @@ def to_svg(drawing: Figure, name: str, alt: str) -> str:
     text = re.sub(r"(\sid=\"|href=\"#|url\(#)", rf"\g<1>{name}-", text)
     for variable, colour in COLOURS.items():
         text = text.replace(colour, f"var(--{variable})")
-    text = re.sub("'?DejaVu Sans'?", "var(--sans)", text)
+    text = re.sub("'?DejaVu Sans'?(, '[^']*')*", "var(--sans)", text)
     text = re.sub(r"\n\s*", " ", text)
     kind = "chart wide" if drawing.get_figwidth() > _WIDE else "chart"
     tag = f'<svg class="{kind}" role="img" aria-label="{html.escape(visible(alt))}"'

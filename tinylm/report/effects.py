@@ -5,9 +5,8 @@ runs without any effect claim anything; the roles of heads, which stage evaluate
 fifth.
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -29,7 +28,11 @@ NEAR_FLOOR = 0.10  # nats per token: closer to the generator's floor is "close"
 IDLE = 0.01  # nats per token: a head is idle if the loss without it changes by less
 _ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
 CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
-BENCHES = {"kv_bench_time": "tokens_per_s", "ckpt_bench_time": "step_s"}
+BENCHES = {  # bench: what is timed, and the size and the switch of its settings
+    "kv_bench_time": ("tokens_per_s", "new_tokens", "cache"),
+    "ckpt_bench_time": ("step_s", "layers", "recompute"),
+    "beam_bench_time": ("tokens_per_s", "", ""),
+}
 
 Key = tuple[Any, ...]  # the rule, then what tells its effects apart
 Claims = dict[Key, Claim]
@@ -48,17 +51,10 @@ def claims_of(run: Run) -> Claims:
 
 def effects_of(run: Run) -> Iterator[tuple[Key, Effect]]:
     """Every difference that the report compares, by its key."""
-    measured = (
-        _predictions(run),
-        _samples(run),
-        _beams(run),
-        _pairs(run),
-        _heads(run),
-        _times(run),
-    )
-    for key, effect in itertools.chain(*measured):
-        if effect is not None:
-            yield key, effect
+    for measure in (_predictions, _samples, _beams, _pairs, _heads, _times):
+        for key, effect in measure(run):
+            if effect is not None:
+                yield key, effect
 
 
 def _predictions(run: Run) -> Measured:
@@ -136,28 +132,16 @@ def _beams(run: Run) -> Measured:
 # ---------------------------------------------------------------- times
 
 
-def _with_baseline(
-    run: Run, bench: str, switch: str, keys: Sequence[str]
-) -> dict[Any, tuple[Tree, Tree]]:
-    """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
-    setting_of = itemgetter(*keys)
-    rows: list[Tree] = []
-    for part in ("settings", "other_ways"):
-        rows += run.tree(bench)[part] or []
-    rows.sort(key=setting_of)
-    off = {setting_of(row): row for row in rows if row[switch] is False}
-    pairs = [(row, off.get(setting_of(row), row)) for row in rows]
-    return dict(enumerate(pairs))
-
-
 def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
     """The settings of a bench by name or number, each with the one that its time is compared with."""
-    if bench == "kv_bench_time":
-        return _with_baseline(run, bench, "cache", ("new_tokens",))
-    if bench == "ckpt_bench_time":
-        return _with_baseline(run, bench, "recompute", ("layers",))
-    methods = run.tree(bench).methods
-    return {name: (row, methods.greedy) for name, row in methods.items()}
+    results = run.tree(bench)
+    if bench == "beam_bench_time":
+        return {name: (row, results.methods.greedy) for name, row in results.methods.items()}
+    _, size, switch = BENCHES[bench]
+    rows = [*(results.settings or []), *(results.other_ways or [])]
+    rows.sort(key=itemgetter(size))
+    off = {row[size]: row for row in rows if row[switch] is False}
+    return dict(enumerate((row, off.get(row[size], row)) for row in rows))
 
 
 def _times(run: Run) -> Measured:
@@ -165,22 +149,20 @@ def _times(run: Run) -> Measured:
 
     If the two settings vary more than that, their own mean variance is used.
     """
-    for bench, key in (*BENCHES.items(), ("beam_bench_time", "tokens_per_s")):
+    for bench, (key, _, _) in BENCHES.items():
         pairs = timed_pairs(run, bench)
         trials = run.param(bench.removesuffix("_time"), "repeats") or 1
-        if trials < 2:
+        variances = {name: _variance(row, key, trials) for name, (row, _) in pairs.items()}
+        measured = [variance for variance in variances.values() if variance is not None]
+        if not measured:
             continue
-        of_settings = [_variance(row, key, trials) for row, _ in pairs.values()]
-        variances = [variance for variance in of_settings if variance is not None]
-        if not variances:
-            continue
-        mean_variance = sum(variances) / len(variances)
-        count = len(variances) * (trials - 1) + 1  # degrees of freedom, and one
+        mean_variance = sum(measured) / len(measured)
+        count = len(measured) * (trials - 1) + 1  # degrees of freedom, and one
         for name, (row, base) in pairs.items():
             value, other = as_number(row[key]), as_number(base[key])
             if row is not base and value and other:
-                pair_variances = [_variance(side, key, trials) or 0.0 for side in (row, base)]
-                variance = max(mean_variance, sum(pair_variances) / 2)
+                of_base = _variance(base, key, trials) or 0.0
+                variance = max(mean_variance, ((variances[name] or 0.0) + of_base) / 2)
                 ratio = math.log(value / other)
                 half = Z95 * math.sqrt(2 * variance / trials)
                 yield (bench, name), Effect(ratio, ratio - half, ratio + half, count, pooled=True)
@@ -189,7 +171,7 @@ def _times(run: Run) -> Measured:
 def _variance(row: Tree, key: str, trials: int) -> float | None:
     """An upper bound of the variance of a time's logarithm (Popoviciu), exact for two trials."""
     span = interval([row[f"low_{key}"], row[f"high_{key}"]])
-    if span is None or not span[0] > 0:
+    if trials < 2 or span is None or not span[0] > 0:
         return None
     return math.log(span[1] / span[0]) ** 2 / 4 * trials / (trials - 1)
 
@@ -197,7 +179,7 @@ def _variance(row: Tree, key: str, trials: int) -> float | None:
 def relative(run: Run, claimed: Claims, bench: str, name: Any) -> str:
     """One time relative to another, such as 2.1 times, or why no ratio is given."""
     row, base = timed_pairs(run, bench).get(name, (Tree(), Tree()))
-    key = BENCHES.get(bench, "tokens_per_s")
+    key = BENCHES[bench][0]
     value, other = as_number(row[key]), as_number(base[key])
     if row is base or not value or not other:
         return ABSENT
