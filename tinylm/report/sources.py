@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ FILES = {  # name: (path, the stage that writes it)
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
 _TEXTS = ("prompt", "continuation", "text")  # columns that may be empty, or digits
-_DAMAGED = (OSError, ValueError, LookupError, zipfile.BadZipFile)
 
 
 class Tree(dict[str, Any]):
@@ -146,7 +144,7 @@ def as_number(value: Any) -> float | None:
 
 
 def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
-    """Read every file of FILES below `folder`; a missing or damaged one is named in `problems`."""
+    """Read every file of FILES below `folder`; `problems` names one that is missing or not as written."""
     run = Run(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
@@ -156,10 +154,6 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:
             run.problems[name] = str(error)
-        except _DAMAGED as error:
-            line = str(error).partition("\n")[0]
-            repair = f"rm {path} and run dvc repro {stage}"
-            run.problems[name] = f"{path} cannot be read ({line}); {repair}"
     run.files["sweeps"] = read_sweeps(folder)
     return run
 
