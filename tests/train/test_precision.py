@@ -9,7 +9,6 @@ from tinylm.host.runtime import conditions
 from tinylm.kernels.library import FLAGS
 from tinylm.train import precision as module
 from tinylm.train.precision import numeric_environment, resolved
-from tinylm.train.preparation import check_device
 
 CPU = torch.device("cpu")
 
@@ -57,8 +56,8 @@ def test_a_card_compiles_full_windows_and_replays_updates(new_settings, device, 
 def test_what_only_a_card_can_do_is_refused_elsewhere(new_settings, key):
     settings = new_settings(**{key: "true"})
     with pytest.raises(InputError, match=rf"train\.{key}"):
-        check_device(settings, torch.device("cpu"))
-    check_device(settings, torch.device("cuda"))
+        resolved(settings, torch.device("cpu"))
+    assert getattr(resolved(settings, torch.device("cuda")), key) == "true"
     assert new_settings(**{key: "true", "recompute": "sqrt"}).problems()
 
 

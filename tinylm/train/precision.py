@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import cpu_multiplies_in_bf16
 from tinylm.model.ops import REFERENCE, Ops
 from tinylm.train.settings import TrainSettings
@@ -39,7 +40,8 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
 
     tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's fused
     one. Blocks and loss are compiled by torch on CUDA for batches of full windows, and an update is
-    replayed as a CUDA graph, unless blocks are recomputed: that needs the same bits twice.
+    replayed as a CUDA graph, unless blocks are recomputed: that needs the same bits twice. Raises
+    InputError if a setting needs a CUDA card and the device is not one.
     """
     on_card = device.type == "cuda"
     precision = settings.precision
@@ -56,15 +58,19 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
         settings,
         precision=precision,
         attention=attention,
-        compile=_decided(settings.compile, is_plain, default=has_full_windows),
-        cuda_graphs=_decided(settings.cuda_graphs, is_plain, default=True),
+        compile=_decided(settings, "compile", is_plain, default=has_full_windows),
+        cuda_graphs=_decided(settings, "cuda_graphs", is_plain, default=True),
     )
 
 
-def _decided(choice: str, is_possible: bool, default: bool) -> str:
-    """true or false for a choice of true, false or auto."""
-    wanted = default if choice == "auto" else choice == "true"
-    return "true" if wanted and is_possible else "false"
+def _decided(settings: TrainSettings, key: str, is_possible: bool, default: bool) -> str:
+    """true or false for a key that is true, false or auto."""
+    choice: str = getattr(settings, key)
+    if choice == "auto":
+        return "true" if default and is_possible else "false"
+    if choice == "true" and not is_possible:
+        raise InputError(f"{PARAMS_FILE}: train.{key} = true; allowed on a CPU: auto | false")
+    return choice
 
 
 def training_ops(

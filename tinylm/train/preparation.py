@@ -119,13 +119,6 @@ class Run(Assembly):
         print(f"sample after {tokens:,} tokens: {text}", flush=True)
 
 
-def check_device(train: TrainSettings, device: torch.device) -> None:
-    """Raise InputError if a setting needs a CUDA card and the device is not one."""
-    for key in ("compile", "cuda_graphs"):
-        if device.type != "cuda" and getattr(train, key) == "true":
-            raise InputError(f"{PARAMS_FILE}: train.{key} = true; allowed on a CPU: auto | false")
-
-
 def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, script: str) -> Run:
     """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
@@ -135,7 +128,6 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     runtime = stage.runtime
     device = group.device(runtime.device)
     threads = group.threads(runtime.threads)
-    check_device(train, device)
     settings = resolved(train, device)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     prompt = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
