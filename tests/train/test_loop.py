@@ -35,7 +35,7 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
         targets = batch.targets.flatten()
         total += F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
     assert tokens == 39
-    assert nats == pytest.approx(total.item(), rel=1e-12)
+    assert nats.item() == pytest.approx(total.item(), rel=1e-12)
     model.zero_grad()
     (total / 39).backward()
     for name, parameter in model.named_parameters():

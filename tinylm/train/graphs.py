@@ -20,7 +20,7 @@ from tinylm.train.distributed import Group
 from tinylm.train.optimizers import clip_gradients_on_device
 from tinylm.train.precision import resolved
 from tinylm.train.settings import TrainSettings
-from tinylm.train.trainer import Trainer, Update
+from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
 
 WIDTH_MULTIPLE = 64  # batches are padded to a multiple of this width, so that few graphs are needed
@@ -60,7 +60,7 @@ class GraphedTrainer(Trainer):
         super().__init__(model, batches, settings)
         self._device = model.embedding.device
         self._is_cuda = self._device.type == "cuda"
-        # 1 / tokens, number of the update, learning rate of each optimizer
+        # tokens and number of the update, learning rate of each optimizer
         self._scalars = torch.zeros(2 + len(self.optimizers), device=self._device)
         self._results = torch.zeros(2, dtype=torch.float64, device=self._device)
         self._graphs: dict[tuple[int, int], _Graph] = {}
@@ -91,7 +91,7 @@ class GraphedTrainer(Trainer):
         tokens = sum(batch.tokens for batch in batches)
         factor = self.learning_rate_factor(tokens)
         rates = [factor * peak for _, peak in self.optimizers]
-        scalars = [1.0 / tokens, float(self.updates + 1), *rates]
+        scalars = [float(tokens), float(self.updates + 1), *rates]
         pinned = torch.tensor(scalars, pin_memory=self._is_cuda)
         self._scalars.copy_(pinned, non_blocking=True)
         for optimizer, _ in self.optimizers:
@@ -121,11 +121,11 @@ class GraphedTrainer(Trainer):
             shape = (count, self.batches.batch_size, width)
             inputs = torch.zeros(shape, dtype=torch.int64, device=self._device)
             targets = torch.zeros_like(inputs)
-            batches = list(zip(inputs, targets, strict=True))
+            batches = [Batch(*pair, tokens=0) for pair in zip(inputs, targets, strict=True)]
             self._graphs[key] = _Graph(inputs, targets, self._record(batches))
         return self._graphs[key]
 
-    def _record(self, batches: list[tuple[Tensor, Tensor]]) -> Callable[[], None]:
+    def _record(self, batches: list[Batch]) -> Callable[[], None]:
         """A function that computes an update from the tensors of these mini-batches."""
         if not self._is_cuda:
             return lambda: self._compute(batches)
@@ -134,7 +134,7 @@ class GraphedTrainer(Trainer):
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UPS):
-                self._compute_gradients(batches)
+                self._fresh_gradients(batches)
         torch.cuda.current_stream().wait_stream(side)
         self._clear_gradients()
         torch.cuda.set_rng_state(state, self._device)  # as if there had been no warm-up
@@ -151,26 +151,20 @@ class GraphedTrainer(Trainer):
         replay: Callable[[], None] = graph.replay
         return replay
 
-    def _compute(self, batches: list[tuple[Tensor, Tensor]]) -> None:
+    def _compute(self, batches: list[Batch]) -> None:
         """One update without waiting for the card: gradients, clipping, step, results."""
-        nats = self._compute_gradients(batches)
+        nats = self._fresh_gradients(batches)
         norm = clip_gradients_on_device(self.parameters, self.settings.clip_norm)
         _, number, *rates = self._scalars
         for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
             optimizer.step_on_device(rate, number)
         self._results.copy_(torch.stack([nats, norm.double()]))
 
-    def _compute_gradients(self, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """As `accumulate_gradients`; returns the sum of nats on the device."""
+    def _fresh_gradients(self, batches: list[Batch]) -> Tensor:
+        """Fresh gradients of an update; returns the sum of nats."""
         self._clear_gradients()
-        is_bf16 = self.settings.precision == "bf16"
-        nats = torch.zeros((), dtype=torch.float64, device=self._device)
-        for inputs, targets in batches:
-            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=is_bf16):
-                loss = self.model.loss(inputs, targets)
-            (loss * self._scalars[0]).backward()
-            nats += loss.detach()
-        return nats
+        tokens = self._scalars[0]
+        return accumulate_gradients(self.model, batches, self.settings.precision, tokens)[0]
 
     def _clear_gradients(self) -> None:
         for parameter in self.parameters:

@@ -52,24 +52,24 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
 
 
 def accumulate_gradients(
-    model: TinyLM, batches: Sequence[Batch], precision: str, total: int | None = None
-) -> tuple[float, int]:
+    model: TinyLM, batches: Sequence[Batch], precision: str, total: int | Tensor | None = None
+) -> tuple[Tensor, int | Tensor]:
     """Add the gradient of the mean loss over all tokens of all mini-batches.
 
     Each mini-batch is weighted by its tokens, so the gradient is that of one large batch.
     total: the number of tokens to divide by, if these mini-batches are one rank's share.
-    Returns (sum of nats, number of tokens divided by).
+    Returns (sum of nats, on the device; number of tokens divided by).
     """
     device = model.embedding.device
     if total is None:
         total = sum(batch.tokens for batch in batches)
-    nats = 0.0
+    nats = torch.zeros((), dtype=torch.float64, device=device)
     for batch in batches:
         inputs, targets = batch.on(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             loss = model.loss(inputs, targets)
         (loss / total).backward()
-        nats += loss.item()
+        nats += loss.detach()
     return nats, total
 
 
@@ -150,9 +150,9 @@ class Trainer:
         tokens = sum(batch.tokens for batch in batches)
         self.group.seed_dropout(settings.seed, self.updates)
         share = self.group.share(batches)
-        nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
+        own_nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
         self.group.sum_gradients(self.parameters)
-        nats = self.group.gather(nats).sum().item()
+        nats = self.group.gather(float(own_nats)).sum().item()
         norm = clip_gradients(self.parameters, settings.clip_norm)
         factor = self.learning_rate_factor(tokens)
         update = self.count_update(tokens, factor, lambda: (nats, norm))

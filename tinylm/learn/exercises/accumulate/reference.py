@@ -13,4 +13,4 @@ class _Model:
 def accumulate(loss_sum, batches):
     scored = [Batch(inputs, targets, int((targets >= 0).sum())) for inputs, targets in batches]
     nats, tokens = accumulate_gradients(_Model(loss_sum), scored, "fp32")
-    return nats / tokens
+    return float(nats / tokens)
