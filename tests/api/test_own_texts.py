@@ -31,7 +31,7 @@ def _run(folder, **changes):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params["evaluate"]["new_tokens"] = 9
     settings = dataclasses.replace(SETTINGS, **changes)
-    return with_own_texts(Run(params, {}, {}), settings, CPU, folder)
+    return with_own_texts(Run(params, {}, {}), settings, CPU)
 
 
 def test_prompts_are_continued_as_tinylm_generate_does(folder):
@@ -45,10 +45,3 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
     assert [row["continuation"] for row in rows] == continuations
     assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
     assert "| the zebra said |" in write_document(run, SETTINGS, {})
-
-
-def test_a_missing_model_is_named_and_stops_no_report(folder):
-    (folder / "models/model.safetensors").unlink()
-    run = _run(folder, prompts=PROMPTS)
-    assert "models/model.safetensors" in run.problems["own_texts"]
-    assert run.files == {}

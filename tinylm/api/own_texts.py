@@ -2,14 +2,13 @@
 
 import dataclasses
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from tinylm.api.language_model import LanguageModel
 from tinylm.base import paths
-from tinylm.base.config import InputError, read_section
+from tinylm.base.config import read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.attention_maps import MAX_TOKENS
 from tinylm.evaluate.scoring import perplexity
@@ -20,42 +19,33 @@ from tinylm.report.sources import Run, Sentence
 from tinylm.vocab.tokenizer import open_tokenizer
 
 
-def with_own_texts(
-    run: Run, settings: ReportSettings, device: torch.device, folder: str | Path = "."
-) -> Run:
-    """The run with `own_texts` and `own_sentences`, from the model below `folder`.
+def with_own_texts(run: Run, settings: ReportSettings, device: torch.device) -> Run:
+    """The run with `own_texts` and `own_sentences`, from the model in the working folder.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most
     evaluate.new_tokens tokens. own_sentences: for each (Sentence, one of each checkpoint), where
-    weights of epochs were kept. What cannot be made is named in the run's problems.
+    weights of epochs were kept. Raises InputError without the model or its vocabulary.
     """
-    models = Path(folder) / paths.MODELS
-    vocab = Path(folder) / paths.TOKENIZER
-    results = dict(run.files)
-    problems = dict(run.problems)
-    try:
-        decode = read_section(run.params, "decode", DecodeSettings)
-        model, _ = load_model(models, device)
-        check_vocabulary(models, vocab)
-        repair_quotes = run.param("data", "repair_quotes") is not False
-        lm = LanguageModel(model, open_tokenizer(vocab), decode, repair_quotes)
-        if settings.prompts:
-            most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
-            results["own_texts"] = _continued(lm, list(settings.prompts), most)
-        if settings.sentences:
-            checkpoints = []
-            for epochs, weights in load_checkpoints(models, device):
-                checkpoints.append(
-                    (epochs, LanguageModel(weights, lm.tokenizer, decode, repair_quotes))
-                )
-            sentences = []
-            for text in settings.sentences:
-                earlier = [_sentence(one, text, epochs) for epochs, one in checkpoints]
-                sentences.append((_sentence(lm, text), earlier))
-            results["own_sentences"] = sentences
-    except InputError as error:
-        problems["own_texts"] = f"own prompts and sentences: {error}".splitlines()[0]
-    return dataclasses.replace(run, files=results, problems=problems)
+    decode = read_section(run.params, "decode", DecodeSettings)
+    repair_quotes = run.param("data", "repair_quotes") is not False
+    check_vocabulary(paths.MODELS, paths.TOKENIZER)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    model, _ = load_model(paths.MODELS, device)
+    lm = LanguageModel(model, tokenizer, decode, repair_quotes)
+    files = dict(run.files)
+    if settings.prompts:
+        most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
+        files["own_texts"] = _continued(lm, list(settings.prompts), most)
+    if settings.sentences:
+        checkpoints = {}
+        for epochs, weights in load_checkpoints(paths.MODELS, device):
+            checkpoints[epochs] = LanguageModel(weights, tokenizer, decode, repair_quotes)
+        sentences = []
+        for text in settings.sentences:
+            earlier = [_sentence(one, text, epochs) for epochs, one in checkpoints.items()]
+            sentences.append((_sentence(lm, text), earlier))
+        files["own_sentences"] = sentences
+    return dataclasses.replace(run, files=files)
 
 
 def _continued(lm: LanguageModel, prompts: list[str], most: int) -> list[dict[str, Any]]:

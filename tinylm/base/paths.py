@@ -28,7 +28,6 @@ REPORT_PAGE = "report/index.html"
 REPORT_PDF = "report/report.pdf"
 REPORT_TEXT = "report/report.md"
 REPORT_LAB = "report/lab.html"
-OWN_TEXTS = "report/own_texts.json"  # continuations of report.prompts
 PICTURES = "plots/pictures"
 
 

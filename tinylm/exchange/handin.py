@@ -45,7 +45,7 @@ Sections have the same names in `report/report.pdf` and `report/index.html`; pic
 | `report/index.html` | the same as a page that opens offline |
 | `report/lab.html` | the model itself, running in a page |
 | `plots/` | curves as tables and as pictures |
-| `samples/` | what the model wrote: continuations, beams, stories during training, own prompts |
+| `samples/` | what the model wrote: continuations, beams, stories during training |
 | `settings.yaml` | every parameter of the run, as in params.yaml |
 | `model/README.md` | the model card: data, method, metrics, the commit of the code |
 | `model/pipeline/` | parameters, hashes (dvc.lock), metrics and times of the run |
@@ -182,5 +182,4 @@ def _run_files(run: Run, code: list[str]) -> dict[str, Path]:
             files[path] = Path(path)
         if name in run.files and name in SAMPLES:
             files[f"samples/{name}{Path(path).suffix}"] = Path(path)
-    files["samples/own_texts.json"] = Path(paths.OWN_TEXTS)
     return {name: path for name, path in files.items() if path.is_file()}

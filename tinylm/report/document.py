@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tinylm.base import paths
-from tinylm.base.files import discard, write_bytes, write_json
+from tinylm.base.files import write_bytes
 from tinylm.host.runtime import conditions
 from tinylm.report import pictures, render
 from tinylm.report.comments import comments
@@ -47,10 +47,6 @@ def write_report(
     write_bytes(root / paths.REPORT_PDF, render.to_pdf(markdown, pngs))
     for name, png in pngs.items():
         write_bytes(root / paths.PICTURES / f"{name}.png", png)
-    if rows := run.rows("own_texts"):
-        write_json(root / paths.OWN_TEXTS, rows)
-    else:
-        discard(root / paths.OWN_TEXTS)
     return list(drawn)
 
 

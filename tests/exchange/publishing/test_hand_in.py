@@ -11,7 +11,6 @@ import yaml
 
 from tests.support.clone import ROOT
 from tests.support.lock import write_lock
-from tinylm.base import paths
 from tinylm.base.files import read_json, write_json
 from tinylm.cli import main
 from tinylm.exchange.handin import parts
@@ -60,7 +59,7 @@ def whole_run(finished_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     links = shutil.ignore_patterns("stages", "tinylm", "docs", "runs")
     shutil.copytree(finished_run, folder, ignore=links)
-    for name, text in (CODE | TESTS | {".gitignore": IGNORED, paths.OWN_TEXTS: "[]"}).items():
+    for name, text in (CODE | TESTS | {".gitignore": IGNORED}).items():
         write(folder, name, text)
     edit(folder, "report", "author", "Ada Lovelace")
     write_lock(folder, stages())
@@ -93,7 +92,6 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
         "plots/loss.csv": "plots/loss.csv",
         "samples/samples.csv": "data/evaluate/samples.csv",
         "samples/stories.csv": "data/evaluate/training_samples.csv",
-        "samples/own_texts.json": paths.OWN_TEXTS,
         "settings.yaml": "params.yaml",
         "model/pipeline/dvc.lock": "dvc.lock",
     }
