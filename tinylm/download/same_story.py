@@ -65,6 +65,8 @@ def spaced(text: str) -> str:
 
 def bare_text(text: str) -> bytes:
     """Equal for two stories exactly if they are the same story."""
+    if text.isascii():  # the same, five times as fast
+        return text.lower().encode().translate(None, _ASCII_PUNCTUATION + b" \t\n\v\f\r")
     return b"".join(bare_words(text))
 
 
