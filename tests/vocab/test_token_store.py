@@ -32,14 +32,12 @@ def test_coverage(tmp_path, monkeypatch, chunk):
     store = TokenStore(tmp_path, "train")
     lengths = {"mean": 1.667, "median": 2.0, "largest": 3}
     assert coverage(store, 3, (0, 1)) == {
-        "words": 5,
-        "unknown": 2,
         "unknown_share": 0.4,
         "coverage": 0.6,
         "sequence_length": lengths,
     }
     pieces = coverage(store, None, ())  # pieces of words: none unknown, no mark
-    assert (pieces["words"], pieces["coverage"]) == (11, 1.0)
+    assert (pieces["sequence_length"]["mean"], pieces["coverage"]) == (3.667, 1.0)
 
 
 @pytest.mark.parametrize("wrong", [8, -1, 65_536])

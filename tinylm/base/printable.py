@@ -3,12 +3,8 @@
 import unicodedata
 from typing import Any
 
-_VISIBLE = {
-    "\n": "\n",
-    "\t": " ",
-    "\u200c": "\u200c",
-    "\u200d": "\u200d",
-}  # joiners are part of words
+# The joiners U+200C and U+200D are part of words.
+_VISIBLE = {"\n": "\n", "\t": " ", "\u200c": "\u200c", "\u200d": "\u200d"}
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode's categories
 
 

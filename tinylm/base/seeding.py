@@ -22,13 +22,10 @@ def seed_everything(seed: int, threads: int) -> None:
     import numpy as np
     import torch
 
-    os.environ.setdefault(
-        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-    )  # what cuBLAS needs to be deterministic
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002 (libraries below us draw from the global state)
     torch.manual_seed(seed % 2**63)
     torch.set_num_threads(threads)
-    torch.set_deterministic_debug_mode(
-        "error"
-    )  # use_deterministic_algorithms(True), without importing a compiler
+    # as use_deterministic_algorithms(True), without importing a compiler
+    torch.set_deterministic_debug_mode("error")

@@ -13,9 +13,9 @@ held_out is empty here, and so is evaluation if the data has no such split.
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -67,33 +67,30 @@ def open_source(settings: DataSettings) -> Source:
         folder = hub_folder(settings.hub_id, settings.hub_revision)
         description = {"source": "hub", "hub_id": name, "revision": settings.hub_revision}
     files = local_files(folder, settings.source == "hub")
-    official = [split for split in OFFICIAL_EVALUATION if split in files.splits][:1]
-    inputs = {"train": files.splits["train"]}
-    for split in official:
-        inputs["evaluation"] = files.splits[split]
+    others = dict(files.splits)
+    inputs = {"train": others.pop("train")}
+    official = next((split for split in OFFICIAL_EVALUATION if split in others), "")
+    if official:
+        inputs["evaluation"] = others.pop(official)
 
     def read(role: str) -> Iterator[Row]:
         for path in inputs[role]:
             for text in read_file(path, settings.column):
                 yield text, None
 
-    description["evaluation_split"] = "".join(official) or NO_OFFICIAL_EVALUATION[settings.held_out]
     root = folder.parent if folder.is_file() else folder
-    description["files"] = {}
-    size = 0
-    for role, of_role in inputs.items():
-        description["files"][role] = [str(path.relative_to(root)) for path in of_role]
-        size += sum(path.stat().st_size for path in of_role)
-    description["left_out"] = list(files.left_out)
-    for split in sorted(files.splits.keys() - {"train", *official}):
-        description["left_out"] += [str(path.relative_to(root)) for path in files.splits[split]]
-    return Source(
-        name,
-        description,
-        functools.partial(read, "train"),
-        functools.partial(read, "evaluation") if official else None,
-        size,
-    )
+
+    def names(paths: Iterable[Path]) -> list[str]:
+        return [str(path.relative_to(root)) for path in paths]
+
+    description["evaluation_split"] = official or NO_OFFICIAL_EVALUATION[settings.held_out]
+    description["files"] = {role: names(of_role) for role, of_role in inputs.items()}
+    description["left_out"] = [*files.left_out]
+    for split in sorted(others):
+        description["left_out"] += names(others[split])
+    evaluation = functools.partial(read, "evaluation") if official else None
+    size = sum(path.stat().st_size for path in chain.from_iterable(inputs.values()))
+    return Source(name, description, functools.partial(read, "train"), evaluation, size)
 
 
 def _open_storybook(settings: DataSettings) -> Source:
@@ -163,8 +160,9 @@ def write_stories(
     naming file and line; then nothing is written.
     """
     source = open_source(settings)
-    totals = {split: {"stories": 0, "words": 0, "bytes": 0} for split in SPLITS}
-    log_probs = dict.fromkeys(SPLITS, 0.0)
+    totals: dict[str, dict[str, float]] = {}
+    for split in SPLITS:
+        totals[split] = {"stories": 0, "words": 0, "bytes": 0}
     dropped = Counter(empty=0, in_evaluation=0, over_limit=0)
     with contextlib.ExitStack() as stack:
         handles = {}
@@ -188,33 +186,37 @@ def write_stories(
 
         for split, row in _assign(settings, source, clean, dropped):
             handles[split].write(row.line)
-            totals[split]["stories"] += 1
-            totals[split]["words"] += row.words
-            totals[split]["bytes"] += row.bytes
-            log_probs[split] += row.log_prob or 0.0
-        _refuse_empty(settings, source, {split: totals[split]["stories"] for split in SPLITS})
+            counts = totals[split]
+            counts["stories"] += 1
+            counts["words"] += row.words
+            counts["bytes"] += row.bytes
+            if row.log_prob is not None:
+                counts["log_prob_nats"] = counts.get("log_prob_nats", 0.0) + row.log_prob
+        _refuse_empty(settings, source, totals)
     write_sums(folder)
-    reports: dict[str, dict[str, float]] = {split: {**totals[split]} for split in SPLITS}
-    for split in SPLITS:
-        if settings.source == "storybook" and totals[split]["stories"]:
-            reports[split]["log_prob_nats"] = round(log_probs[split], 6)
+    for counts in totals.values():
+        if "log_prob_nats" in counts:
+            counts["log_prob_nats"] = round(counts["log_prob_nats"], 6)
     others = {split: read_texts(folder, split) for split in SPLITS[1:] if totals[split]["stories"]}
     near_copies = count_near_copies(read_texts(folder, "train"), others, workers)
     return source.description | {
         "split": SPLIT_BY[settings.held_out],
-        "splits": reports,
+        "splits": totals,
         "dropped": dict(dropped),
         "near_copies": near_copies,
     }
 
 
-def _refuse_empty(settings: DataSettings, source: Source, stories: dict[str, int]) -> None:
+def _refuse_empty(
+    settings: DataSettings, source: Source, totals: dict[str, dict[str, float]]
+) -> None:
     """InputError if a split has no story that should have one."""
     needed = SPLITS if settings.held_out == "hash" else ("train",)
-    empty = [split for split in needed if not stories[split]]
+    empty = [split for split in needed if not totals[split]["stories"]]
     if empty:
+        stories = sum(counts["stories"] for counts in totals.values())
         raise InputError(
-            f"{source.name}: {sum(stories.values()):,} stories with text, and none of them is in "
+            f"{source.name}: {stories:,} stories with text, and none of them is in "
             f"{' or '.join(empty)}; allowed: more stories (in a text file a blank line or "
             f"<|endoftext|> separates two), or another {PARAMS_FILE}: data.held_out_share than "
             f"{settings.held_out_share}"

@@ -33,23 +33,18 @@ class DataSettings:
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
-        if self.source == "storybook":
-            problems += self._storybook_problems()
+        is_storybook = self.source == "storybook"
+        for name in ("train_stories", "evaluation_stories"):
+            if is_storybook and getattr(self, name) is None:
+                problems.append(f"{name} = null; allowed with source: storybook: a number >= 1")
+        if is_storybook and self.drop_first_line:  # log-probabilities are those of whole stories
+            problems.append("drop_first_line = True; allowed with source: storybook: false")
         if self.overlap and self.held_out == "hash":
             problems.append(f"overlap = {self.overlap}; allowed with held_out: hash: 0")
         needed = {"local": ("path", "column"), "hub": ("hub_id", "hub_revision", "column")}
         for name in needed.get(self.source, ()):
             if not getattr(self, name):
                 problems.append(f"{name} is empty; needed with source: {self.source}")
-        return problems
-
-    def _storybook_problems(self) -> list[str]:
-        problems = []
-        for name in ("train_stories", "evaluation_stories"):
-            if getattr(self, name) is None:
-                problems.append(f"{name} = null; allowed with source: storybook: a number >= 1")
-        if self.drop_first_line:  # log-probabilities are those of whole stories
-            problems.append("drop_first_line = True; allowed with source: storybook: false")
         return problems
 
 

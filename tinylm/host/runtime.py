@@ -11,14 +11,12 @@ from tinylm.base.config import setting
 from tinylm.base.machine import instructions
 from tinylm.host.workers import cores
 
-MOST_THREADS = 1024
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
     """Section `runtime`. No stage lists it; only the thread count can change a result."""
 
-    threads: int = setting(low=1, high=MOST_THREADS)
+    threads: int = setting(low=1, high=1024)
     workers: int | None = setting(low=1, high=1024)
     device: str = setting(choices=("auto", "cpu", "cuda"))
     log_every_s: float = setting(above=0.0)

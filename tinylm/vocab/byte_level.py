@@ -14,23 +14,12 @@ from tinylm.download.cleaning import IGNORED
 from tinylm.vocab.tokenizer import Tokenizer
 
 CHUNK = 1 << 16  # characters for the library at once: it uses 200 times a text's size in memory
-VISIBLE_BYTES = (*range(33, 127), *range(161, 173), *range(174, 256))
 _SAFE_CUT = re.compile(r"(?<=\S) (?=\S)")  # a single space always begins a token
 
-
-def _byte_characters() -> dict[int, str]:
-    table = {}
-    hidden = 0
-    for byte in range(256):
-        if byte in VISIBLE_BYTES:
-            table[byte] = chr(byte)
-        else:
-            table[byte] = chr(256 + hidden)
-            hidden += 1
-    return table
-
-
-CHARACTER_OF = _byte_characters()
+_VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+_HIDDEN = (byte for byte in range(256) if byte not in _VISIBLE)
+CHARACTER_OF = {byte: chr(byte) for byte in _VISIBLE}
+CHARACTER_OF |= {byte: chr(256 + number) for number, byte in enumerate(_HIDDEN)}
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 

@@ -112,7 +112,7 @@ class TokenStore:
 
 
 def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> dict[str, Any]:
-    """Running words of a split, how many are `<unk>`, the shares, and words per story.
+    """The shares of a split's running words that are `<unk>` and that are not, and words per story.
 
     marks: ids that are not words (`<sos> <eos>`), which do not count; without unk_id every word is
     known.
@@ -131,8 +131,6 @@ def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> d
     words = int(lengths.sum())
     share = unknown / words if words else 0.0
     return {
-        "words": words,
-        "unknown": unknown,
         "unknown_share": share,
         "coverage": 1.0 - share,
         "sequence_length": {
