@@ -142,16 +142,6 @@ def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
     return pairs, others
 
 
-def deepest(pairs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """{"ckpt/off", "ckpt/on": the row} of the most layers. pairs: as `apart` returns them."""
-    most = max((row["layers"] for row in pairs), default=0)
-    ways: dict[str, dict[str, Any]] = {"ckpt/off": {}, "ckpt/on": {}}
-    for row in pairs:
-        if row["layers"] == most:
-            ways["ckpt/on" if row["recompute"] else "ckpt/off"] = row
-    return ways
-
-
 def compare(results: Sequence[dict[str, Any]]) -> list[int]:
     """Depths whose loss and gradients are bit-identical with every recomputation mode that was measured.
 

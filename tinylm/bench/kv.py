@@ -172,11 +172,7 @@ def make_tasks(
 def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """{"kv/off", "kv/on": the row} of the most new tokens within the context, or else of all."""
     within = [row for row in rows if not row["past_context"]] or rows
-    most = max((row["new_tokens"] for row in within), default=0)
-    ways: dict[str, dict[str, Any]] = {"kv/off": {}, "kv/on": {}}
-    for row in within:
-        if row["new_tokens"] == most:
-            ways["kv/on" if row["cache"] else "kv/off"] = row
+    ways = measure.largest("kv", within, "new_tokens", "cache")
     if ways["kv/off"] and ways["kv/on"]:
         off, on = (row["tokens_per_s"] for row in ways.values())
         ways["kv/on"] = ways["kv/on"] | {"speedup": round(on / off, 2)}

@@ -327,6 +327,18 @@ def shown(rows: Mapping[str, Mapping[str, Any]], *keys: str) -> dict[str, dict[s
     return {name: {SHOWN.get(key, key): row.get(key) for key in keys} for name, row in rows.items()}
 
 
+def largest(
+    name: str, rows: Sequence[dict[str, Any]], size: str, switch: str
+) -> dict[str, dict[str, Any]]:
+    """{"NAME/off", "NAME/on": the row} of the largest size; empty where it was not measured."""
+    most = max((row[size] for row in rows), default=0)
+    ways: dict[str, dict[str, Any]] = {f"{name}/off": {}, f"{name}/on": {}}
+    for row in rows:
+        if row[size] == most:
+            ways[f"{name}/on" if row[switch] else f"{name}/off"] = row
+    return ways
+
+
 def records(
     results: Iterable[dict[str, Any]], keys: Sequence[str], measures: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
