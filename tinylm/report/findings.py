@@ -81,18 +81,16 @@ def compare_with_floor(run: Run, claims: Claims) -> Iterator[Finding]:
     if ("floor",) not in claims:
         yield not_shown("How much better a model could get.", "This text has no known floor.")
         return
-    evidence = f"{loss(model)} compared with {loss(floor)} nats per token."
-    verdict = claims["floor",].verdict
     near = f"within {number(NEAR_FLOOR, 1)} nats per token of the generator's floor"
-    if verdict == LOWER:
-        claim = "The loss is below the generator's own floor, which is implausible without leakage."
-        yield shown(claim, evidence)
-    elif verdict == SAME:
-        yield shown(f"The loss is {near}.", evidence)
-    elif verdict == HIGHER:
-        yield shown("The loss is above the generator's floor.", evidence)
-    else:
-        yield not_shown(f"Whether the loss is {near}.", evidence)
+    sentences = {
+        LOWER: "The loss is below the generator's own floor, which is implausible without leakage.",
+        SAME: f"The loss is {near}.",
+        HIGHER: "The loss is above the generator's floor.",
+        NOT_SHOWN: f"Whether the loss is {near}.",
+    }
+    verdict = claims["floor",].verdict
+    evidence = f"{loss(model)} compared with {loss(floor)} nats per token."
+    yield Finding(sentences[verdict], evidence, verdict != NOT_SHOWN)
 
 
 def judge_unknown(run: Run, _: Claims) -> Iterator[Finding]:

@@ -51,17 +51,17 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
     verdicts = []
     for head in records(measured_heads):
         verdicts.append(claims["head", head["layer"], head["head"]].verdict)
-    of = f"of {many(len(verdicts), 'head')}"
-    if needed := verdicts.count(HIGHER):
-        # no interval: the largest of many estimates is biased, and its own interval is too narrow
-        rise = f"{loss(measured_heads['loss_increase'].max())} nats per token"
-        claim = f"Ablating any one of {needed} {of} raises the loss."
-        yield shown(claim, f"The largest measured rise is {rise}.")
-    if useless := verdicts.count(LOWER):
-        yield shown(f"Ablating any one of {useless} {of} lowers the loss.")
-    if idle := verdicts.count(SAME):
-        claim = f"Ablating any one of {idle} {of} hardly changes the loss."
-        yield shown(claim, f"It changes by less than {IDLE} nats per token.")
+    # no interval: the largest of many estimates is biased, and its own interval is too narrow
+    largest = f"{loss(measured_heads['loss_increase'].max())} nats per token"
+    effects = {
+        HIGHER: ("raises the loss", f"The largest measured rise is {largest}."),
+        LOWER: ("lowers the loss", ""),
+        SAME: ("hardly changes the loss", f"It changes by less than {IDLE} nats per token."),
+    }
+    for verdict, (effect, evidence) in effects.items():
+        if count := verdicts.count(verdict):
+            heads_of = f"{count} of {many(len(verdicts), 'head')}"
+            yield shown(f"Ablating any one of {heads_of} {effect}.", evidence)
     if unclear := verdicts.count(NOT_SHOWN):
         yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
 

@@ -15,6 +15,7 @@ from tinylm.report.sources import Run, Sentence, Tree
 from tinylm.report.wording import interval, prediction
 
 Draw = Callable[[Run], Picture | None]
+TRAIN_LOSS = "train loss, nats per token"
 
 
 def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
@@ -28,18 +29,6 @@ def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
 def _curves(table: str, x: str, *labels: str, **options: Any) -> Draw:
     """Draws the series of a table against its column x."""
     return lambda run: _lines(run.frame(table).rename(columns={x: "x"}), *labels, **options)
-
-
-def _accumulation(table: str, x: str, title: str, x_label: str) -> Draw:
-    """Draws the train loss of each number of mini-batches per update."""
-
-    def draw(run: Run) -> Picture | None:
-        frame = run.frame(table).rename(columns={x: "x"})
-        if "series" in frame:
-            frame["series"] = frame["series"].str.replace("accumulation ", "") + " per update"
-        return _lines(frame, title, x_label, "train loss, nats per token")
-
-    return draw
 
 
 def _seed_losses(run: Run) -> Picture | None:
@@ -63,17 +52,12 @@ def baselines(run: Run) -> dict[str, Tree]:
     return {name: row for name, row in rows.items() if row}
 
 
-def _epochs(run: Run, value: float | None) -> float:
-    """The epochs of a checkpoint; None is the end of training."""
-    return run.tree("train").epochs if value is None else value
-
-
 def _sense_training(run: Run) -> Picture | None:
-    rows = [
-        {"x": _epochs(run, row.epochs), "series": "samples", **row.words}
-        for row in run.tree("evaluate").sense.training or []
-        if row.words
-    ]
+    rows = []
+    for row in run.tree("evaluate").sense.training or []:
+        if row.words:
+            epochs = run.tree("train").epochs if row.epochs is None else row.epochs
+            rows.append({"x": epochs, "series": "samples", **row.words})
     labels = ("Words per error", "epochs", "words per error")
     return _lines(pd.DataFrame(rows), *labels, from_zero=True, counted_x=False)
 
@@ -178,9 +162,11 @@ PICTURES: dict[str, Draw] = {
         "kv_bench_time", "new_tokens", "cache", "peak_mib",
         "Memory with and without the cache", "new tokens", "peak memory, MiB",
     ),
-    "accum_tokens": _accumulation("accum_tokens", "tokens", "Equal tokens", "tokens seen"),
-    "accum_updates": _accumulation("accum_updates", "update", "Equal updates", "updates"),
-    "accum_micro_steps": _accumulation("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches"),
+    "accum_tokens": _curves("accum_tokens", "tokens", "Equal tokens", "tokens seen", TRAIN_LOSS),
+    "accum_updates": _curves("accum_updates", "update", "Equal updates", "updates", TRAIN_LOSS),
+    "accum_micro_steps": _curves(
+        "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", TRAIN_LOSS
+    ),
     "ckpt_memory": _switched(
         "ckpt_bench_time", "layers", "recompute", "peak_mib",
         "Memory of a training step", "layers", "peak memory, MiB",
