@@ -99,8 +99,12 @@ def expect(
     mistake in words: the answer that it gives}; the first that fits is the suggestion.
     """
     arguments = copy.deepcopy(dict(given))
-    answer = call(*arguments.values())
     lines = [f"{name} = {shown(value)}" for name, value in given.items()]
+    try:
+        answer = call(*arguments.values())
+    except Exception as error:
+        error.add_note("\n".join(lines))
+        raise
     for name, value in given.items():
         if not callable(value) and difference(arguments[name], value, 0.0):
             lines.append(f"after the call {name} = {shown(arguments[name])}")
@@ -124,11 +128,9 @@ def _usual(answer: Any, expected: Any) -> str:
     if not isinstance(expected, torch.Tensor):
         return "return plain Python numbers: .item() and .tolist() make them"
     if answer.dtype != expected.dtype:
-        return "keep the input's dtype: make new tensors with x.new_zeros(...) or dtype=x.dtype"
-    if answer.isinf().any() and not expected.isinf().any():
-        return "inf comes from exp of a large number, ln 0 or a division by 0"
-    if answer.isnan().any() and not expected.isnan().any():
-        return "nan comes from 0/0, inf - inf or a row in which everything is masked"
+        return "make tensors of the right dtype: x.new_zeros(...), dtype=x.dtype, or .float() at the end"
+    if expected.isfinite().all() and not answer.isfinite().all():
+        return "inf and nan come from a row that is all masked, exp of large numbers, ln 0 or 0 / 0"
     return ""
 
 

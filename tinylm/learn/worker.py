@@ -35,7 +35,6 @@ ADVICE: dict[type[BaseException], str] = {
     SyntaxError: "Python cannot read this line",
     SystemExit: "your code ends the process; remove exit()",
     EOFError: "your code waits for input; remove input()",
-    RecursionError: "the function calls itself without end",
 }
 
 
@@ -62,7 +61,7 @@ def explain(error: BaseException, path: str) -> tuple[list[str], str]:
             lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line}")
     lines = lines[-MOST_LINES:]
     if not isinstance(error, OutOfTime):
-        lines += "".join(traceback.format_exception_only(error)).splitlines()
+        lines += "".join(traceback.format_exception_only(error)).splitlines()[:MOST_LINES]
     return lines, suggestion
 
 

@@ -51,7 +51,9 @@ def _suspects(given):
         given[name].reshape(batch, heads, length, -1) for name in ("queries", "keys", "values")
     ]
     viewed = scaled_dot_product_attention(*views, is_causal=True)
+    both = scaled_dot_product_attention(*views, is_causal=True, scale=width**-0.5)
     mixed = _oracle(**given).unflatten(-1, (heads, -1)).transpose(1, 2)
+    all_columns = _oracle(given["queries"], given["keys"], given["values"], 1)
     return {
         "row 0 attends to position 1: the mask is off by one": _oracle(
             **given, is_causal=False, attn_mask=ahead
@@ -82,6 +84,13 @@ def _suspects(given):
         "reshape to (B, H, T, Dh) mixes rows and heads: make (B, T, H, Dh), then transpose(1, 2)": (
             viewed.transpose(1, 2).flatten(2)
         ),
+        "(B, H, T, Dh) mixes rows and heads: make (B, T, H, Dh), then transpose(1, 2); so at the end": (
+            viewed.reshape(given["queries"].shape)
+        ),
+        "(B, H, T, Dh) mixes rows and heads, see --hint; and divide by sqrt(Dh), not by sqrt(D)": (
+            both.reshape(given["queries"].shape)
+        ),
+        "there is only one head: cut the D columns into heads": all_columns,
     }
 
 

@@ -79,12 +79,13 @@ def gradient_by_parts(layer_norm_gradient):
         )
         _, dgain, dbias = _gradients(**given)
         expect(lambda *_: answer[2], given, dbias,  # noqa: B023
-               {"a sum over the rows, not their mean": dbias / count})  # fmt: skip
+               {"a sum over the rows, not their mean": dbias / count,
+                "sum over the rows: .sum(0)": given["g"].sum(-1)})  # fmt: skip
         n = _oracle(given["x"], None, None, given["eps"])
         expect(lambda *_: answer[1], given, dgain,  # noqa: B023
                {"multiply g by n, the normalised x, before the sum": (given["g"] * given["x"]).sum(0),
                 "a sum over the rows, not their mean": dgain / count,
-                "sum over the rows": (given["g"] * n).sum(-1)})  # fmt: skip
+                "sum over the rows: .sum(0)": (given["g"] * n).sum(-1)})  # fmt: skip
 
 
 def gradient_of_x(layer_norm_gradient):
@@ -104,6 +105,10 @@ def gradient_of_x(layer_norm_gradient):
         expect(lambda *a: layer_norm_gradient(*a)[0], given, dx, {
             "the variance depends on x, too: the term n * mean(h * n) is missing": centred * inverse,
             "the mean depends on x, too: the term mean(h) is missing": (h - through_variance) * inverse,
+            "the mean and the variance depend on x, too: the two terms with means are missing": h * inverse,
+            "each mean is over the columns of its row: mean(-1, keepdim=True)": (
+                h - h.mean() - n * (h * n).mean()
+            ) * inverse,
             "g is not multiplied by the gain first": (
                 bare - bare.mean(-1, keepdim=True) - n * (bare * n).mean(-1, keepdim=True)
             ) * inverse,

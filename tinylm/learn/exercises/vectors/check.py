@@ -28,9 +28,8 @@ def padding_is_zero(embedding_matrix):
     """<pad> is a row of zeros, whatever the file has"""
     vectors = {**SMALL["vectors"], "<pad>": [9.0, 9.0], "<sos>": [9.0, 9.0]}
     matrix = embedding_matrix(SMALL["vocabulary"], vectors, 2, 1)
-    require(
-        not matrix[2].any(), "row 2 (<pad>) is not zero", "padding must add nothing", yours=matrix
-    )
+    require(not matrix[2].any(), "row 2 (<pad>) is not zero",
+            "padding must add nothing, even if the file has a word <pad>", vectors=vectors, yours=matrix)  # fmt: skip
     is_copied = matrix[0].tolist() == [9.0, 9.0]
     require(not is_copied, "row 0 (<sos>) has the vector of a word", "a special token is no word",
             vectors=vectors, yours=matrix)  # fmt: skip
@@ -65,7 +64,7 @@ def has_the_scale(embedding_matrix):
         std = drawn.std().item()
         values = {"std of the known rows": expected, "mean of yours": mean, "std of yours": std}
         require(abs(std / expected - 1) < 0.1, "the scale of the random rows is wrong",
-                "draw normal numbers; their standard deviation is that of the known words' vectors", **values)  # fmt: skip
+                "draw normal numbers with the std of the known rows; other words of the file do not count", **values)  # fmt: skip
         require(abs(mean) < 0.1 * expected, "their mean is not 0", "use normal numbers", **values)
 
 
