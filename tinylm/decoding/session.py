@@ -39,15 +39,6 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
         model.train(training)
 
 
-def check_finite(logits: Tensor) -> Tensor:
-    """Return the logits. Raises InputError if they are not finite."""
-    if not math.isfinite(logits.sum().item()):
-        raise InputError(
-            "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
-        )
-    return logits
-
-
 class Step:
     """Computes the next logits from tokens and a cache, with the model's forward pass.
 
@@ -154,15 +145,21 @@ class Session:
         A second call without `append` returns the same. Raises InputError if they are not finite.
         """
         starts = window_start(self.lengths, self.context, self.slide)
-        if not self.use_cache:
-            return check_finite(self._fill(np.arange(self.rows), starts, None))
         moved = np.flatnonzero(starts != self._starts)
-        self._starts = starts
-        if len(moved) == self.rows:
+        if not self.use_cache:
+            logits = self._fill(np.arange(self.rows), starts, None)
+        elif len(moved) == self.rows:
             self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
             self._cache.used = 0
-            return check_finite(self._fill(moved, starts, self._cache))
-        return check_finite(self._advance(moved, starts))
+            logits = self._fill(moved, starts, self._cache)
+        else:
+            logits = self._advance(moved, starts)
+        self._starts = starts
+        if not math.isfinite(logits.sum().item()):
+            raise InputError(
+                "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
+            )
+        return logits
 
     def _advance(self, moved: np.ndarray, starts: np.ndarray) -> Tensor:
         """Compute each row's last token with the cache; refill rows whose window has moved."""

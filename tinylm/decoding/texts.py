@@ -37,15 +37,10 @@ def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
 def encode_prompts(
     tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str
 ) -> list[list[int]]:
-    """Each prompt's ids. Warns if a prompt has no known word or does not fit the context."""
+    """Each prompt's ids. Warns if a prompt does not fit the context."""
     encoded = []
     for number, text in enumerate(prompts, start=1):
         ids = encode_prompt(tokenizer, text, f"prompt {number}")
-        words = [token for token in ids if token != tokenizer.sos_id]
-        if words and all(token == tokenizer.unk_id for token in words):
-            warnings.warn(
-                f"prompt {number}: no word of it is known; the model sees <unk>", stacklevel=2
-            )
         if start := window_start(len(ids), context, slide):
             warnings.warn(
                 f"prompt {number}: {len(ids)} tokens, the context holds {context}; "
