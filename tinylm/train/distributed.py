@@ -33,7 +33,6 @@ from tinylm.host.command import (
     FAILED,
     CommandFailed,
     Interrupted,
-    is_out_of_memory,
     one_line,
 )
 from tinylm.host.processes import exclusive_lock
@@ -56,8 +55,6 @@ def _collective() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if is_out_of_memory(error):
-            raise
         reason = str(error).strip()[:100]
         raise RankLost(f"another process of the run has ended: {reason}") from None
 
@@ -160,7 +157,6 @@ class Group:
 
     def check_same(self, parts: Mapping[str, Any]) -> None:
         """Raise InputError if settings, data, code or versions differ from those of rank 0."""
-        parts = {**parts, "torch": str(torch.__version__)}
         rank0 = self.broadcast(parts)
         differing = [key for key in {**rank0, **parts} if rank0.get(key) != parts.get(key)]
         if differing:
@@ -192,7 +188,6 @@ def _start_torchrun(processes: int, command: list[str]) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     os.environ[STARTED_HERE] = "1"
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # runtime.threads decides later
     logging.disable(logging.CRITICAL)  # torchrun's messages; the ranks log in their own processes
     sys.stdout.flush()
     words = ["--standalone", "--nproc-per-node", str(processes), *command]
@@ -254,13 +249,11 @@ def _connected(group: Group) -> Iterator[None]:
     backend = "gloo"
     if dist.is_nccl_available() and group.local_size <= torch.cuda.device_count():
         backend = "cpu:gloo,cuda:nccl"
-    if group.size > 1:
-        with _collective():
-            dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))
+    with _collective():
+        dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))
     yield
     group.gather(0.0)  # waits until rank 0 has written its last file
-    if group.size > 1:
-        dist.destroy_process_group()
+    dist.destroy_process_group()
 
 
 def _leave_reason(error: BaseException, group: Group) -> int:
