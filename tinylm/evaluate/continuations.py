@@ -36,9 +36,6 @@ TABLE = [  # columns of samples.csv
 PROMPTS_IN_TRAINING = 20  # continued by each checkpoint
 
 
-Text = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
-
-
 def evaluation_prompts(
     store: TokenStore, tokenizer: Tokenizer, settings: EvaluateSettings
 ) -> list[Prompt]:
@@ -111,15 +108,6 @@ class Continuer:
             **options,
         )
 
-    def texts(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> list[Text]:
-        """Each prompt continued up to <eos> or the limit, as text."""
-        texts = []
-        generated = self.generate(prompts, decode, stop_at_eos=True, with_log_probs=False)
-        for prompt, new in zip(prompts, generated, strict=True):
-            start = self.tokenizer.decode(prompt.ids)
-            texts.append((start, self.tokenizer.decode(new.ids), new.finished))
-        return texts
-
     def samples(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:
         """A row for each prompt: texts, ids, nats and tokens of continuation and reference.
 
@@ -182,19 +170,25 @@ def samples_over_training(
     settings: EvaluateSettings,
     decode: DecodeSettings,
 ) -> pd.DataFrame:
-    """The first prompts continued by each checkpoint: epochs, prompt, text, finished.
+    """The first prompts continued to <eos> by each checkpoint: epochs, prompt, text, finished.
 
     epochs is NaN at the end of training.
     """
     fastest = dataclasses.replace(decode, step="auto")
-    tables = []
+    first = prompts[:PROMPTS_IN_TRAINING]
+    rows = []
     for epochs, model in checkpoints:
         continuer = Continuer(model, tokenizer, settings)
-        texts = continuer.texts(prompts[:PROMPTS_IN_TRAINING], fastest)
-        table = pd.DataFrame(texts, columns=["prompt", "text", "finished"])
-        table.insert(0, "epochs", epochs)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True).astype({"epochs": float})
+        generated = continuer.generate(first, fastest, stop_at_eos=True, with_log_probs=False)
+        for prompt, new in zip(first, generated, strict=True):
+            row = {
+                "epochs": epochs,
+                "prompt": tokenizer.decode(prompt.ids),
+                "text": tokenizer.decode(new.ids),
+                "finished": new.finished,
+            }
+            rows.append(row)
+    return pd.DataFrame(rows).astype({"epochs": float})
 
 
 def measure_samples(

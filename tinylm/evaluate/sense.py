@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.continuations import Text
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
 from tinylm.storybook.corpus import normalise
@@ -16,6 +15,8 @@ PROTOCOL = (
     "A continuation is read up to its first impossible word: one that no story of the generator "
     "has after the words before it. A text whose prompt is impossible already is left out."
 )
+
+Text = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
 
 
 class Graded(NamedTuple):
