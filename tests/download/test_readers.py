@@ -123,7 +123,7 @@ def test_bytes_that_are_not_utf8_are_named_and_never_replaced(tmp_path, name, co
 
 
 BAD_ROWS = (
-    "{", '{"text": "a", "text": "b"}', '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
+    "{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
 )  # fmt: skip
 
 

@@ -193,21 +193,13 @@ def _stories(path: Path) -> Iterator[str]:
     yield story
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. ValueError if a name occurs twice in it."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError("a name occurs twice in an object")
-    return values
-
-
 def _json_texts(path: Path, column: str) -> Iterator[Any]:
     for number, line in enumerate(_text_lines(path), start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line, object_pairs_hook=_without_repeats)
+            row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not JSON ({first_line(error)})") from None
         if not isinstance(row, dict):

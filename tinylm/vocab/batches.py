@@ -16,7 +16,6 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
 from tinylm.vocab.token_store import TokenStore
 
-LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # not an id: where <pad> has the id of <eos>, <eos> is still scored
 POOL_BATCHES = 64  # batches per pool; rows are sorted by length within a pool, for little padding
 
@@ -105,8 +104,6 @@ def _window_rows(targets: int, context: int) -> _Rows:
 
 def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
     """The rows of a layout; ring: whether the stream's first token follows its last one."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
     if layout == "stories":
         return _story_rows(store.offsets, context)
     if layout == "windows":
