@@ -27,9 +27,10 @@ IGNORED = (
 )
 _IGNORED = re.compile(f"[{IGNORED}]")
 _MISREAD = re.compile("\u00e2[\u20ac\u0080]([^\u00e2]?)")  # bytes E2 80, and the third one misread
-_REPAIRED = frozenset(
+_TYPOGRAPHIC = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201c\u201d\u201e\u2022\u2026"
 )
+_TYPOGRAPHIC_MARK = re.compile(f"[{_TYPOGRAPHIC}]")
 _CLOSING_QUOTE = "\u201d"  # E2 80 9D: Windows-1252 has no character 9D, so it gets lost
 
 
@@ -40,7 +41,7 @@ def _repair(match: re.Match[str]) -> str:
     except UnicodeEncodeError:
         byte = ord(third) if ord(third) < 256 else 0
     repaired = chr(0x2000 | byte & 0x3F)
-    if 0x80 <= byte <= 0xBF and repaired in _REPAIRED:
+    if 0x80 <= byte <= 0xBF and repaired in _TYPOGRAPHIC:
         return repaired
     return _CLOSING_QUOTE + third.removeprefix("\ufffd")
 
@@ -63,6 +64,11 @@ def unify(text: str, repair: bool = False) -> str:
     """Part of a text by the rule above, without its last step; printable ASCII stays as it is."""
     is_plain = text.isascii() and text.replace("\n", "").isprintable()
     return text if is_plain else unify_by_the_rule(text, repair)
+
+
+def without_typography(text: str) -> str:
+    """The text without quotation marks, dashes and dots beyond ASCII: mostly ASCII alone is left."""
+    return text if text.isascii() else _TYPOGRAPHIC_MARK.sub("", text)
 
 
 def clean_text(text: str, repair: bool) -> str:

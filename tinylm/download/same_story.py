@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tinylm.download.cleaning import without_typography
 from tinylm.download.in_order import in_groups, map_in_order
 
 ORDER = 8  # words of an n-gram
@@ -51,6 +52,7 @@ def _deleted_or_space() -> dict[int, str]:
 
 def bare_words(text: str) -> list[bytes]:
     """The words by which stories are compared, in UTF-8."""
+    text = without_typography(text)
     if text.isascii():  # the same, ten times as fast
         return text.lower().encode().translate(None, _ASCII_PUNCTUATION).split()
     lower = "".join(map(str.lower, text))  # letter by letter: no rule of the final sigma
@@ -65,6 +67,7 @@ def spaced(text: str) -> str:
 
 def bare_text(text: str) -> bytes:
     """Equal for two stories exactly if they are the same story."""
+    text = without_typography(text)
     if text.isascii():  # the same, five times as fast
         return text.lower().encode().translate(None, _ASCII_PUNCTUATION + b" \t\n\v\f\r")
     return b"".join(bare_words(text))

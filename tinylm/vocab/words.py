@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.download.cleaning import unify
+from tinylm.download.cleaning import unify, without_typography
 from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
@@ -64,8 +64,8 @@ def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
 
 
 class Splitter:
-    """text -> words. ASCII text is split by plain Python, which is faster, any other by the
-    library.
+    """text -> words. What is ASCII but for dropped marks is split by plain Python, which is faster,
+    all else by the library.
 
     On ASCII the rule involves no Unicode; a test of all 128 characters shows that both agree.
     """
@@ -83,6 +83,8 @@ class Splitter:
         self._find_pieces = re.compile(_UNBROKEN).findall
 
     def __call__(self, text: str) -> list[str]:
+        if self.punctuation == "drop":
+            text = without_typography(text)
         if not text.isascii():
             normalised = self.normalizer.normalize_str(unify(text))
             return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
