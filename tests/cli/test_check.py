@@ -8,7 +8,6 @@ import torch
 import yaml
 
 from tinylm.base.config import load_params
-from tinylm.base.files import write_json
 from tinylm.cli import check, main
 from tinylm.presets.write import FOLDER
 
@@ -104,18 +103,3 @@ def test_near_copies_and_files_that_are_not_read_are_noted_before_training():
     notes = "\n".join(check.find_all().notes)
     for named in ("b.csv", "held-out", "evaluation", "--temp"):
         assert named in notes
-
-
-def test_cached_results_of_another_environment_are_noted():
-    for stage, threads, device in (
-        ("train", 1, "a card"),
-        ("evaluate", 2, "cpu"),
-        ("vocab", 1, "cpu"),
-    ):
-        environment = {"threads": threads, "device": device}
-        write_json(f"data/figures/{stage}.json", {"environment": environment}, sealed=True)
-    plant({"runtime.device": "cpu"})
-    evaluate, train = check.find_all().notes
-    assert "evaluate.json: " in evaluate
-    assert "threads 2" in evaluate
-    assert "a card" in train

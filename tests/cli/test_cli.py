@@ -178,14 +178,6 @@ def test_without_a_command_it_prints_help_and_an_unknown_one_is_refused(capsys):
     refused(["speak"], "generate", capsys)
 
 
-def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monkeypatch, capsys):
-    Path("dvc.yaml").touch()
-    (run_folder / "docs").mkdir()
-    monkeypatch.chdir(run_folder / "docs")
-    refused(["check"], f"cd {run_folder}", capsys)
-    assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
-
-
 def test_standard_input_is_a_prompt(run_folder, capsys, monkeypatch):
     for words in (["generate"], ["generate", "-"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("the cat\nsat\n"))

@@ -215,6 +215,7 @@ class LanguageModel:
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
         """What each head attends to in the first `max_tokens` tokens, at most the context."""
+        self._warn_of_unknown(self._clean(text))
         ids = encode_prompt(self.tokenizer, self._clean(text), "the text")
         room = self.model.settings.context
         if max_tokens is not None:

@@ -13,9 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tinylm.base import paths
 from tinylm.base.config import MOVED, PARAMS_FILE, InputError, load_params
-from tinylm.base.files import read_json
 from tinylm.cli.command import CLONE
 from tinylm.host.params import Sections, linked_outputs, read_sections, rule_errors
 
@@ -89,14 +87,15 @@ def _corpus_notes(data: Any) -> list[str]:
     from tinylm.download.splits import open_source, write_stories
 
     source = open_source(data)
-    left_out = source.description["left_out"]
-    notes = [f"not read: {', '.join(left_out)}"] if left_out else []
+    if not source.size:
+        raise InputError(f"data.path = {source.name!r}: empty; allowed: files with stories")
+    notes = [f"not read: {name}" for name in source.description["left_out"]]
     if source.size <= QUICK_BYTES and data.held_out == "hash":
         with tempfile.TemporaryDirectory() as folder:
-            corpus = write_stories(data, folder, every_s=3600)
-        return notes + corpus["near_copies"]["warnings"]
-    next(source.train(), None)
-    return [*notes, "near-copies between splits are counted by stage download or vocab"]
+            notes += write_stories(data, folder, every_s=3600)["near_copies"]["warnings"]
+    else:
+        next(source.train(), None)
+    return notes
 
 
 def _check_vectors(embedding: Any, findings: Findings) -> None:
@@ -124,7 +123,6 @@ def check_files(sections: Sections, findings: Findings) -> None:
 def check_machine(sections: Sections, findings: Findings) -> None:
     """Cores, device and logger that section `runtime` names."""
     from tinylm.base.machine import pick_device
-    from tinylm.host.runtime import conditions
     from tinylm.host.workers import cores
 
     runtime = sections.get("runtime")
@@ -133,30 +131,12 @@ def check_machine(sections: Sections, findings: Findings) -> None:
     if runtime.threads > cores():
         findings.notes.append(f"runtime.threads = {runtime.threads}: only {cores()} cores; slower")
     try:
-        device = pick_device(runtime.device)
-        _compare_environments(conditions(device, runtime.threads), findings)
+        pick_device(runtime.device)
     except InputError as error:
         findings.problems.append(str(error))
     if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
         problem = f"not installed; pip install {runtime.logger}, or none"
         findings.problems.append(f"{PARAMS_FILE}: runtime.logger = {runtime.logger!r}: {problem}")
-
-
-def _compare_environments(here: dict[str, Any], findings: Findings) -> None:
-    """Note each stage whose cached results are from an environment other than this one."""
-    for path in sorted(Path(paths.FIGURES).glob("*.json")):
-        try:
-            environment = read_json(path).get("environment", {})
-        except InputError:
-            continue  # the stage that reads it reports this
-        others = []
-        for key, value in environment.items():
-            is_share = key == "threads" and "processes" in environment  # of one process
-            if key in here and here[key] != value and not is_share:
-                others.append(f"{key} {value}")
-        if others:
-            again = f"dvc repro -f -s {path.stem}"
-            findings.notes.append(f"{path}: cached results are from {', '.join(others)}; {again}")
 
 
 def check_repository(findings: Findings) -> None:

@@ -12,6 +12,7 @@ Each module imports what it computes with when it runs, so that help is quick.
 """
 
 import argparse
+import difflib
 import importlib
 import io
 import sys
@@ -79,16 +80,9 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
 
 def check_folder(name: str, needs: str) -> None:
     """Raise InputError if the current folder lacks what the command `name` needs."""
-    here = Path.cwd()
-    if needs == NOTHING:
-        return
-    if not Path(PARAMS_FILE).exists():
-        for above in here.parents:
-            if (above / PARAMS_FILE).is_file() and (above / "dvc.yaml").is_file():
-                reason = f"tinylm {name} works in the pipeline's folder: cd {above}"
-                raise InputError(f"{here}: no {PARAMS_FILE} here; {reason}")
-    if needs == CLONE and not Path("dvc.yaml").is_file():
-        raise InputError(f"{here}: no dvc.yaml here; cd into the clone of tinylm")
+    needed = {NOTHING: ".", PARAMS: PARAMS_FILE, CLONE: "dvc.yaml"}[needs]
+    if not Path(needed).exists():
+        raise InputError(f"tinylm {name}: no {needed} here; cd into the clone of tinylm")
 
 
 def _run(words: Sequence[str]) -> None:
@@ -97,6 +91,9 @@ def _run(words: Sequence[str]) -> None:
     parser = Parser(prog="tinylm", description=PURPOSE, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"tinylm {tinylm.__version__}")
     commands = add_commands(parser)
+    close = difflib.get_close_matches("".join(words[:1]), NAMES, 1)
+    if close and words[0] not in NAMES:
+        raise InputError(f"tinylm {words[0]}: unknown; did you mean {close[0]}?")
     arguments, unknown = parser.parse_known_args(words or ["--help"])
     if unknown:  # the command's own parser names its help
         commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = f"{', '.join(ACTIONS)} (default list)"
     add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
     add("name", metavar="NAME", nargs="?", help="the exercise, as list shows it")
+    add("--force", action="store_true", help="start: write over your file")
     add("--hint", action="store_true", help="check: show the next of three hints")
     add("--all", action="store_true", help="check: all, and write a page of results")
-    add("--force", action="store_true", help="start: write over your file")
     add("--course", metavar="FOLDER", help="exercises of your own (default: those of tinylm)")
 
 
@@ -59,9 +59,5 @@ def run(arguments: argparse.Namespace) -> None:
         desk.start(exercise, arguments.force)
     elif action == "check" and arguments.hint:
         desk.show_hint(exercise)
-    elif action == "check":
-        desk.check(exercise)
-    elif action == "use":
-        desk.use(exercise)
     else:
-        desk.show(exercise)
+        getattr(desk, action)(exercise)  # check, use or show
