@@ -5,7 +5,6 @@ The same run gives the same bytes.
 """
 
 import contextlib
-import dataclasses
 import html
 import io
 import logging
@@ -13,6 +12,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib import rc_context, rc_params_from_file
 from matplotlib.figure import Figure
@@ -37,26 +37,11 @@ def in_style() -> Iterator[None]:
         yield
 
 
-@dataclasses.dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A drawing and its alt text, for readers who cannot see it."""
 
     drawing: Figure
     alt: str
-
-    def __post_init__(self) -> None:
-        settle(self.drawing)
-
-
-def settle(drawing: Figure) -> Figure:
-    """Fix the layout once for all files that are written from it.
-
-    Not by `set_layout_engine("none")`, with which every file is drawn twice.
-    """
-    drawing.draw_without_rendering()
-    with rc_context({"figure.constrained_layout.use": False}):
-        drawing.set_layout_engine(None)
-    return drawing
 
 
 def to_png(drawing: Figure) -> bytes:
