@@ -128,7 +128,7 @@ def score_split(
     n_bytes = int(table["bytes"].sum())
     bits = None
     unknown_words = sum(map(len, texts.unknown))
-    if n_bytes and unknown_words == covered["unknown"]:
+    if n_bytes and unknown_words == np.count_nonzero(store.ids == tokenizer.unk_id):
         spelt = _spelling_nats(tokenizer, texts.unknown)
         nats = float(once.rows[:, 0].sum()) + sum(spelt)
         story_nats = once.stories[:, 0] + spelt
