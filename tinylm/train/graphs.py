@@ -94,8 +94,6 @@ class GraphedTrainer(Trainer):
         scalars = [float(tokens), float(self.updates + 1), *rates]
         pinned = torch.tensor(scalars, pin_memory=self._is_cuda)
         self._scalars.copy_(pinned, non_blocking=True)
-        for optimizer, _ in self.optimizers:
-            optimizer.updates += 1
         graph.replay()
         return self.count_update(tokens, factor, self._read_later())
 
@@ -157,7 +155,7 @@ class GraphedTrainer(Trainer):
         norm = clip_gradients_on_device(self.parameters, self.settings.clip_norm)
         _, number, *rates = self._scalars
         for (optimizer, _), rate in zip(self.optimizers, rates, strict=True):
-            optimizer.step_on_device(rate, number)
+            optimizer.step(rate, number)
         self._results.copy_(torch.stack([nats, norm.double()]))
 
     def _fresh_gradients(self, batches: list[Batch]) -> Tensor:

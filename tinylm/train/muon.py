@@ -63,24 +63,21 @@ class Muon:
         self.beta = beta
         self.weight_decay = weight_decay
         self.dtype = dtype
-        self.updates = 0
         self.momentum = [torch.zeros_like(p) for p, _ in parameters]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """State except the number of updates, for snapshots."""
+        """State, for snapshots."""
         return {f"momentum.{i}": tensor for i, tensor in enumerate(self.momentum)}
 
-    def step(self, lr: float) -> None:
-        """One update with the parameters' current gradients; matrices of one shape together."""
-        self.updates += 1
-        for tasks in self._tasks_by_shape().values():
-            for start in range(0, len(tasks), STACK):
-                self._apply_update(lr, tasks[start : start + STACK])
+    def step(self, lr: float | Tensor, number: int | Tensor | None = None) -> None:
+        """One update with the parameters' current gradients; matrices of one shape together.
 
-    def step_on_device(self, lr: Tensor, updates: Tensor) -> None:
-        """`step` with a learning rate that stays on the device; the caller counts the updates."""
+        lr is a scalar on the device in a CUDA graph. number: of the update, which `Adam` needs.
+        """
         for tasks in self._tasks_by_shape().values():
-            self._apply_update(lr, tasks)
+            together = len(tasks) if isinstance(lr, Tensor) else STACK
+            for start in range(0, len(tasks), together):
+                self._apply_update(lr, tasks[start : start + together])
 
     def _tasks_by_shape(self) -> dict[torch.Size, list[Task]]:
         """Every piece of every matrix that has a gradient, by its shape with rows <= columns."""

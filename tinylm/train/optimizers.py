@@ -34,36 +34,29 @@ class Adam:
         self.eps = eps
         self.decoupled = decoupled
         self.fused = fused
-        self.updates = 0
         self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """State except the number of updates, for snapshots."""
+        """State, for snapshots."""
         first = {f"first.{i}": tensor for i, tensor in enumerate(self.first)}
         second = {f"second.{i}": tensor for i, tensor in enumerate(self.second)}
         return first | second
 
     @torch.no_grad()
-    def step(self, lr: float) -> None:
-        """One update with the parameters' current gradients."""
-        self.updates += 1
-        for weight_decay, tensors in self._tensors_by_group():
-            if self.fused:
-                number = torch.tensor(float(self.updates))
-                self._apply_fused_update(lr, number, weight_decay, tensors)
-            else:
-                self._apply_update(lr, weight_decay, *tensors)
+    def step(self, lr: float | Tensor, number: int | Tensor) -> None:
+        """Update `number`, counted from 1, with the parameters' current gradients.
 
-    @torch.no_grad()
-    def step_on_device(self, lr: Tensor, updates: Tensor) -> None:
-        """The fused `step`, whose numbers stay on the device.
-
-        lr and the number of this update are float32 scalars there, so that a CUDA graph can read
-        new ones at each replay. The caller counts the updates.
+        In a CUDA graph both numbers are float32 scalars on the device, so that each replay reads
+        new ones; the update is then fused.
         """
         for weight_decay, tensors in self._tensors_by_group():
-            self._apply_fused_update(lr, updates, weight_decay, tensors)
+            if isinstance(number, Tensor):
+                self._apply_fused_update(lr, number, weight_decay, tensors)
+            elif self.fused:
+                self._apply_fused_update(lr, torch.tensor(float(number)), weight_decay, tensors)
+            else:
+                self._apply_update(lr, number, weight_decay, *tensors)
 
     def _tensors_by_group(self) -> Iterator[tuple[float, list[list[Tensor]]]]:
         """(weight decay, [parameters, gradients, first moments, second moments]) of each group.
@@ -82,7 +75,8 @@ class Adam:
 
     def _apply_update(
         self,
-        lr: float,
+        lr: Any,
+        number: int,
         weight_decay: float,
         parameters: list[Tensor],
         grads: list[Tensor],
@@ -98,20 +92,20 @@ class Adam:
         torch._foreach_lerp_(first, grads, 1.0 - beta1)
         torch._foreach_mul_(second, beta2)
         torch._foreach_addcmul_(second, grads, grads, value=1.0 - beta2)
-        scale = torch._foreach_div(second, 1.0 - beta2**self.updates)
+        scale = torch._foreach_div(second, 1.0 - beta2**number)
         torch._foreach_sqrt_(scale)
         torch._foreach_add_(scale, self.eps)
-        torch._foreach_addcdiv_(parameters, first, scale, value=-lr / (1.0 - beta1**self.updates))
+        torch._foreach_addcdiv_(parameters, first, scale, value=-lr / (1.0 - beta1**number))
 
     def _apply_fused_update(
-        self, lr: float | Tensor, updates: Tensor, weight_decay: float, tensors: list[list[Tensor]]
+        self, lr: float | Tensor, number: Tensor, weight_decay: float, tensors: list[list[Tensor]]
     ) -> None:
-        """`_apply_update` by PyTorch's kernel. updates: the number of this update."""
+        """`_apply_update` by PyTorch's kernel."""
         update: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
         update(
             *tensors,
             max_exp_avg_sqs=[],
-            state_steps=[updates] * len(tensors[0]),
+            state_steps=[number] * len(tensors[0]),
             lr=lr,
             beta1=self.betas[0],
             beta2=self.betas[1],

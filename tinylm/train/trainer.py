@@ -158,7 +158,7 @@ class Trainer:
         update = self.count_update(tokens, factor, lambda: (nats, norm))
         update.result()
         for optimizer, peak in self.optimizers:
-            optimizer.step(factor * peak)
+            optimizer.step(factor * peak, update.number)
         return update
 
     def count_update(self, tokens: int, factor: float, read: Callable[[], Any]) -> Update:
@@ -196,7 +196,5 @@ class Trainer:
         for name, tensor in self.state_dict().items():
             if not name.startswith("random."):
                 tensor.copy_(state[name])
-        for optimizer, _ in self.optimizers:
-            optimizer.updates = updates
         self.updates = updates
         self.tokens = tokens

@@ -11,6 +11,5 @@ def adamw(p, g, m, v, t, lr, b1, b2, eps, weight_decay):
     optimizer = _Adam([([parameter], weight_decay)], (b1, b2), eps, decoupled=True)
     optimizer.first = [m.clone()]
     optimizer.second = [v.clone()]
-    optimizer.updates = t - 1
-    optimizer.step(lr)
+    optimizer.step(lr, t)
     return parameter, optimizer.first[0], optimizer.second[0]

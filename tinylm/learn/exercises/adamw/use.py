@@ -9,10 +9,10 @@ def run(updates):
 
 def replacements(student):
     @torch.no_grad()
-    def apply_update(optimizer, lr, weight_decay, parameters, grads, first, second):
+    def apply_update(optimizer, lr, number, weight_decay, parameters, grads, first, second):
         for p, g, m, v in zip(parameters, grads, first, second, strict=True):
             new = student.adamw(
-                p, g, m, v, optimizer.updates, lr, *optimizer.betas, optimizer.eps, weight_decay
+                p, g, m, v, number, lr, *optimizer.betas, optimizer.eps, weight_decay
             )
             for old, value in zip((p, m, v), new, strict=True):
                 old.copy_(value)
