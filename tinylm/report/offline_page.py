@@ -5,10 +5,9 @@ DVC uses after `dvc config --local plots.html_template PATH` (a path relative to
 """
 
 import sys
-from pathlib import Path
 
 from tinylm.base.files import atomic_write
-from tinylm.host.command import Parser, guard
+from tinylm.host.command import guard
 
 
 def offline_page() -> str:
@@ -25,10 +24,7 @@ def offline_page() -> str:
 
 
 def main() -> None:
-    parser = Parser(description="Write the page in which dvc plots shows its charts offline.")
-    parser.add_argument("path", type=Path, help="file to write")
-    path: Path = parser.parse_args().path
-    with atomic_write(path) as handle:
+    with atomic_write(sys.argv[1]) as handle:
         handle.write(offline_page())
 
 
