@@ -6,9 +6,8 @@ from pathlib import Path
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.base.paths import output_file
-from tinylm.cli.command import NOTHING, add_model_options
+from tinylm.cli.command import add_model_options
 
-NEEDS = NOTHING
 EXAMPLES = """\
   tinylm attention "the cat sat on the mat" -o cat.png
   tinylm attention "the cat sat on the mat" -o head.svg --layer 1 --head 3

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import MOVED, PARAMS_FILE, InputError, load_params
-from tinylm.cli.command import CLONE
+from tinylm.cli.command import check_clone
 from tinylm.host.params import Sections, linked_outputs, read_sections, rule_errors
 
-NEEDS = CLONE
 EXAMPLES = "  tinylm check && dvc repro\n"
 QUICK_BYTES = 20_000_000  # of a corpus that is read in seconds
 FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
@@ -160,6 +159,7 @@ def find_all() -> Findings:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the notes. Raises InputError with a line for each problem, if there is one."""
+    check_clone()
     findings = find_all()
     for note in findings.notes:
         print(f"note: {note}")

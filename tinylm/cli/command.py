@@ -3,7 +3,6 @@
 Each command is a module of this folder. Its docstring begins with `tinylm NAME: ` and its purpose;
 what follows are notes for its --help. It has
 
-- NEEDS: what it needs of the current folder: NOTHING, PARAMS or CLONE;
 - EXAMPLES: shown by its --help;
 - add_arguments(parser): adds its arguments to its parser;
 - run(arguments): carries it out. Raises InputError for bad input.
@@ -22,7 +21,7 @@ from typing import Any
 
 import tinylm
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.config import InputError
 from tinylm.host.command import Parser, guard
 
 PURPOSE = "A small laboratory for language models. `dvc repro` runs the pipeline."
@@ -30,7 +29,6 @@ NAMES = (
     "generate", "attention", "lab", "describe", "check", "preset",
     "publish", "handin", "sweep", "compare", "export", "exercise",
 )  # fmt: skip
-NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command needs around it
 
 
 def add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -49,7 +47,7 @@ def add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
             allow_abbrev=False,
         )
         command.add_arguments(below)
-        below.set_defaults(run=command.run, needs=command.NEEDS)
+        below.set_defaults(run=command.run)
     return commands.choices
 
 
@@ -78,11 +76,10 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
     return read
 
 
-def check_folder(name: str, needs: str) -> None:
-    """Raise InputError if the current folder lacks what the command `name` needs."""
-    needed = {NOTHING: ".", PARAMS: PARAMS_FILE, CLONE: "dvc.yaml"}[needs]
-    if not Path(needed).exists():
-        raise InputError(f"tinylm {name}: no {needed} here; cd into the clone of tinylm")
+def check_clone() -> None:
+    """Raise InputError unless the current folder is a clone of the project."""
+    if not Path("dvc.yaml").is_file():
+        raise InputError(f"{Path.cwd()}: no dvc.yaml here; cd into the clone of tinylm")
 
 
 def _run(words: Sequence[str]) -> None:
@@ -97,7 +94,6 @@ def _run(words: Sequence[str]) -> None:
     arguments, unknown = parser.parse_known_args(words or ["--help"])
     if unknown:  # the command's own parser names its help
         commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
-    check_folder(arguments.command, arguments.needs)
     arguments.run(arguments)
 
 

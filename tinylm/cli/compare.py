@@ -13,9 +13,8 @@ import argparse
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes, write_json
 from tinylm.base.paths import output_file
-from tinylm.cli.command import PARAMS, number
+from tinylm.cli.command import number
 
-NEEDS = PARAMS
 EXAMPLES = """\
   tinylm compare HEAD workspace
   tinylm compare main warm-newt --html runs/compare.html
@@ -70,7 +69,12 @@ def _compare(arguments: argparse.Namespace) -> None:
     if len(runs) < 2:
         raise InputError(f"{names[0]} has no finished experiment; dvc exp run, then again")
     comparison = compare(runs)
-    print(to_terminal(page.to_markdown(comparison, stories=len(runs) <= QUOTED)))
+    measured = [run.metrics for run in runs if run.stories is not None]
+    is_same = all(metrics == measured[0] for metrics in measured)
+    if is_same and comparison.parameters.empty and not comparison.inputs:
+        print(f"{', '.join(run.name for run in runs)}: the same parameters, code and data")
+    else:
+        print(to_terminal(page.to_markdown(comparison, stories=len(runs) <= QUOTED)))
     if json_file:
         write_json(json_file, page.as_json(comparison))
     if html_file:

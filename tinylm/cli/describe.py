@@ -5,9 +5,8 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.cli.command import PARAMS, number
+from tinylm.cli.command import number
 
-NEEDS = PARAMS
 EXAMPLES = """\
   tinylm describe                                   after `dvc repro vocab`
   tinylm describe --vocab-size 15000 --width 300

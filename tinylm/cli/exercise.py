@@ -7,9 +7,6 @@ exercises/results.md; `tinylm handin ENTRY --exercises` packs it with your files
 
 import argparse
 
-from tinylm.cli.command import NOTHING
-
-NEEDS = NOTHING
 EXAMPLES = """\
   tinylm exercise list
   tinylm exercise start attention

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
-from tinylm.cli.command import NOTHING, add_model_options
+from tinylm.cli.command import add_model_options
 
-NEEDS = NOTHING
 EXAMPLES = """\
   tinylm export exports/storybook
   tinylm export exports/own --format tinylm

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
-from tinylm.cli.command import NOTHING, add_model_options, number
+from tinylm.cli.command import add_model_options, number
 
 if TYPE_CHECKING:
     from tinylm.api.language_model import LanguageModel
     from tinylm.api.results import Text
 
-NEEDS = NOTHING
 EXAMPLES = """\
   tinylm generate "once upon a time"
   tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt

@@ -11,10 +11,8 @@ import argparse
 from pathlib import Path
 
 from tinylm.base.config import InputError, read_section
-from tinylm.cli.command import NOTHING, PARAMS, check_folder
 from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
-NEEDS = NOTHING  # a run needs params.yaml
 EXAMPLES = """\
   tinylm handin 2026-12345
   tinylm handin 2026-12345 --author "Ada Lovelace" --weights
@@ -89,7 +87,6 @@ def _hand_in_run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
-    check_folder("handin", PARAMS)
     entry = check_entry(arguments.entry)
     state = read_run_state()
     settings = read_section(state.run.params, "report", ReportSettings)

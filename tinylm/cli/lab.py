@@ -6,9 +6,8 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE
 from tinylm.base.files import write_bytes
-from tinylm.cli.command import NOTHING, add_model_options
+from tinylm.cli.command import add_model_options
 
-NEEDS = NOTHING
 EXAMPLES = """\
   tinylm lab
   tinylm lab -o story.html --models out/my-model    a run's models/ or an export

@@ -3,9 +3,8 @@
 import argparse
 
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.cli.command import CLONE, NOTHING, check_folder
+from tinylm.cli.command import check_clone
 
-NEEDS = NOTHING
 EXAMPLES = """\
   tinylm preset --list
   tinylm preset storybook
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.list:
         _list()
         return
-    check_folder("preset", CLONE)
+    check_clone()
     if name is None:
         raise InputError(f"no preset named; allowed: {' | '.join(names())}")
     changed = write_preset(name, force=arguments.force, hub=arguments.hub)

@@ -9,10 +9,8 @@ or HF_TOKEN.
 import argparse
 
 from tinylm.base.config import InputError
-from tinylm.cli.command import PARAMS
 from tinylm.cli.run_state import load_trained, new_publication, read_run_state
 
-NEEDS = PARAMS
 EXAMPLES = """\
   tinylm publish me/small-stories --dry-run
   tinylm publish me/small-stories --private --license mit

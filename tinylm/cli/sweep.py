@@ -11,13 +11,12 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.cli.command import CLONE, number
+from tinylm.cli.command import check_clone, number
 from tinylm.host.command import CommandFailed
 
 if TYPE_CHECKING:
     from tinylm.sweep.plan import Sweep
 
-NEEDS = CLONE
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
   tinylm sweep -S train.lr=1e-4,3e-4 --workers 2 --memory 4      two at a time, 4 GiB each
@@ -55,6 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Begin a sweep, continue one, or show one."""
     from tinylm.sweep import plan
 
+    check_clone()
     if arguments.status is None:
         _run_all(arguments)
         return
