@@ -43,6 +43,7 @@ def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(
 def asked(monkeypatch, revision, tmp_path):
     """The arguments of DVC's stand-in: a, b with another learning rate, and one experiment."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text("train: {}\n")
     by_name = {
         "a": revision("a"),
         "b": revision("b", **{"params.yaml": "train:\n  lr: 1e-2\n  seed: 1\n"}),
@@ -83,7 +84,6 @@ def test_two_revisions_as_text_a_page_and_json(asked, capsys, tmp_path):
     ],
 )
 def test_a_wrong_request_is_one_line(asked, capsys, tmp_path, words, key):
-    (tmp_path / "params.yaml").write_text("train: {}\n")
     assert main(["compare", *words]) == 2
     error = capsys.readouterr().err
     assert key in error
