@@ -59,14 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
         _run_all(arguments)
         return
     sweep = plan.open_sweep(arguments.status or None)
-    _print_table(sweep)
-
-
-def _print_table(sweep: "Sweep") -> None:
-    from tinylm.sweep import plan
-
     print(plan.table(sweep))
-    print(plan.summary(sweep))
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
@@ -108,7 +101,7 @@ def _print_end(sweep: "Sweep") -> None:
     """The table of the runs, and what to do next."""
     from tinylm.sweep import plan
 
-    _print_table(sweep)
+    print(plan.table(sweep))
     failed = [run for run in sweep.numbers if sweep.state(run)["state"] == plan.FAILED]
     if failed:
         again = f"tinylm sweep --resume {sweep.name} tries again"

@@ -184,11 +184,11 @@ def _row(sweep: Sweep, number: int) -> dict[str, Any]:
 
 
 def table(sweep: Sweep) -> str:
-    """The runs in columns: values, state, held-out loss (nats per token), time, why one failed."""
+    """The runs in columns: values, state, held-out loss (nats per token), time, why; a summary."""
     import pandas as pd
 
     rows = [_row(sweep, number) for number in sweep.numbers]
-    return pd.DataFrame(rows).to_string(index=False)
+    return f"{pd.DataFrame(rows).to_string(index=False)}\n{summary(sweep)}"
 
 
 def summary(sweep: Sweep) -> str:
