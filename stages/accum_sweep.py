@@ -1,5 +1,6 @@
 """Stage accum_sweep: train with each number of mini-batches per update; time each of them."""
 
+import dataclasses
 import sys
 
 from tinylm.base import paths
@@ -19,6 +20,7 @@ def main() -> None:
     measure.start_server(accum.__name__)
     settings = stage.settings("accum_sweep", AccumSettings)
     model = stage.settings("model", ModelSettings)
+    model = dataclasses.replace(model, context=min(settings.context, model.context))
     train = stage.settings("train", TrainSettings)
     stage.begin(train.seed)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id

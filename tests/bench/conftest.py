@@ -26,7 +26,7 @@ CHANGES = {
     "train": {"layout": "stories", "validate_every": 5, "precision": "fp32"},
     "beam_bench": {"widths": [1, 3], "prompts": 3, "prompt_tokens": 2, "new_tokens": 7, "repeats": 1},
     "kv_bench": {"batch": 3, "prompt_tokens": 2, "lengths": [4, 23], "repeats": 1},
-    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "stories": None, "tokens": 300, "held_out_batches": 2},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "context": 8, "stories": None, "tokens": 300, "held_out_batches": 2},
     "ckpt_bench": {"depths": [1, 3], "batch_size": 3, "repeats": 1},
     "runtime": {"threads": 1, "device": "cpu"},
 }  # fmt: skip

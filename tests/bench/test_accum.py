@@ -20,15 +20,15 @@ def task(folder, params, model_settings):
     return accum.Task(
         accumulation=1,
         sweep=read_section(params, "accum_sweep", AccumSettings),
-        model=model_settings,
+        model=dataclasses.replace(model_settings, context=8),
         train=read_section(params, "train", TrainSettings),
         runtime=read_section(params, "runtime", RuntimeSettings),
         pad_id=2,
     )
 
 
-def mini_batches(rows):
-    return TrainBatches(TokenStore("data/tokens", "train"), "stories", rows, 16, 2, 1)
+def mini_batches(rows, context=8):
+    return TrainBatches(TokenStore("data/tokens", "train"), "stories", rows, context, 2, 1)
 
 
 def test_settings_are_compared_at_equal_tokens_and_at_equal_updates(folder, inline, task, results):
@@ -71,8 +71,9 @@ def test_only_the_first_stories_are_trained_on(folder, count):
     assert store.ids.tolist() == whole.ids[: whole.offsets[kept]].tolist()
 
 
-def test_accumulation_adds_no_memory(task):
-    batches = mini_batches(6)
+def test_accumulation_adds_no_memory(task, model_settings):
+    task = dataclasses.replace(task, model=model_settings)
+    batches = mini_batches(6, model_settings.context)
     settings = accum.run_settings(task, 3, 300)
     peaks = []
     for number in (1, 8):
@@ -135,6 +136,6 @@ def sorted_copy(numbers):
 
 
 def test_settings_that_end_at_other_tokens_are_refused():
-    known = {"batch_size": 2, "stories": None, "tokens": 100, "held_out_batches": 1}
+    known = {"batch_size": 2, "context": 8, "stories": None, "tokens": 100, "held_out_batches": 1}
     assert AccumSettings(settings=(1, 2, 8), **known).problems() == []
     assert len(AccumSettings(settings=(3, 4), **known).problems()) == 1

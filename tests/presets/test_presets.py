@@ -112,7 +112,7 @@ def test_the_hub_form_differs_in_where_its_files_are(name):
 def test_a_hand_edit_is_refused_and_named_against_the_nearest_preset(hub):
     write_preset("word-50k", hub=hub)
     text = Path("params.yaml").read_text("utf-8")
-    edited = re.sub("^  context: .*", "  context: 4321", text, flags=re.MULTILINE)
+    edited = re.sub("^  context: .*", "  context: 4321", text, count=1, flags=re.MULTILINE)
     Path("params.yaml").write_text(edited, encoding="utf-8")
     with pytest.raises(InputError, match=r"word-50k .*\(model\.context: \d+ -> 4321\)"):
         write_preset("storybook")

@@ -33,7 +33,7 @@ SMALL = {
     },
     "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4, "repeats": 1},
     "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
-    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "stories": None, "tokens": 600, "held_out_batches": 1},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "context": 16, "stories": None, "tokens": 600, "held_out_batches": 1},
     "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
     "seeds": {"more": [2]},
     "report": {"samples": 2},

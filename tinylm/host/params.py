@@ -141,9 +141,10 @@ def _budget_allows_an_update(model: Any, train: Any) -> Iterator[str]:
 
 def _accumulation_allows_an_update(model: Any, train: Any, accum_sweep: Any) -> Iterator[str]:
     largest = max(accum_sweep.settings)
-    update = largest * accum_sweep.batch_size * model.context
+    context = min(accum_sweep.context, model.context)
+    update = largest * accum_sweep.batch_size * context
     if train.layout != "stories" and accum_sweep.tokens < update:
-        product = f"accumulation {largest} x batch_size x model.context"
+        product = f"accumulation {largest} x batch_size x context"
         tokens = accum_sweep.tokens
         yield f"accum_sweep.tokens = {tokens}; allowed: at least {update}, one update of {product}"
 
