@@ -20,7 +20,8 @@ def main() -> None:
     measure.start_server(accum.__name__)
     settings = stage.settings("accum_sweep", AccumSettings)
     model = stage.settings("model", ModelSettings)
-    model = dataclasses.replace(model, context=min(settings.context, model.context))
+    if settings.context:
+        model = dataclasses.replace(model, context=min(settings.context, model.context))
     train = stage.settings("train", TrainSettings)
     stage.begin(train.seed)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 PARAMS_FILE = "params.yaml"
-# Keys of release 0.3.0 that are gone, with the value that changes nothing, and paths that moved.
+# Keys of release 0.3.0 that are gone and keys that are new, with the value that changes nothing, and paths that moved.
 REMOVED = {"decode.precision": "fp32", "report.compare": "none"}
+ADDED = {"train.cuda_graphs": "auto", "train.unknown": 0.0, "accum_sweep.context": None}
 MOVED = {
     "tinylm/text/storybook": "inputs/stories",
     "tinylm/text/tokens/gpt2.py": "inputs/vocab",
@@ -77,7 +78,7 @@ def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
 
 
 def _upgraded(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of release 0.3.0 without keys that are gone, where this changes no result."""
+    """Parameters of release 0.3.0 with the keys of this one, where this changes no result."""
     is_old = False
     for path, harmless in REMOVED.items():
         section, _, key = path.partition(".")
@@ -86,9 +87,10 @@ def _upgraded(params: dict[str, Any]) -> dict[str, Any]:
             is_old = True
             if values[key] == harmless:
                 del values[key]
-    if is_old and isinstance(params.get("train"), dict):
-        params["train"].setdefault("cuda_graphs", "auto")
-        params["train"].setdefault("unknown", 0.0)
+    for path, harmless in ADDED.items():
+        section, _, key = path.partition(".")
+        if is_old and isinstance(params.get(section), dict):
+            params[section].setdefault(key, harmless)
     return params
 
 

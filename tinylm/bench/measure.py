@@ -46,11 +46,11 @@ class KvBenchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class AccumSettings:
-    """Section `accum_sweep`."""
+    """Section `accum_sweep`. context: tokens of a row at most; null: model.context."""
 
     settings: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     batch_size: int = setting(low=1, high=1_000_000)
-    context: int = setting(low=1, high=1_000_000)
+    context: int | None = setting(low=1, high=1_000_000)
     stories: int | None = setting(low=1)
     tokens: int = setting(low=1)
     held_out_batches: int = setting(low=1, high=1_000_000)

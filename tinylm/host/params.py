@@ -141,7 +141,7 @@ def _budget_allows_an_update(model: Any, train: Any) -> Iterator[str]:
 
 def _accumulation_allows_an_update(model: Any, train: Any, accum_sweep: Any) -> Iterator[str]:
     largest = max(accum_sweep.settings)
-    context = min(accum_sweep.context, model.context)
+    context = min(accum_sweep.context or model.context, model.context)
     update = largest * accum_sweep.batch_size * context
     if train.layout != "stories" and accum_sweep.tokens < update:
         product = f"accumulation {largest} x batch_size x context"

@@ -100,12 +100,16 @@ def load_checkpoints(
 ) -> Iterator[tuple[float, TinyLM]]:
     """The weights saved during training, folder/checkpoints/EPOCH.safetensors.
 
+    Release 0.3.0 called that folder `moments`.
+
     Yields (epoch, model in evaluation mode) in order; nothing if there are none. Raises InputError
     naming the file.
     """
     _, settings = _read_config(Path(folder) / CONFIG)
     by_epoch = {}
-    for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
+    for weights in Path(folder).glob("*/*.safetensors"):
+        if weights.parent.name not in (CHECKPOINTS, "moments"):
+            continue
         try:
             by_epoch[float(weights.stem)] = weights
         except ValueError:
