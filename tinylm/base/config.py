@@ -16,8 +16,12 @@ from typing import Any, TypeVar
 
 PARAMS_FILE = "params.yaml"
 # Keys of release 0.3.0 that are gone and keys that are new, with the value that changes nothing, and paths that moved.
-REMOVED = {"decode.precision": "fp32", "report.compare": "none"}
-ADDED = {"train.cuda_graphs": "auto", "train.unknown": 0.0, "accum_sweep.context": None}
+REMOVED: dict[str, Any] = {"decode.precision": "fp32", "report.compare": "none"}
+ADDED: dict[str, Any] = {
+    "train.cuda_graphs": "auto",
+    "train.unknown": 0.0,
+    "accum_sweep.context": None,
+}
 MOVED = {
     "tinylm/text/storybook": "inputs/stories",
     "tinylm/text/tokens/gpt2.py": "inputs/vocab",
