@@ -18,7 +18,7 @@ from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 
 BF16 = torch.bfloat16
 # Bytes of logits alive at a time in bfloat16: a product of few rows takes longer for each row.
-LOGITS_BYTES = 16 << 20
+LOGITS_BYTES = 32 << 20
 SUM_WORDS = 1024  # words whose gradients are added at a time
 PART_ROWS = 64  # rows whose softmax is computed at a time
 CARD_PART_ROWS = 1024  # the same on CUDA, where a part is several kernels
