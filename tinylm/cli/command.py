@@ -93,7 +93,8 @@ def _run(words: Sequence[str]) -> None:
         raise InputError(f"tinylm {words[0]}: unknown; did you mean {close[0]}?")
     arguments, unknown = parser.parse_known_args(words or ["--help"])
     if unknown:  # the command's own parser names its help
-        commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+        command = commands.get(arguments.command, parser)
+        command.error(f"unrecognized arguments: {' '.join(unknown)}")
     arguments.run(arguments)
 
 
