@@ -13,7 +13,7 @@ TOTAL = 22_400
 BUDGETS = {
     "AGENTS.md": 325,
     "ARCHITECTURE.md": 1_830,
-    "CHANGELOG.md": 1_220,
+    "CHANGELOG.md": 1_285,
     "CONTRIBUTING.md": 625,
     "README.md": 725,
     "SECURITY.md": 450,
@@ -42,7 +42,7 @@ BUDGETS = {
     "docs/how-to/sweeps.md": 600,
     "docs/how-to/troubleshooting.md": 575,
     "docs/log/2026-11.md": 400,
-    "docs/reference/benchmarks.md": 625,
+    "docs/reference/benchmarks.md": 645,
     "docs/reference/faults.md": 475,
     "docs/reference/glossary.md": 400,
     "docs/reference/gpu.md": 525,
