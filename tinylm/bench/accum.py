@@ -31,7 +31,7 @@ from tinylm.vocab.token_store import TokenStore
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
 MEMORY = ("peak_mib", "process_mib")
 TRIALS = 3
-TRIAL_UPDATES = 2  # updates of the largest setting whose mini-batches a trial uses
+TRIAL_UPDATES = 2  # a trial uses the mini-batches of this many updates of the largest setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The name and the number that the results bear."""
+        """What names this setting in the results."""
         return {"setting": f"accumulation {self.accumulation}", "accumulation": self.accumulation}
 
 
@@ -87,7 +87,7 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
 
     dvc.yaml does not list the keys that are replaced here.
 
-    updates: those of the largest setting; held-out loss is measured each time after this many.
+    updates: of the largest setting. Held-out loss is measured each time after this many.
     """
     return dataclasses.replace(
         task.train,
@@ -123,7 +123,7 @@ def _batches(task: Task) -> TrainBatches:
 
 
 def time_task(task: Task) -> dict[str, float]:
-    """The times alone: a further trial."""
+    """The speed of one setting: every trial but the first."""
     return _speed(task, fresh_model(task), _batches(task))
 
 
@@ -171,8 +171,8 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
     together = 1
     if pick_device(runtime.device).type == "cpu":
         together = runtime.threads
-        alone = dataclasses.replace(runtime, threads=1)
-        tasks = [dataclasses.replace(task, runtime=alone) for task in tasks]
+        one_thread = dataclasses.replace(runtime, threads=1)
+        tasks = [dataclasses.replace(task, runtime=one_thread) for task in tasks]
     results = measure.in_own_processes(train_setting, tasks, together)
     for task, result in zip(tasks, results, strict=True):
         name = task.columns["setting"]
@@ -237,12 +237,12 @@ def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
 
 
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """data/figures/accum_sweep.json: losses at equal tokens and updates; runs: by accumulation."""
+    """data/figures/accum_sweep.json: losses at equal tokens and updates. runs: by accumulation."""
     compared = runs[max(runs)]["compared_update"]
     table = {}
-    for number, run in runs.items():
+    for accumulation, run in runs.items():
         losses = {update: nats for update, _, nats in run["held_out"]}
-        table[number] = {
+        table[accumulation] = {
             "updates": run["updates"],
             "held_out_loss_at_equal_tokens": run["held_out"][-1][2],
             "held_out_loss_at_equal_updates": losses[compared],
@@ -254,10 +254,10 @@ def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:
     """Train loss of all runs: (x, series, nats per token), with x a micro-step, update or token."""
     axes: dict[str, list[tuple[int, str, float]]] = {"micro_step": [], "update": [], "tokens": []}
-    for number, run in runs.items():
-        series = f"accumulation {number}"
+    for accumulation, run in runs.items():
+        series = f"accumulation {accumulation}"
         for update, tokens, nats in run["curve"]:
-            axes["micro_step"].append((update * number, series, nats))
+            axes["micro_step"].append((update * accumulation, series, nats))
             axes["update"].append((update, series, nats))
             axes["tokens"].append((tokens, series, nats))
     return axes

@@ -1,7 +1,7 @@
 """What the benches share: settings, one process per setting, peak memory, median times, tables.
 
 Processes are forked from a server that has only imported modules. They are as clean as a new
-interpreter, and start two seconds sooner. Imports stay light, without torch, for `tinylm check`."""
+interpreter, but start sooner. Only functions import torch here, so `tinylm check` stays fast."""
 
 import itertools
 import multiprocessing
@@ -23,7 +23,7 @@ from tinylm.host.workers import begin_worker, ctrl_c_later
 
 @dataclass(frozen=True, kw_only=True)
 class BeamBenchSettings:
-    """Section `beam_bench`. cache: decode with the KV cache; stop_at_eos: in the timed runs."""
+    """Section `beam_bench`. cache: decode with the KV cache. stop_at_eos: in timed runs."""
 
     widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     prompts: int = setting(low=1, high=100_000)
@@ -46,7 +46,7 @@ class KvBenchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class AccumSettings:
-    """Section `accum_sweep`. context: tokens of a row at most; null: model.context."""
+    """Section `accum_sweep`. context: the longest row, in tokens; null: model.context."""
 
     settings: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     batch_size: int = setting(low=1, high=1_000_000)
@@ -183,9 +183,9 @@ def run_trials(
 
     The first trial calls first(task), the others again(task). Interleaving makes other work on the
     machine affect all settings alike. A result has the task's `columns`, such as its name under
-    "setting", and the first answer. For each key of `times`, which both functions return, it has
-    the median over trials, the lowest as low_KEY and the highest as high_KEY. If a trial fails, it
-    has "error" instead.
+    "setting", and what first(task) returned. Both functions return each key of `times`. The result
+    has its median over trials, the lowest value as low_KEY and the highest as high_KEY. If a trial
+    fails, it has "error" instead.
     """
     results = []
     for task in tasks:
@@ -294,11 +294,11 @@ def peak_mib(
     recorded: Any = profiler.kineto_results
     events = recorded.events() if recorded else []
     begins = next((event.start_ns() for event in events if event.name() == _STEP), 0)
-    sizes = sorted(
+    changes = sorted(
         (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
     )
-    since = (size for when, size in sizes if when >= begins)
-    return max(itertools.accumulate(since, initial=0)) / MIB or None
+    step_changes = (size for when, size in changes if when >= begins)
+    return max(itertools.accumulate(step_changes, initial=0)) / MIB or None
 
 
 def split_failures(
@@ -332,10 +332,10 @@ def largest(
     name: str, rows: Sequence[dict[str, Any]], size: str, switch: str
 ) -> dict[str, dict[str, Any]]:
     """{"NAME/off", "NAME/on": the row} of the largest size; empty where it was not measured."""
-    most = max((row[size] for row in rows), default=0)
+    largest_size = max((row[size] for row in rows), default=0)
     ways: dict[str, dict[str, Any]] = {f"{name}/off": {}, f"{name}/on": {}}
     for row in rows:
-        if row[size] == most:
+        if row[size] == largest_size:
             ways[f"{name}/on" if row[switch] else f"{name}/off"] = row
     return ways
 
@@ -343,7 +343,7 @@ def largest(
 def records(
     results: Iterable[dict[str, Any]], keys: Sequence[str], measures: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(rows to six digits, {"setting", "figure", "reason"} of each measure that is None)."""
+    """(rows, rounded to six digits; {"setting", "figure", "reason"} of each measure that is None)."""
     rows: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
     for result in results:

@@ -4,10 +4,10 @@ Between two settings with n seeds each and m stories, the mean loss per token di
 
     V = V_seeds / n + V_stories / m
 
-V_seeds is that of the difference between two runs of one seed each, V_stories that of what one story adds to the
-difference of a pair of runs. A true difference is claimed with the wanted power if it exceeds
-`differences.critical_value` by the power's point of Student's t. Planning from both sources of chance follows
-Bouthillier et al. 2021 (arXiv:2103.03098).
+V_seeds is the variance of the difference between two runs of one seed each. V_stories is the variance of what one story
+adds to the difference of a pair of runs. A true difference is claimed with a given power if it exceeds
+`differences.critical_value` by enough standard errors: the quantile of Student's t for this power. Planning from both
+sources of chance follows Bouthillier et al. 2021 (arXiv:2103.03098).
 """
 
 import bisect
@@ -31,9 +31,9 @@ _STORY_FACTORS = (1, 2, 5, 10, 100)  # multiples of the current number of storie
 class Noise:
     """The noise of earlier runs, in squared nats per token.
 
-    seeds: V_seeds, with `df` degrees of freedom. paired: whether it comes from differences of
-    two settings, seed by seed; if not, from two independent runs. stories: V_stories over `count`
-    stories.
+    seeds: V_seeds, with `df` degrees of freedom. paired: whether V_seeds is of differences between
+    two settings, seed by seed; if not, between two independent runs. stories: V_stories, measured
+    on `count` stories.
     """
 
     seeds: float
@@ -72,7 +72,7 @@ def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
 
 
 def _story_variance(settings: Sequence[Setting]) -> float | None:
-    """V_stories, over neighbouring settings, or over the seeds of the only one.
+    """V_stories, the mean over neighbouring settings, or over neighbouring seeds of the only one.
 
     Of the ratio sum(nats gained) / sum(tokens), by linearisation: Cochran 1977, 2.9.
     """
@@ -110,7 +110,7 @@ def seeds_for(noise: Noise, effect: float, power: float, level: float, stories: 
 
 def describe_plan(noise: Noise, effect: float, power: float, level: float) -> list[str]:
     """Lines for the terminal: the noise, then the seeds that are needed."""
-    source = "seed by seed" if noise.paired else "of two runs with other seeds"
+    source = "seed by seed" if noise.paired else "of two runs with different seeds"
     by_seeds = math.sqrt(noise.seeds)
     by_stories = math.sqrt(noise.stories)
     lines = [

@@ -1,6 +1,6 @@
-"""Is it memorised? What continuations share with train, word for word, and with which story most.
+"""Memorisation: the longest sequences that continuations share with train, and the nearest story.
 
-What the true continuations share with train is the comparison.
+The comparison is what the stories' own continuations share with train.
 """
 
 import sys
@@ -36,8 +36,8 @@ def longest_runs(
 ) -> list[list[str]]:
     """The longest run of each text's words that occurs inside one story; the first of several.
 
-    The n-grams that texts and stories share are looked for with n = 1, 2, ... until there are none.
-    A story that shares none of one length shares none that is longer.
+    Searches for n-grams that texts and stories share, with n = 1, 2, ... until there are none.
+    A story that shares no n-gram shares no longer one, so later searches leave it out.
     """
     runs: list[list[str]] = [[] for _ in texts]
     n = 0
@@ -69,14 +69,14 @@ def nearest_story(
     """How near each text is to its nearest story, and whether each opening begins a story.
 
     Nearness is the largest share of the text's different 4-grams that one story has; NaN for a
-    text of fewer words.
+    text without a 4-gram.
     """
     owners: dict[tuple[str, ...], list[int]] = defaultdict(list)
     grams_of_texts = [set(_grams(text, NEAREST)) for text in texts]
     for number, grams in enumerate(grams_of_texts):
         for gram in grams:
             owners[gram].append(number)
-    most = [0] * len(texts)
+    most_shared = [0] * len(texts)
     unseen = {tuple(opening) for opening in openings}
     lengths = {len(opening) for opening in openings}
     for story in stories:
@@ -85,15 +85,15 @@ def nearest_story(
         for gram in owners.keys() & set(_grams(story, NEAREST)):
             shared.update(owners[gram])
         for number, count in shared.items():
-            most[number] = max(most[number], count)
+            most_shared[number] = max(most_shared[number], count)
     nearness = []
-    for count, grams in zip(most, grams_of_texts):
+    for count, grams in zip(most_shared, grams_of_texts):
         nearness.append(count / len(grams) if grams else float("nan"))
     return nearness, [tuple(opening) not in unseen for opening in openings]
 
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
-    """The bare words that ids spell: those by which stories are split and compared."""
+    """The bare words that ids spell (`same_story`): without case and punctuation."""
     return _words(tokenizer.decode(ids))
 
 
@@ -143,7 +143,7 @@ def measure_memorised(
 
 
 def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
-    """The longest run and the nearest story of each text, and how many texts are one whole run."""
+    """The longest run and the nearest story of each text, and how many texts are copied whole."""
     words = table["words"]
     metrics: Metrics = {"count": len(table), "words": int(words.sum())}
     if table.empty:

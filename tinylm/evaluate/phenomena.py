@@ -1,10 +1,10 @@
 """Minimal pairs: two sentences that differ in one point of grammar or meaning.
 
 The classes of phenomena follow BLiMP (Warstadt et al. 2020) and Zorro (Huebner et al. 2021).
-Templates and words are our own (phenomena.yaml), most words from the storybook's lexicon.
-Pairs come in twos that are crossed: the right text of one is wrong in the other ("the dog was",
-"the dogs were"), so word frequency alone gets one of the two right. In the other pairs both
-sentences have the same words in another order, which word frequency cannot tell apart.
+Templates and words were written for this project (phenomena.yaml, and the storybook's lexicon).
+Most pairs come in twos that are crossed: the word that is right in one is wrong in the other ("the
+dog was", "the dogs were"). So word frequency alone gets one of the two right. In the other pairs,
+word frequency cannot tell the sentences apart: both have the same words, in another order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class NothingToDraw(Exception):
 
 
 class Draw:
-    """Draws words that a vocabulary has. has: whether it has this word."""
+    """Draws words that a vocabulary has. has: whether the vocabulary has a word."""
 
     def __init__(self, has: Callable[[str], bool], rng: np.random.Generator):
         self._has = has
@@ -48,12 +48,12 @@ class Draw:
         return options[self._rng.permutation(len(options))[0]]
 
     def forms(self, words: str) -> list[str]:
-        """The forms of one of the words, all of them in the vocabulary."""
+        """The forms of one word of a list, such as dog/dogs; the vocabulary has all of them."""
         rows = [word.split("/") for word in words.split()]
         return self.one([row for row in rows if all(map(self._has, row))])
 
     def entry(self, kind: str, gender: str, others: Sequence[Entry]) -> Entry:
-        """An entry of a kind of the lexicon that is none of the others.
+        """An entry of this kind of the lexicon, other than `others`.
 
         gender: "boy" or "girl" for a child, "" for either and for all other kinds.
         """
@@ -66,7 +66,7 @@ class Draw:
 
 
 def _opening(child: Entry) -> str:
-    """A story's first sentence. Every pair follows one, since stories are what models have read."""
+    """A story's first sentence. Pairs begin like a story, since models have read only stories."""
     return f"Once upon a time there was a {child['kind']} named {child['']}."
 
 
@@ -78,12 +78,12 @@ def draw_pairs(template: Template, draw: Draw) -> list[Pair]:
         if isinstance(source, list):
             values[name] = draw.one(source).format_map(values)
             continue
-        kind, _, what = source.format_map(values).partition(" ")
+        kind, _, argument = source.format_map(values).partition(" ")
         if kind == "word":
-            forms = draw.forms(WORDS.get(what, what))
+            forms = draw.forms(WORDS.get(argument, argument))
             values.update(zip(name.split("/"), forms, strict=True))
         else:
-            entry = draw.entry(kind, what, entries)
+            entry = draw.entry(kind, argument, entries)
             entries.append(entry)
             values |= {f"{name}_{part}": text for part, text in entry.items()}
             values[name] = entry[""]

@@ -1,9 +1,9 @@
 """python -m tinylm.learn.use FOLDER FILE UPDATES: runs the project without, then with FILE.
 
-use.py in the exercise's folder defines the run, `run(updates)`, and what replaces what:
-`replacements(student)` gives {dotted name: new object}. Its own objects are `plan.NAME`. Both runs
-compute in float64, so that rounding stays far below what a mistake changes. They read what the
-stages wrote, and write nothing there.
+FOLDER holds an exercise. Its use.py is imported as the module `plan`: `run(updates)` is the run, and
+`replacements(student)` gives {dotted name: new object}. A dotted name may be plan.NAME, an object of
+that use.py. Both runs compute in float64, so that rounding stays far below what a mistake changes.
+They read what the stages wrote, and write nothing there.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 
-USUAL = {
+USUAL = {  # of section train, unless the exercise changes them
     "precision": "fp32",
     "tokens": 80_000,
     "epochs": None,
@@ -47,7 +47,7 @@ USUAL = {
 BOUND = 1e-8  # relative difference that rounding may reach; docs/teach.md has its measurement
 STARTS = ("once upon a time", "the little", "one morning")
 
-Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and what it wrote
+Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the texts that it wrote
 
 
 def train(
@@ -71,13 +71,13 @@ def train(
     for optimizer, _ in trainer.optimizers:
         if isinstance(optimizer, Muon):
             optimizer.dtype = torch.float64
-    shape = (settings.layout, settings.batch_size, model.context, tokenizer.pad_id)
+    batching = (settings.layout, settings.batch_size, model.context, tokenizer.pad_id)
     steps = []
     while trainer.updates < updates and trainer.tokens < trainer.budget:
         step = {"loss": trainer.update(trainer.next_batches())[0]}
         if (trainer.updates - 1) % settings.validate_every == 0:
             for name in sorted(set(stores) - {"train"}):
-                batches = itertools.islice(scoring_batches(stores[name], *shape), 4)
+                batches = itertools.islice(scoring_batches(stores[name], *batching), 4)
                 nats, count = split_loss.split_loss(parts.model, batches)
                 step[name] = nats / count
         steps.append(step)
@@ -117,13 +117,13 @@ def verdict(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     if wrong.empty:
         return f"within a bound: every number agrees with ours to a relative {BOUND:g} (rounding)"
     step = int(differs[wrong[0]].to_numpy().argmax())
-    mine = theirs[wrong[0]][step]
-    right = ours[wrong[0]][step]
-    return f"different: {wrong[0]} number {step + 1} is {mine:.9g}, ours is {right:.9g}"
+    value = theirs[wrong[0]][step]
+    expected = ours[wrong[0]][step]
+    return f"different: {wrong[0]} number {step + 1} is {value:.9g}, ours is {expected:.9g}"
 
 
 def main() -> None:
-    """Print both runs and the verdict, and write exercises/NAME.csv with their numbers."""
+    """Print both runs and the verdict, and write their numbers next to FILE, as .csv."""
     folder = Path(sys.argv[1])
     file = Path(sys.argv[2]).resolve()
     updates = int(sys.argv[3])

@@ -1,7 +1,7 @@
 """What a run shows, and what it does not show.
 
-A rule takes a run and what may be claimed of its effects (effects.py), and yields findings. Without
-its metrics it yields none. Numbers from which nothing is claimed are in the templates.
+A rule takes a run and what may be claimed of its effects (effects.py), and yields findings. If the
+run lacks the metrics, it yields none. The templates have the numbers from which nothing is claimed.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ RARE = 0.01  # a smaller share of unknown words is ignored
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A sentence and the numbers behind it: a claim that they support, or a question they leave."""
+    """A claim that the run supports, or a question that it leaves open, with the numbers behind it."""
 
     claim: str
     evidence: str
@@ -40,9 +40,9 @@ def not_shown(claim: str, evidence: str = "") -> Finding:
 def compare(
     claims: Claims, key: Key, claim: str, words: tuple[str, str], evidence: str
 ) -> Iterator[Finding]:
-    """What may be claimed of an effect, or the open question; nothing if it was not measured.
+    """The claim about an effect, or the open question; nothing if the effect was not measured.
 
-    words: fill {} if the effect is higher, or lower.
+    words: what replaces {} in the claim if the effect is higher, and if it is lower.
     """
     if key not in claims:
         return
@@ -68,7 +68,7 @@ def compare_with_ngrams(run: Run, claims: Claims) -> Iterator[Finding]:
         f"The model predicts {{}} than the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("worse", "better"),
         f"Perplexity {number(metrics.perplexity)} compared with {number(ngrams.perplexity)}. Over the "
-        f"same stories the loss differs by {difference} nats per token.",
+        f"same stories, its loss minus that of the n-grams is {difference} nats per token.",
     )
 
 
@@ -124,7 +124,7 @@ def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
         ("shared",),
         "Sampled text shares {} word sequences with the training text than the stories do.",
         ("longer", "shorter"),
-        f"Words of the longest, mean over texts: {sampled} compared with {stories}.",
+        f"Mean length of the longest one, in words: {sampled} compared with {stories}.",
     )
 
 
@@ -132,7 +132,8 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
     """Is the text of the widest beam more probable than greedy text, with fewer errors?"""
     methods = run.tree("beam_bench").methods
     greedy = methods.greedy.sense.words
-    for name in [name for name in methods if name.startswith("beam ")][-1:]:
+    beams = [name for name in methods if name.startswith("beam ")]
+    for name in beams[-1:]:
         method = methods[name]
         width = f"Beam search of width {name.removeprefix('beam ')}"
         yield from compare(
@@ -140,7 +141,7 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
             ("beam_bench_time", name),
             f"{width} is {{}} than greedy decoding.",
             ("faster", "slower"),
-            "",
+            f"Speed relative to greedy: {relative(run, claims, 'beam_bench_time', name)}.",
         )
         against = method.against_greedy
         yield from compare(
@@ -148,8 +149,8 @@ def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
             ("log_prob", name),
             f"{width} finds {{}} probable text than greedy decoding.",
             ("more", "less"),
-            f"A text's log-probability differs by {with_interval(against.difference)} nats over "
-            f"{count(against.prompts)} prompts.",
+            f"Its log-probability minus that of greedy text: {with_interval(against.difference)} nats, "
+            f"mean over {count(against.prompts)} prompts.",
         )
         words = method.sense.words
         yield from compare(
@@ -193,7 +194,7 @@ def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
 
 
 def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Is decoding of the longest text faster with the key-value cache?"""
+    """Is decoding the longest text faster with the key-value cache?"""
     bench = "kv_bench_time"
     pairs = timed_pairs(run, bench)
     for index in [index for index, (row, _) in pairs.items() if row.cache is True][-1:]:
@@ -201,10 +202,10 @@ def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
         yield from compare(
             claims,
             (bench, index),
-            f"Decoding of {count(cache.new_tokens)} tokens is {{}} with the key-value cache.",
+            f"Decoding {count(cache.new_tokens)} tokens is {{}} with the key-value cache.",
             ("faster", "slower"),
-            f"{number(cache.tokens_per_s)} compared with {number(without.tokens_per_s)} tokens/s. Relative "
-            f"to no cache: {relative(run, claims, bench, index)}.",
+            f"{number(cache.tokens_per_s)} compared with {number(without.tokens_per_s)} tokens/s. Speed "
+            f"relative to no cache: {relative(run, claims, bench, index)}.",
         )
 
 
@@ -216,7 +217,7 @@ def judge_recompute(run: Run, claims: Claims) -> Iterator[Finding]:
         yield from compare(
             claims,
             (bench, index),
-            f"A training step of {many(pairs[index][0].layers, 'layer')} is {{}} with checkpointing.",
+            f"A training step with {many(pairs[index][0].layers, 'layer')} is {{}} with checkpointing.",
             ("slower", "faster"),
             f"Time relative to no recompute: {relative(run, claims, bench, index)}.",
         )

@@ -18,7 +18,7 @@ _EFFECT = [*_HEAD, "loss_increase", "low", "high"]
 def roles(run: Run) -> pd.DataFrame:
     """How well each head fits each role, best fit first.
 
-    baseline: what position alone would score; for "previous token", what even attention would.
+    baseline: what position alone would score; for "previous token", what uniform attention would.
     claimed: the score is clearly above it.
     """
     fits = run.frame("roles").reindex(columns=_ROLE)
@@ -40,7 +40,7 @@ def judge_roles(run: Run, _: Claims) -> Iterator[Finding]:
         claim = "Some heads have a role that their baseline does not explain."
         yield shown(claim, f"These are: {', '.join(claimed)}.")
     if absent := [role["role"] for role in best if not role["claimed"]]:
-        yield not_shown("Whether any head has another role.", f"These are: {', '.join(absent)}.")
+        yield not_shown("Whether any head has another role.", f"Others: {', '.join(absent)}.")
 
 
 def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
     for verdict, (effect, evidence) in effects.items():
         if count := verdicts.count(verdict):
             heads_of = f"{count} of {many(len(verdicts), 'head')}"
-            yield shown(f"Ablating any one of {heads_of} {effect}.", evidence)
+            yield shown(f"For {heads_of}, ablating the head {effect}.", evidence)
     if unclear := verdicts.count(NOT_SHOWN):
         yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
 

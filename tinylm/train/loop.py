@@ -42,13 +42,13 @@ def train(
 ) -> TrainResult:
     """Train until the next update would exceed the budget, or early stopping ends the run.
 
-    Held-out loss is measured before the first update, every `validate_every` updates, at the end of
-    each epoch (without using up patience) and at the end. `on_sample` is called with the number of
-    tokens so far, every `sample_every` updates, at the start and at the end. With early stopping,
-    the model ends with the weights of the best held-out loss, otherwise with the last. With
-    `snapshots`, an interrupted run continues from its newest one and ends with the same bytes, and
-    the weights after `keep_epochs` are saved there. `logger` receives the curves during the run. In
-    a `group` every rank calls this function; only rank 0 samples, logs and writes.
+    Held-out loss is measured at the start, every `validate_every` updates, at the end of each epoch
+    (without using up patience) and at the end. `on_sample` is called with the number of tokens so
+    far: at the start, every `sample_every` updates and at the end. With early stopping, the model
+    ends with the weights of the best held-out loss, otherwise with the last. With `snapshots`, an
+    interrupted run continues from its newest one, and ends with the same weights to the bit. The
+    weights after `keep_epochs` are saved there, too. `logger` receives the curves during the run.
+    In a `group` every rank calls this function; only rank 0 samples, logs and writes.
     `label` is printed in front of every line.
     """
     group = group or Group()
@@ -87,9 +87,9 @@ def train(
 class _Run:
     """A run in progress: its state, which snapshots save, and the steps between updates.
 
-    checkpoints: of `checkpoint_tokens`. best: the weights of the best held-out loss. pending:
-    updates whose results were not read yet. train_s: seconds of all updates. earlier_s: seconds of
-    the processes that this run continues.
+    checkpoints: see `checkpoint_tokens`. best: the weights of the best held-out loss. pending:
+    updates whose results are still to be read. train_s: seconds of all updates. earlier_s: seconds
+    of the processes that this run continues.
     """
 
     trainer: Trainer
@@ -140,9 +140,9 @@ class _Run:
             self.save()
 
     def _launch(self, batches: list[Batch]) -> None:
-        """Start an update and read an earlier one, so that a CUDA card always has work.
+        """Start an update and read the result of an earlier one, so that a CUDA card always has work.
 
-        On a CPU the update itself is read.
+        On a CPU, the result of the update itself is read.
         """
         start = time.perf_counter()
         try:
@@ -152,8 +152,8 @@ class _Run:
                 raise
             raise CommandFailed(self._out_of_memory(batches)) from None
         self.train_s += time.perf_counter() - start
-        may_be_late = isinstance(self.trainer, GraphedTrainer) and self.curves.train
-        self.read(UPDATES_AHEAD if may_be_late else 0)
+        reads_late = isinstance(self.trainer, GraphedTrainer) and self.curves.train
+        self.read(UPDATES_AHEAD if reads_late else 0)
 
     def read(self, ahead: int = 0) -> None:
         """Add the results of all but the last `ahead` updates to the curves.
@@ -259,7 +259,7 @@ class _Run:
         if not number:
             return
         self.save()
-        self.trainer.group.gather(0.0)  # waits: the launcher ends rank 0 as soon as another ended
+        self.trainer.group.gather(0.0)  # wait: the launcher ends rank 0 as soon as another ends
         raise Interrupted(
             number,
             f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "
@@ -267,7 +267,7 @@ class _Run:
         )
 
     def end(self) -> None:
-        """Name the epochs that were not reached; validate and sample once more if needed."""
+        """Report the epochs that were not reached; validate and sample once more if needed."""
         trainer = self.trainer
         done = trainer.tokens / trainer.batches.tokens_per_epoch
         for epoch, tokens in self.checkpoints.items():
