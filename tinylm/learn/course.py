@@ -69,6 +69,6 @@ def load_course(folder: str | Path = COURSE) -> dict[str, Exercise]:
     if not path.is_file():
         raise InputError(f"{path} is missing; allowed: a folder with course.yaml")
     rows = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    for name, row in rows.items():
-        row |= {"name": name, "folder": str(path.parent / name)}
+    for name in [name for name, row in rows.items() if isinstance(row, dict)]:
+        rows[name] |= {"name": name, "folder": str(path.parent / name)}
     return {name: read_section(rows, name, Exercise, str(path)) for name in rows}
