@@ -272,7 +272,7 @@ class _Run:
         done = trainer.tokens / trainer.batches.tokens_per_epoch
         for epoch, tokens in self.checkpoints.items():
             if tokens > trainer.tokens:
-                text = f"epoch {epoch:g} was not reached: the run ended at {done:.3g}"
+                text = f"epoch {epoch:g} was not reached: the run ended at {done:.6g}"
                 self.progress.write(f"{text}; no weights saved")
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
