@@ -63,7 +63,7 @@ def judge_ablation(run: Run, claims: Claims) -> Iterator[Finding]:
             heads_of = f"{count} of {many(len(verdicts), 'head')}"
             yield shown(f"For {heads_of}, ablating the head {effect}.", evidence)
     if unclear := verdicts.count(NOT_SHOWN):
-        yield not_shown(f"Whether the model needs the other {many(unclear, 'head')}.")
+        yield not_shown(f"Whether the model needs {unclear} of {many(len(verdicts), 'head')}.")
 
 
 HEAD_SECTIONS = {"attention": (judge_roles, judge_ablation)}

@@ -16,6 +16,7 @@ from tinylm.report.wording import interval, prediction
 
 Draw = Callable[[Run], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
+SMOOTHED = 25  # a train loss of the accumulation settings is the mean over this part of the run
 
 
 def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
@@ -37,6 +38,20 @@ def _seed_losses(run: Run) -> Picture | None:
         return None
     seeds = frame[frame["series"].str.startswith("seed ")]
     return _lines(seeds, "Held-out loss of each seed", "tokens seen", "nats per token")
+
+
+def _accumulation(table: str, x: str, *labels: str) -> Draw:
+    """Draws the train loss of each setting, smoothed: single mini-batches differ too much."""
+
+    def draw(run: Run) -> Picture | None:
+        frame = run.frame(table).rename(columns={x: "x"})
+        for _, of_setting in frame.groupby("series") if len(frame) else ():
+            updates = max(len(of_setting) // SMOOTHED, 1)
+            means = of_setting["value"].rolling(updates, min_periods=1).mean()
+            frame.loc[of_setting.index, "value"] = means
+        return _lines(frame, *labels, TRAIN_LOSS)
+
+    return draw
 
 
 def baselines(run: Run) -> dict[str, Tree]:
@@ -135,7 +150,7 @@ def _over_training(name: str, checkpoints: Sequence[Sentence]) -> dict[str, Pict
         for checkpoint, heads in zip(checkpoints, maps, strict=True):
             epoch = f"epoch {checkpoint.epochs:.3g}"
             titles.append([f"{epoch}, head {head}" for head in range(1, len(heads) + 1)])
-        drawing = heatmaps.draw_sentence(words, maps, titles=titles)
+        drawing = heatmaps.draw_sentence(words, maps, f"layer {layer}", titles)
         alt = f"Attention of layer {layer} during training over: {' '.join(words)}"
         pictures[f"{name}_training_{layer}"] = Picture(drawing, alt)
     return pictures
@@ -162,10 +177,10 @@ PICTURES: dict[str, Draw] = {
         "kv_bench_time", "new_tokens", "cache", "peak_mib",
         "Memory with and without the cache", "new tokens", "peak memory, MiB",
     ),
-    "accum_tokens": _curves("accum_tokens", "tokens", "Equal tokens", "tokens seen", TRAIN_LOSS),
-    "accum_updates": _curves("accum_updates", "update", "Equal updates", "updates", TRAIN_LOSS),
-    "accum_micro_steps": _curves(
-        "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", TRAIN_LOSS
+    "accum_tokens": _accumulation("accum_tokens", "tokens", "Equal tokens", "tokens seen"),
+    "accum_updates": _accumulation("accum_updates", "update", "Equal updates", "updates"),
+    "accum_micro_steps": _accumulation(
+        "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches"
     ),
     "ckpt_memory": _switched(
         "ckpt_bench_time", "layers", "recompute", "peak_mib",
