@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 PARAMS_FILE = "params.yaml"
-# Keys of release 0.3.0 that are gone and keys that are new, with the value that changes nothing, and paths that moved.
+# Since release 0.3.0: keys that are gone or new, with the value that changes nothing; moved paths.
 REMOVED: dict[str, Any] = {"decode.precision": "fp32", "report.compare": "none"}
 ADDED: dict[str, Any] = {
     "train.cuda_graphs": "auto",
