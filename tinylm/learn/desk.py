@@ -17,7 +17,7 @@ from tinylm.learn.grade import SILENT, grade
 STATE = WORK / ".state.json"  # {"hints NAME": number shown, "result NAME": of the last check}
 PAGE = WORK / "results.md"
 USE_S = 88.0
-UPDATES = "20"  # of each training of `use`
+UPDATES = "40"  # of each training of `use`
 
 
 def _state() -> dict[str, Any]:
