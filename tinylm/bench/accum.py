@@ -47,7 +47,7 @@ class Task:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What names this setting in the results."""
+        """The setting's name and number, for its row of results."""
         return {"setting": f"accumulation {self.accumulation}", "accumulation": self.accumulation}
 
 
@@ -189,9 +189,9 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
 def train_setting(task: Task) -> dict[str, Any]:
     """Train one setting; returns its curves, the same in every run.
 
-    Every setting starts from the same weights and uses the same mini-batches. A point of `curve`
-    and `held_out` is (updates, tokens, nats per token). A loss of `curve` is that of the update's
-    own tokens, before the update.
+    Every setting starts from the same weights and uses the same mini-batches. `curve` and `held_out`
+    are lists of (updates, tokens, nats per token). The loss in `curve` is measured on the tokens of
+    the update itself, before the weights change.
     """
     model = fresh_model(task)
     batches = _batches(task)

@@ -58,7 +58,7 @@ class Task:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The name that the results bear."""
+        """The method's name, for its row of results."""
         return {"setting": self.name}
 
 

@@ -48,7 +48,7 @@ class Task:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The name and the conditions that the results bear."""
+        """The setting's name and conditions, for its row of results."""
         layers = self.model.layers
         setting = f"{layers} layers, recompute {self.recompute}"
         return {"setting": setting, "layers": layers, "recompute": self.recompute}

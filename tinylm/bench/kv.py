@@ -43,7 +43,7 @@ class Task:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The name and the conditions that the results bear."""
+        """The setting's name and conditions, for its row of results."""
         return {
             "setting": f"{self.new_tokens} new tokens, {'cache' if self.cache else 'no cache'}",
             "new_tokens": self.new_tokens,

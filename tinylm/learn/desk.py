@@ -49,7 +49,7 @@ def start(exercise: Exercise, force: bool = False) -> None:
     if exercise.part == "diagnose":
         print(f"\nours: a healthy run; yours: this run\n\n{exercise.read('samples.txt')}")
         print(f"{draw(exercise)}: the curves of both runs")
-    print(f"\n{exercise.file}: write your part there, then `tinylm exercise check {exercise.name}`")
+    print(f"\n{exercise.file}: edit it, then `tinylm exercise check {exercise.name}`")
 
 
 def draw(exercise: Exercise) -> Path:

@@ -67,8 +67,8 @@ def compare_with_ngrams(run: Run, claims: Claims) -> Iterator[Finding]:
         ("ngrams",),
         f"The model predicts {{}} than the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("worse", "better"),
-        f"Perplexity {number(metrics.perplexity)} compared with {number(ngrams.perplexity)}. Over the "
-        f"same stories, its loss minus that of the n-grams is {difference} nats per token.",
+        f"Perplexity {number(metrics.perplexity)} compared with {number(ngrams.perplexity)}. On the "
+        f"same stories, the model's loss minus the n-grams' loss is {difference} nats per token.",
     )
 
 

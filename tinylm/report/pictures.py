@@ -16,7 +16,7 @@ from tinylm.report.wording import interval, prediction
 
 Draw = Callable[[Run], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
-SMOOTHED = 25  # a train loss of the accumulation settings is the mean over this part of the run
+SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 of its run
 
 
 def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
