@@ -5,23 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.evaluate.head_roles import ROLES, HeadRoles, role_pairs
-from tinylm.evaluate.word_classes import Row, Word
-from tinylm.storybook.classes import look_up
+from tinylm.evaluate.head_roles import POSITIONAL, ROLES, HeadRoles, role_pairs
 
 CONTEXT, ROWS = 29, 40
-
-
-def row_of(words, starts=None, marks=(), specials=()):
-    """A row of one token a word; "" stands for a mark or special token."""
-    names = look_up([word.strip("|") for word in words])
-    read = [
-        Word(word.strip("|"), index, name, index == 0 or word.startswith("|"))
-        for index, (word, name) in enumerate(zip(words, names, strict=True))
-        if word
-    ]
-    text = [index not in specials for index in range(len(words))]
-    return Row(read, text, [i in marks for i in range(len(words))], starts or [-1] * len(words))
 
 
 def random_rows(rng):
@@ -33,6 +19,7 @@ def random_rows(rng):
         allowed = np.argwhere(np.tri(length, k=-1, dtype=bool) & text & text[:, None])
         pairs = {role: allowed[rng.random(len(allowed)) < 0.05] for role in ROLES}
         pairs["previous token"] = allowed[allowed[:, 0] - allowed[:, 1] == 1]
+        pairs["first token"] = allowed[allowed[:, 1] == 0]
         rows.append((length, text, pairs))
     return rows
 
@@ -63,24 +50,24 @@ def slow_scores(rows, maps, role, layer, head):
             keys = [
                 key for q, key in pairs[role].tolist() if q == query and cell(query, key) in cells
             ]
-            if role == "previous token":
-                keys = [query - 1]
+            if role in POSITIONAL:
+                keys = [query - 1 if role == "previous token" else 0]
             if keys:
                 scores.append(sum(weights[layer, head, query, key] for key in keys))
-                even = 1 / (query + 1) if role == "previous token" else None
+                even = 1 / (query + 1) if role in POSITIONAL else None
                 baselines.append(even or sum(np.mean(cells[cell(query, key)]) for key in keys))
     return np.mean(scores), np.mean(baselines), len(scores)
 
 
 def test_the_table_matches_loops_over_pairs(monkeypatch):
-    """Of random heads, and of one that looks at articles and one that looks two tokens back."""
+    """Of random heads, and of one that looks at the same token and one that looks two tokens back."""
     rng = np.random.default_rng(11)
     rows = random_rows(rng)
     maps = []
     for length, _, pairs in rows:
         weights = rng.dirichlet(np.ones(length), (2, 3, length))
         weights[0, 1] = np.eye(length, k=-2)
-        for query, key in pairs["article-noun"]:
+        for query, key in pairs["same token"]:
             weights[0, 0, query] = 0
             weights[0, 0, query, key] = 1
         maps.append(weights)
@@ -93,46 +80,31 @@ def test_the_table_matches_loops_over_pairs(monkeypatch):
         assert row["baseline"] == pytest.approx(baseline, rel=1e-5)
         assert row["positions"] == positions
         assert row["low"] - 1e-9 <= score - baseline <= row["high"] + 1e-9
-        is_planted = (layer, head, row["role"]) == (0, 0, "article-noun")
+        is_planted = (layer, head, row["role"]) == (0, 0, "same token")
         assert row["claimed"] == is_planted
     for _, _, pairs in rows[4:]:
-        pairs["article-noun"] = pairs["article-noun"][:0]
+        pairs["same token"] = pairs["same token"][:0]
     monkeypatch.setattr("tinylm.evaluate.head_roles.MIN_POSITIONS", 5)
     assert not any(row["claimed"] for row in measured(rows, maps).table(20, 1))  # in 4 passages
 
 
 def test_roles_without_enough_positions_are_not_measured():
     rows = [(length, text, {}) for length, text, _ in random_rows(np.random.default_rng(3))]
-    few = {"article-noun": np.array([[5, 4]])}
+    few = {"same token": np.array([[5, 4]])}
     rows[0] = (rows[0][0], np.ones(rows[0][0], dtype=bool), few)
     roles = measured(rows, [np.eye(length)[None, None] for length, _, _ in rows])
     assert roles.table(10, 1) == []
 
 
-def pairs_of(row, vectors=None):
-    vectors = np.eye(len(row.text), 64) if vectors is None else vectors
-    return {
-        role: [tuple(p) for p in pairs.tolist()] for role, pairs in role_pairs(row, vectors).items()
+def test_pairs_of_a_story_without_its_special_tokens():
+    ids = np.array([0, 7, 8, 7, 3, 7, 8, 8])
+    pairs = role_pairs(ids, ids > 3)
+    assert {
+        role: [tuple(pair) for pair in of_role.tolist()] for role, of_role in pairs.items()
+    } == {
+        "previous token": [(2, 1), (3, 2), (6, 5), (7, 6)],
+        "first token": [(2, 0), (3, 0), (5, 0), (6, 0), (7, 0)],
+        "same token": [(3, 1), (5, 1), (5, 3), (6, 2), (7, 2), (7, 6)],
+        "induction": [(3, 2), (5, 2), (6, 3), (7, 3)],
     }
-
-
-def test_pairs_of_a_sentence():
-    words = ["", "the", "old", "dog", "ran", "under", "a", "red", "bridge", "", "|it", "barked", ""]
-    row = row_of(words, starts=[-1] * 11 + [10, -1], marks=[9], specials=[0, 12])
-    result = pairs_of(row)
-    assert result == {
-        "subject-verb": [(4, 3), (11, 10)], "article-noun": [(3, 1), (8, 6)], "preposition-object": [(8, 5)],
-        "adjective-noun": [(3, 2), (8, 7)], "previous token": [(i, i - 1) for i in range(2, 12)],
-        "punctuation": [(10, 9), (11, 9)], "sentence start": [(11, 10)], "similar words": []
-    }  # fmt: skip
-    assert set(result) == set(ROLES)
-
-
-def test_similar_words_point_the_same_way_and_are_not_the_same():
-    row = row_of(["tom", "ran", "ben", "tom", "hid"])
-    vectors = np.array([[1, 0.1], [0, 1], [2, 0.0], [1, 0.1], [-1, 0]])
-    assert pairs_of(row, vectors)["similar words"] == [(2, 0), (3, 2)]
-    assert pairs_of(row_of(["tom", "ran", "ben"], specials=[2]), vectors[:3])["similar words"] == []
-    assert pairs_of(row, np.zeros((5, 2)))["similar words"] == []
-    part = row._replace(words=[*row.words[:3], row.words[3]._replace(token=-1), row.words[4]])
-    assert pairs_of(part, vectors)["similar words"] == [(2, 0)]
+    assert set(pairs) == set(ROLES)

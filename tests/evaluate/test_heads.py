@@ -31,7 +31,6 @@ def prepared(texts, model, folder):
         model=wide,
         tokenizer=tokenizer,
         evaluation=TokenStore(folder, "evaluation"),
-        vectors=vectors.numpy(),
         checkpoints=[],
     )
 
@@ -44,17 +43,14 @@ def places(rows):
     return [(row["layer"], row["head"]) for row in rows]
 
 
-def test_every_role_is_measured_that_stories_without_marks_have(model, tmp_path, monkeypatch):
+def test_every_role_is_measured_of_every_head(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = prepared(storybook(40), model, tmp_path)
     results, tables = measure_attention(run, SETTINGS)
     metrics = results["heads"]
     assert [row["layer"] for row in metrics["logit_lens"]] == [0, 1, 2]
-    assert len(metrics["induction"]["heads"]) == 6
-    assert set(metrics["not_measured"]) == {"punctuation", "sentence start"}
-    measured = {row["role"] for row in tables["roles"]}
-    assert measured == set(ROLES) - set(metrics["not_measured"])
+    assert metrics["not_measured"] == {}
     assert metrics["ablation"]["stories"] == 5
     assert places(tables["ablation"]) == HEADS
-    for role in measured:
+    for role in ROLES:
         assert places([row for row in tables["roles"] if row["role"] == role]) == HEADS

@@ -67,12 +67,12 @@ def test_the_floor_is_near_far_or_undercut(model, kind, words):
 def test_roles_are_claimed_where_stage_evaluate_claims_them():
     roles = [
         {"role": "previous token", "layer": 1, "head": 1, "score": 0.9, "baseline": 0.1, "claimed": True},
-        {"role": "subject-verb", "layer": 1, "head": 2, "score": 0.2, "baseline": 0.15, "claimed": False},
-        {"role": "subject-verb", "layer": 1, "head": 1, "score": 0.1, "baseline": 0.15, "claimed": False},
+        {"role": "same token", "layer": 1, "head": 2, "score": 0.2, "baseline": 0.15, "claimed": False},
+        {"role": "same token", "layer": 1, "head": 1, "score": 0.1, "baseline": 0.15, "claimed": False},
     ]  # fmt: skip
     run = run_of(roles=roles)
-    check(heads.judge_roles, run, ("shown", "are: previous token."), ("open", "subject-verb"))
-    assert heads.heads(run)["role"].tolist() == ["previous token", "subject-verb"]
+    check(heads.judge_roles, run, ("shown", "are: previous token."), ("open", "same token"))
+    assert heads.heads(run)["role"].tolist() == ["previous token", "same token"]
 
 
 # ---------------------------------------------------------------- a whole report, without effects and with

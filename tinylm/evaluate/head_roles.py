@@ -1,7 +1,7 @@
-"""Eight roles of attention heads, each measured against a baseline of positions alone."""
+"""Four roles of attention heads, each measured against a baseline of positions alone."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -9,99 +9,43 @@ import pandas as pd
 from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.settings import Rows
 from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, claims, ratios_to_last
-from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
 
-ROLES = (
-    "previous token",
-    "subject-verb",
-    "article-noun",
-    "preposition-object",
-    "sentence start",
-    "adjective-noun",
-    "punctuation",
-    "similar words",
-)
-WORD_ROLES = ("subject-verb", "article-noun", "preposition-object", "adjective-noun")
+POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
+ROLES = (*POSITIONAL, "same token", "induction")
 MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
 LEVEL = 0.01  # chance that any role is claimed of heads that have none; the report has 0.04 for the rest
 MIN_POSITIONS = 30  # with fewer a role is not measured
-SIMILAR = 0.5  # cosine of two input embeddings
 RolePairs = dict[str, np.ndarray]
 
 
-def role_pairs(row: Row, vectors: np.ndarray) -> RolePairs:
-    """For each role the pairs (query, key) of a row, (P, 2), each key before its query.
+def role_pairs(ids: np.ndarray, is_text: np.ndarray) -> RolePairs:
+    """For each role the pairs (query, key) of a row of ids (T,): (P, 2), each key before its query.
 
-    previous token      any token -> the one before it
-    subject-verb        verb or auxiliary -> its subject
-    article-noun        noun -> its a, an, the
-    preposition-object  noun or name -> the preposition that its phrase follows
-    sentence start      word -> the first token of its sentence, except in a row's first sentence
-    adjective-noun      noun -> the adjectives of its phrase
-    punctuation         any token -> all marks before it (words that end with one included)
-    similar words       word -> all other words before it whose input embeddings have a cosine
-                        above `SIMILAR`
-    Special tokens are left out, and words of several tokens in the roles about words.
-    vectors (T, D): input embedding of each token.
+    previous token  any token -> the one before it
+    first token     any token but the second -> the row's first
+    same token      any token -> all its earlier occurrences
+    induction       any token -> the tokens after its earlier occurrences (Olsson et al. 2022)
+    Special tokens, where is_text (T,) is False, are left out; a row's first token may be one.
     """
-    starts = np.array(row.starts)
-    has_start = np.flatnonzero(starts >= 0)
-    earlier = _text_before_text(row.text)
-    is_previous = np.eye(len(starts), k=-1, dtype=bool)
-    pairs = _word_pairs(row)
-    pairs["previous token"] = np.argwhere(earlier & is_previous)
-    pairs["punctuation"] = np.argwhere(earlier & np.array(row.marks))
-    pairs["sentence start"] = np.column_stack([has_start, starts[has_start]])
-    pairs["similar words"] = np.argwhere(earlier & _similar(row, vectors))
-    return pairs
+    earlier = _text_before_text(is_text)
+    is_previous = np.eye(len(ids), k=-1, dtype=bool)
+    is_same = earlier & (ids == ids[:, None])
+    follows_same = np.zeros_like(is_same)
+    follows_same[:, 1:] = is_same[:, :-1]
+    queries = np.flatnonzero(is_text)
+    queries = queries[queries > 1]
+    return {
+        "previous token": np.argwhere(earlier & is_previous),
+        "first token": np.column_stack([queries, np.zeros_like(queries)]),
+        "same token": np.argwhere(is_same),
+        "induction": np.argwhere(earlier & follows_same),
+    }
 
 
-def _text_before_text(text: Sequence[bool]) -> np.ndarray:
+def _text_before_text(is_text: np.ndarray) -> np.ndarray:
     """(T, T) [query, key]: whether both tokens are text and the key is before the query."""
-    is_text = np.array(text)
-    is_before = np.tri(len(text), k=-1, dtype=bool)
+    is_before = np.tri(len(is_text), k=-1, dtype=bool)
     return is_before & is_text & is_text[:, None]
-
-
-def _word_pairs(row: Row) -> RolePairs:
-    """The pairs of the roles that depend on word classes."""
-    words = row.words
-    keys: list[tuple[str, int, int | None]] = []  # role, query, key
-    for query in range(len(words)):
-        keys.append(("subject-verb", query, subject(words, query)))
-        phrase = noun_phrase(words, query)
-        if phrase is None:
-            continue
-        keys.append(("article-noun", query, phrase.article))
-        keys.append(("preposition-object", query, preposition(words, phrase)))
-        for adjective in phrase.adjectives:
-            keys.append(("adjective-noun", query, adjective))
-    tokens: dict[str, list[tuple[int, int]]] = {role: [] for role in WORD_ROLES}
-    for role, query, key in keys:
-        if key is None:
-            continue
-        pair = (words[query].token, words[key].token)
-        if min(pair) >= 0:
-            tokens[role].append(pair)
-    pairs = {}
-    for role in WORD_ROLES:
-        pairs[role] = np.array(tokens[role], dtype=np.int64).reshape(-1, 2)
-    return pairs
-
-
-def _similar(row: Row, vectors: np.ndarray) -> np.ndarray:
-    """(T, T): two different words of one token each whose embeddings point the same way."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, 1e-12)
-    cosines = unit @ unit.T
-    texts = np.full(len(row.text), "", dtype=object)
-    for word in row.words:
-        if word.token >= 0:
-            texts[word.token] = word.text
-    is_word = texts != ""
-    both_words = is_word & is_word[:, None]
-    differ = texts != texts[:, None]
-    return (cosines > SIMILAR) & both_words & differ
 
 
 class HeadRoles:
@@ -111,9 +55,9 @@ class HeadRoles:
     (positions).
     baseline: the same head's mean weight at the same distance, from queries at about the same
     position (within a factor of 1.4) where the role does not hold, summed over the query's keys.
-    So a head that always looks one token back has a baseline as high as its score on article-noun.
-    Pairs with nothing to compare are left out. "previous token" is itself a matter of position:
-    its baseline is attention spread evenly over all visible tokens.
+    So a head that always looks ten tokens back has a baseline as high as its score on "same token".
+    Pairs with nothing to compare are left out. The roles of `POSITIONAL` are themselves a matter of
+    position: their baseline is attention spread evenly over all visible tokens.
     """
 
     def __init__(self, context: int):
@@ -130,12 +74,12 @@ class HeadRoles:
         self._pairs: dict[str, list[np.ndarray]] = defaultdict(list)  # by role
         self._weights: dict[str, list[np.ndarray]] = defaultdict(list)
 
-    def add(self, maps: np.ndarray, text: Sequence[bool], pairs: Mapping[str, np.ndarray]) -> None:
+    def add(self, maps: np.ndarray, is_text: np.ndarray, pairs: Mapping[str, np.ndarray]) -> None:
         """Add a passage: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
         layers, heads, length, _ = maps.shape
         self._shape = (layers, heads)
         weights = maps.reshape(layers * heads, length, length)
-        queries, keys = np.nonzero(_text_before_text(text))
+        queries, keys = np.nonzero(_text_before_text(is_text))
         cells = self._cells[queries, keys]
         sums = _sums(cells, weights[:, queries, keys], self._cell_count)
         self._cell_weights = self._cell_weights + sums
@@ -196,7 +140,7 @@ class HeadRoles:
 
     def _expected(self, role: str, pairs: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         """The baseline's weights (heads, P) of a role's pairs; NaN with nothing to compare."""
-        if role == "previous token":
+        if role in POSITIONAL:
             even = 1.0 / (pairs["query"].to_numpy() + 1)
             return np.broadcast_to(even, weights.shape)
         cells = pairs["cell"].to_numpy()

@@ -1,18 +1,17 @@
-"""Attention on the evaluation stories: maps, and the heads' roles, ablation and probes."""
+"""Attention on the evaluation stories: maps, the heads' roles and ablation, and the logit lens."""
 
 import numpy as np
 
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
-from tinylm.evaluate.probes import induction, logit_lens
+from tinylm.evaluate.logit_lens import logit_lens
 from tinylm.evaluate.settings import EvaluateSettings, Part, Rows
 from tinylm.evaluate.trained_run import TrainedRun
-from tinylm.evaluate.word_classes import read_row
 
 
 def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
-    """Roles, contribution and probes of the heads; writes the attention maps of some sentences."""
+    """What the heads and layers do; writes the attention maps of some sentences."""
     model = run.model
     tokenizer = run.tokenizer
     shown = [tokenizer.shown(token) for token in range(len(tokenizer))]
@@ -22,14 +21,10 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
     reason = f"fewer than {MIN_POSITIONS} comparable positions"
     ablated = passages(run.evaluation, settings.ablation_stories, model.settings.context)
     ablation = ablate(model, ablated, settings.bootstrap, settings.seed)
-    text_ids = set(np.unique(run.evaluation.ids).tolist())
-    text_ids -= {*tokenizer.specials, tokenizer.unk_id}
-    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     metrics = {
         "margin": MARGIN,
         "not_measured": {role: reason for role in ROLES if role not in measured},
         "ablation": {"stories": len(ablated)},
-        "induction": induction(model, sorted(text_ids), start, settings),
         "logit_lens": logit_lens(model, ablated),
     }
     return {"heads": metrics}, {"roles": roles, "ablation": ablation}
@@ -38,10 +33,9 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> Part:
 def _roles(run: TrainedRun, settings: EvaluateSettings) -> Rows:
     """The rows of roles.csv, over `tendency_sentences` passages."""
     context = run.model.settings.context
-    centre = run.vectors.mean(axis=0)
+    special = list(run.tokenizer.specials)
     roles = HeadRoles(context)
     for ids in passages(run.evaluation, settings.tendency_sentences, context):
-        row = read_row(run.tokenizer, ids.tolist())
-        embedded = run.vectors[ids.astype(np.int64)] - centre
-        roles.add(attention(run.model, ids).maps, row.text, role_pairs(row, embedded))
+        is_text = ~np.isin(ids, special)
+        roles.add(attention(run.model, ids).maps, is_text, role_pairs(ids, is_text))
     return roles.table(settings.bootstrap, settings.seed)

@@ -26,7 +26,7 @@ class TrainedRun:
 
     untrained: a model of the same shape with fresh weights.
     checkpoints: (epochs, model) of each of `train.keep_epochs`.
-    vectors (V, D): input embeddings before training. corpus: the results of stage download.
+    corpus: the results of stage download.
     """
 
     model: TinyLM
@@ -36,7 +36,6 @@ class TrainedRun:
     tokenizer: Tokenizer
     train: TokenStore
     evaluation: TokenStore
-    vectors: np.ndarray
     prompts: list[Prompt]
     corpus: Metrics
     ngrams: KneserNey
@@ -51,16 +50,14 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     tokenizer = open_tokenizer(paths.TOKENIZER)
     train = TokenStore(paths.TOKENS, "train")
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    vectors = load_matrix(paths.EMBEDDING)
     return TrainedRun(
         model=model,
         layout=layout,
-        untrained=untrained_like(model, vectors, settings.seed),
+        untrained=untrained_like(model, load_matrix(paths.EMBEDDING), settings.seed),
         checkpoints=list(load_checkpoints(paths.MODELS, device)),
         tokenizer=tokenizer,
         train=train,
         evaluation=evaluation,
-        vectors=vectors,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
         corpus=read_json(paths.results("download"), "download"),
         ngrams=count_ngrams(train, layout, settings.ngram_order),

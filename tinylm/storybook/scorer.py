@@ -12,11 +12,10 @@ Options = set[tuple[str, str]]  # (word, origin)
 
 
 class Parse(NamedTuple):
-    """One way to tell a text: its ln P, its pieces and where each is from (see `Telling`)."""
+    """One way to tell a text: its ln P and its pieces (see `Telling`)."""
 
     log_prob: float
     pieces: list[str]
-    origins: list[str]
 
 
 @cache
@@ -40,7 +39,7 @@ def parse_all(
     missed: called where a telling and the words part. Its arguments are the number of words that
     agree, the telling's next word ("" where the story ends) and that word's origin.
     """
-    stack = [(Telling([Call("story")], World()), 0, Parse(0.0, [], []))]
+    stack = [(Telling([Call("story")], World()), 0, Parse(0.0, []))]
     while stack:
         telling, position, before = stack.pop()
         choice = telling.advance()
@@ -48,9 +47,8 @@ def parse_all(
         if position < 0:
             continue
         pieces = before.pieces + telling.pieces
-        origins = before.origins + telling.origins
         if position == len(wanted) and (opening or choice is None):
-            yield Parse(before.log_prob, pieces, origins)
+            yield Parse(before.log_prob, pieces)
             continue
         if choice is None:
             missed(position, "", "")
@@ -64,7 +62,7 @@ def parse_all(
             branch = telling.fork()
             branch.take(choice, index)
             log_prob = before.log_prob + choice.weighted.log_prob(index, choice.banned)
-            stack.append((branch, position, Parse(log_prob, pieces, origins)))
+            stack.append((branch, position, Parse(log_prob, pieces)))
 
 
 def _follow(
