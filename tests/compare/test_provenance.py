@@ -1,13 +1,11 @@
 """What dvc.lock and git say of the files that lie here."""
 
-import subprocess
-
 import pytest
 import yaml
 
 from tests.support.lock import write_lock
 from tinylm.base.config import InputError
-from tinylm.compare.provenance import read_status, stale_stages, uncommitted
+from tinylm.compare.provenance import read_status, stale_stages
 
 STAGES = {
     "train": (["train"], ["tinylm/model"], ["models"]),
@@ -73,20 +71,3 @@ def test_the_lock_of_a_revision_gives_the_same_answer(folder, section, stale):
     edit(folder, section)
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     assert stale_stages(stages, params, ["train", "evaluate"]).keys() == stale
-
-
-def test_what_no_commit_holds(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for key in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{key}_NAME", "test")
-        monkeypatch.setenv(f"GIT_{key}_EMAIL", "test@localhost")
-    names = ("committed.yaml", "edited.yaml", "new.yaml", "ignored.yaml")
-    assert uncommitted(*names) == ()  # no git here
-    for name in names:
-        write(tmp_path, name, "1")
-    write(tmp_path, ".gitignore", "/ignored.yaml\n")
-    for words in (["init", "-q"], ["add", *names[:2]], ["commit", "-q", "-m", "a run"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    write(tmp_path, "edited.yaml", "2")
-    assert uncommitted(*names) == ("edited.yaml", "ignored.yaml", "new.yaml")
-    assert uncommitted("committed.yaml") == ()

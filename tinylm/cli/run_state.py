@@ -54,14 +54,13 @@ def load_trained() -> "Trained":
 
 def new_publication(trained: "Trained", **values: Any) -> "Publication":
     """The publication of the model that stage train wrote, with these values and its origin."""
-    from tinylm.compare.provenance import models_md5, revision, uncommitted
+    from tinylm.compare.provenance import models_md5, revision
     from tinylm.exchange.card import Publication
     from tinylm.exchange.generation import untranslated
 
     return Publication(
         commit=revision(),
         models_md5=models_md5(),
-        uncommitted=uncommitted("dvc.lock", "dvc.yaml", "params.yaml"),
         lacks=tuple(untranslated(trained.decode)),
         **values,
     )

@@ -32,12 +32,6 @@ def revision() -> str | None:
     return commit.strip() + ("+" if edited else "")
 
 
-def uncommitted(*paths: str) -> tuple[str, ...]:
-    """The paths whose current state is in no commit; none outside git."""
-    changed = _git("status", "--porcelain", "--ignored", "--", *paths) or ""
-    return tuple(sorted(line[3:] for line in changed.splitlines()))
-
-
 def tracked() -> list[str] | None:
     """The files here that git tracks; None outside git."""
     names = _git("ls-files", "-z")

@@ -48,7 +48,6 @@ class Publication:
     format: of the weights, transformers or tinylm.
     commit: of the code, with "+" appended if the code differs from it; None outside git.
     models_md5: of models/ in dvc.lock.
-    uncommitted: the files that describe the run and whose current state is in no commit.
     left_out: the files that do not belong to this run, and why.
     lacks: the decoding settings that generate() lacks.
     report, weights: whether they are published with the card.
@@ -59,7 +58,6 @@ class Publication:
     data: DataLicence
     commit: str | None
     models_md5: str
-    uncommitted: tuple[str, ...]
     lacks: tuple[str, ...]
     licence: str | None = None
     report: bool = False

@@ -47,7 +47,6 @@ def publication(params) -> Publication:
         data=data_licence(params["data"], None),
         commit="0123456789ab",
         models_md5="c0ffee.dir",
-        uncommitted=(),
         report=True,
         left_out=(),
         lacks=(),
@@ -75,7 +74,6 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
     assert "vocabulary, ids | 4,231" in text["Data"]
     assert "| 1,117 |" in text["Data"]
     assert "](pictures/loss.png" in text["Training"]
-    assert "| sample_prompt | once upon a time |" in text["Parameters"]
     assert "mit" in text["Licence of the data"]
     assert "<b>" not in text["What it wrote"]
     assert "the *first* | &lt;b&gt;" in MarkdownIt().render(text["What it wrote"])
