@@ -3,6 +3,8 @@
 Every kind gives our ids for every text that UTF-8 can hold, preceded by the token that opens a
 text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`. What differs:
 
+- words with `punctuation: keep`: the library puts `. , ? !` on the word before them, tinylm also
+  brackets, quotation marks and other marks.
 - text that spells a special token is ordinary text, as in tinylm: `split_special_tokens` in
   tokenizer_config.json. Anyone who reads tokenizer.json alone with the library `tokenizers` must
   set `encode_special_tokens`.
@@ -21,11 +23,11 @@ import json
 from typing import Any
 
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
+from tinylm.vocab.words import WordTokenizer
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-_MARK = "\x01"  # occurs in no word: the rule of words turns control characters into spaces
+_NO_PREFIX = "\x01"  # no word begins so: the rule of words turns control characters into spaces
 
 
 def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
@@ -62,15 +64,15 @@ def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
 
 def _library(tokenizer: Tokenizer) -> Any:
     """The library's tokenizer: ours as it is saved, with what opens a text and joins words."""
-    from tokenizers import AddedToken, processors
+    from tokenizers import AddedToken, decoders, processors
     from tokenizers import Tokenizer as Library
 
     library = Library.from_str(tokenizer.library().to_str())
     special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
     added = [AddedToken(token, normalized=False, special=True) for token in special]
     library.add_special_tokens(added)
-    if tokenizer.kind == "words" and _marks_stand_alone(library):
-        library.decoder = _joined_words()
+    if isinstance(tokenizer, WordTokenizer) and tokenizer.splitter.punctuation == "keep":
+        library.decoder = decoders.WordPiece(prefix=_NO_PREFIX, cleanup=True)
     if tokenizer.sos_id is not None:
         start = tokenizer.tokens[tokenizer.sos_id]
         library.post_processor = processors.TemplateProcessing(
@@ -79,36 +81,3 @@ def _library(tokenizer: Tokenizer) -> Any:
             special_tokens=[(start, tokenizer.sos_id)],
         )
     return library
-
-
-def _marks_stand_alone(library: Any) -> bool:
-    """Whether the words' rule is `keep`: punctuation marks are words."""
-    return [word for word, _ in library.pre_tokenizer.pre_tokenize_str("a.")] == ["a", "."]
-
-
-def _joined_words() -> Any:
-    r"""Words and marks with the spaces of English, as `words` joins them.
-
-    A closing straight quote is marked first: matches begin at the opening quote, and `\K` drops all
-    of a match but the closing quote.
-    """
-    from tokenizers import Regex, decoders
-
-    before = _characters(sorted(_NO_SPACE_BEFORE | {_MARK}))
-    after = _characters(sorted(_NO_SPACE_AFTER | {'"'}))
-    return decoders.Sequence(
-        [
-            # a space before each word but the first
-            decoders.WordPiece(prefix=_MARK, cleanup=False),
-            decoders.Fuse(),
-            decoders.Replace(Regex(r'"[^"]*\K"'), _MARK),
-            decoders.Replace(Regex(f" (?=[{before}])"), ""),
-            decoders.Replace(Regex(f"(?<=[{after}]) "), ""),
-            decoders.Replace(_MARK, '"'),
-        ]
-    )
-
-
-def _characters(characters: list[str]) -> str:
-    """What a class of a regular expression holds."""
-    return "".join(f"\\x{{{ord(character):x}}}" for character in characters)
