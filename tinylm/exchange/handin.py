@@ -11,7 +11,7 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import atomic_write
 from tinylm.exchange.card import Publication
-from tinylm.exchange.export import Trained
+from tinylm.exchange.loading import Trained
 from tinylm.exchange.publish import EXPORTS, build
 from tinylm.report.sources import FILES, Run
 from tinylm.report.wording import number
@@ -37,19 +37,8 @@ Sections have the same names in `report/report.pdf` and `report/index.html`; pic
 |---|---|---|---|---|
 {parts}
 
-## Files
-
-| file | contents |
-|---|---|
-| `report/report.pdf` | the answers, with an appendix |
-| `report/index.html` | the same as a page that opens offline |
-| `report/lab.html` | the model itself, running in a page |
-| `plots/` | curves as tables and as pictures |
-| `samples/` | what the model wrote: continuations, beams, stories during training |
-| `settings.yaml` | every parameter of the run, as in params.yaml |
-| `model/README.md` | the model card: data, method, metrics, the commit of the code |
-| `model/pipeline/` | parameters, hashes (dvc.lock), metrics and times of the run |
-| `code/` | the code{left_out} |
+`report/lab.html` runs the model in a page. `settings.yaml` has every parameter of the run, `model/README.md` is the model
+card, and `model/pipeline` has the run's hashes (dvc.lock), metrics and times.
 
 ## Make all of it again
 
@@ -142,14 +131,11 @@ def write_hand_in(
         for name in build(model, run, publication, trained):
             files[f"model/{name}"] = model / name
         contents = {name: path.read_bytes() for name, path in files.items()}
-    perplexity = number(run.tree("evaluate").perplexity)
-    has_all = any(name.startswith("tests/") for name in code)
     text = README.format(
         entry=entry,
         author=author or "not named",
-        perplexity=perplexity,
+        perplexity=number(run.tree("evaluate").perplexity),
         parts="\n".join(part.row(set(files)) for part in parts()),
-        left_out="" if has_all else ", without tests, benchmarks and studies",
     )
     if publication.weights:
         text += WEIGHTS
