@@ -8,7 +8,8 @@ import torch
 from tests.support import small
 from tinylm.base.files import sha256
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.exchange.export import Trained, export_folder
+from tinylm.exchange.export import export_folder
+from tinylm.exchange.loading import Trained
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.settings import VocabSettings

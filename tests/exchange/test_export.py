@@ -10,8 +10,8 @@ from tests.support.folders import contents
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.exchange import export as module
-from tinylm.exchange.export import Trained, export_folder
-from tinylm.exchange.loading import load_parts
+from tinylm.exchange.export import export_folder
+from tinylm.exchange.loading import load_trained
 from tinylm.model.checkpoint import save_model
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.words import build_tokenizer, count_words
@@ -39,7 +39,7 @@ def new_trained(random_model, tmp_path, monkeypatch):
         path = "data/vocab/tokenizer.json"
         tokenizer.save(path)
         save_model("models", random_model(vocab=len(tokenizer), **settings))
-        return Trained("models", path, *load_parts("models", path))
+        return load_trained("models", path)
 
     return make
 
@@ -120,7 +120,7 @@ def test_an_export_whose_originals_changed_or_are_gone_is_refused(new_trained, t
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(InputError, match=name):
-        load_parts("out")
+        load_trained("out")
     path.unlink()
     with pytest.raises(InputError, match=name):
-        load_parts("out")
+        load_trained("out")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tinylm.api.language_model import LanguageModel
-from tinylm.exchange.loading import load_parts, repairs_quotes
+from tinylm.exchange.loading import load_trained, repairs_quotes
 
 
 def load(
@@ -20,4 +20,5 @@ def load(
     (`data.repair_quotes`); without that file, the preset storybook does. Raises InputError, which
     names the file.
     """
-    return LanguageModel(*load_parts(folder, vocab, epoch), repairs_quotes())
+    trained = load_trained(folder, vocab, epoch)
+    return LanguageModel(trained.model, trained.tokenizer, trained.decode, repairs_quotes())

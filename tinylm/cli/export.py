@@ -37,12 +37,11 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.weights and arguments.format != "gguf":
         raise InputError(f"--weights {arguments.weights}; allowed only with --format gguf")
 
-    from tinylm.exchange.export import Trained, export_folder
+    from tinylm.exchange.export import export_folder
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import find, load_parts
+    from tinylm.exchange.loading import load_trained
 
-    models, vocab = find(arguments.models, arguments.vocab)
-    trained = Trained(models, vocab, *load_parts(models, vocab))
+    trained = load_trained(arguments.models, arguments.vocab)
     weights = arguments.weights or "f32"
     form = export_folder(Path(arguments.folder), trained, arguments.format, weights)
     folder = visible(arguments.folder)

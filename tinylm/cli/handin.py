@@ -10,8 +10,9 @@ files of `tinylm exercise` and a page of their results, graded anew.
 import argparse
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
-from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
+from tinylm.cli.run_state import RunState, new_publication, read_run_state
 
 EXAMPLES = """\
   tinylm handin 2026-12345
@@ -84,6 +85,7 @@ def _hand_in_exercises(entry: str, course: str | None) -> None:
 def _hand_in_run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.handin import NOT_NEEDED, check_entry, write_hand_in
+    from tinylm.exchange.loading import load_trained
     from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
@@ -98,7 +100,7 @@ def _hand_in_run(arguments: argparse.Namespace) -> None:
     code = _code()
     if not arguments.all:
         code = [name for name in code if not name.startswith(NOT_NEEDED)]
-    trained = load_trained()
+    trained = load_trained(paths.MODELS, paths.TOKENIZER)
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
     publication = new_publication(
         trained,

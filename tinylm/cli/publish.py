@@ -8,8 +8,9 @@ or HF_TOKEN.
 
 import argparse
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
-from tinylm.cli.run_state import load_trained, new_publication, read_run_state
+from tinylm.cli.run_state import new_publication, read_run_state
 
 EXAMPLES = """\
   tinylm publish me/small-stories --dry-run
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, without --dry-run, publish it."""
     from tinylm.exchange.card import data_licence
+    from tinylm.exchange.loading import load_trained
     from tinylm.exchange.publish import EXPORTS, build, check_repo, find_token, upload
 
     check_repo(arguments.repo)
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     if data.name is None and not arguments.dry_run:
         raise InputError(unknown)
     token = "" if arguments.dry_run else find_token()
-    trained = load_trained()
+    trained = load_trained(paths.MODELS, paths.TOKENIZER)
     publication = new_publication(
         trained,
         repo=arguments.repo,

@@ -3,12 +3,11 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from tinylm.base import paths
 from tinylm.base.config import load_params
 
 if TYPE_CHECKING:
     from tinylm.exchange.card import Publication
-    from tinylm.exchange.export import Trained
+    from tinylm.exchange.loading import Trained
     from tinylm.report.sources import Run
 
 
@@ -42,14 +41,6 @@ def read_run_state() -> RunState:
     if "report" in status.code:
         lines.setdefault("report", "report: its code has changed; dvc repro report")
     return RunState(dataclasses.replace(run, files=current), lines, status.code)
-
-
-def load_trained() -> "Trained":
-    """The model that stage train wrote, for an export."""
-    from tinylm.exchange.export import Trained
-    from tinylm.exchange.loading import load_parts
-
-    return Trained(paths.MODELS, paths.TOKENIZER, *load_parts(paths.MODELS, paths.TOKENIZER))
 
 
 def new_publication(trained: "Trained", **values: Any) -> "Publication":

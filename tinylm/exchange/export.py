@@ -7,10 +7,9 @@ from typing import Any
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
 from tinylm.base.paths import file_above
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
-from tinylm.exchange.loading import ORIGINALS, is_export, write_originals
+from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form
 from tinylm.exchange.tokenizer_files import (
     TOKENIZER,
@@ -20,22 +19,10 @@ from tinylm.exchange.tokenizer_files import (
 )
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.tokenizer import Tokenizer
 
 MODELING = "modeling_tinylm.py"
 # of all that is written
 NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, GGUF, ORIGINALS}
-
-
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """What is exported: the files that training left, and what was read from them."""
-
-    models: str | Path
-    vocab: str | Path
-    model: TinyLM
-    tokenizer: Tokenizer
-    decode: DecodeSettings
 
 
 def own_form(model: TinyLM) -> StockForm:
@@ -94,7 +81,7 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> S
     else:
         exported = stock_form(trained.model)
         _write_transformers(folder, trained, exported)
-    write_originals(folder, trained.models, trained.vocab)
+    write_originals(folder, trained)
     return exported
 
 

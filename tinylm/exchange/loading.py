@@ -3,6 +3,7 @@
 An export carries the files that it was made from in its folder tinylm/. Commands read those.
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,26 @@ ORIGINALS = "tinylm"  # the folder in an export
 TOKENIZER = "tokenizer.json"
 
 
-def write_originals(folder: Path, models: str | Path, vocab: str | Path) -> None:
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """The files that training left, and what was read from them."""
+
+    models: Path
+    vocab: Path
+    model: TinyLM
+    tokenizer: Tokenizer
+    decode: DecodeSettings
+
+
+def write_originals(folder: Path, trained: Trained) -> None:
     """Copy weights, config and tokenizer into folder/tinylm, with the SHA-256 of each.
 
     Whoever reads these files checks them by it.
     """
     sources = {
-        WEIGHTS: Path(models) / WEIGHTS,
-        CONFIG: Path(models) / CONFIG,
-        TOKENIZER: Path(vocab),
+        WEIGHTS: trained.models / WEIGHTS,
+        CONFIG: trained.models / CONFIG,
+        TOKENIZER: trained.vocab,
     }
     target = folder / ORIGINALS
     for name, source in sources.items():
@@ -72,9 +84,9 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
     return checkpoints[epoch]
 
 
-def load_parts(
+def load_trained(
     folder: str | Path, vocab: str | Path | None = None, epoch: float | None = None
-) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
+) -> Trained:
     """The trained model on the device of params.yaml, its tokenizer, and section decode.
 
     epoch: of weights that were kept during training, instead of the last ones.
@@ -96,7 +108,7 @@ def load_parts(
             f"{vocab} has {len(tokenizer)} ids, {models / CONFIG} {model.vocab_size}: they belong "
             "to different runs; run dvc repro train"
         )
-    return model, tokenizer, decode
+    return Trained(models, vocab, model, tokenizer, decode)
 
 
 def repairs_quotes() -> bool:

@@ -13,7 +13,8 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import CURVE_FILE, Publication, write_card
-from tinylm.exchange.export import NAMES, Trained, export
+from tinylm.exchange.export import NAMES, export
+from tinylm.exchange.loading import Trained
 from tinylm.host.command import CommandFailed
 from tinylm.report.drawing import in_style, to_png
 from tinylm.report.pictures import PICTURES
