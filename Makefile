@@ -95,18 +95,15 @@ pages: .venv/.ready-dev .venv-pages/.ready
 	.venv-pages/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pages.txt
 	@touch $@
 
-# The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
-peers: .venv-peers/.ready
+# Tools that are compared with tinylm; transformers is there for the tests already.
+peers: .venv/.ready-peers
 
-.venv-peers/.ready: benchmarks/requirements.txt .venv/.ready
-	$(BIN)/python -m venv .venv-peers
-	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
-	mv .venv-peers/tinylm.pth "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+.venv/.ready-peers: benchmarks/requirements.txt .venv/.ready-dev
+	python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@touch $@
 
-bench: setup peers
-	python -m benchmarks $(LINES)
+bench: peers
+	python -m benchmarks $(if $(NANOGPT),--nanogpt $(NANOGPT)) $(LINES)
 
 bench-gpu: setup
 	bash benchmarks/gpu.sh benchmarks/gpu
@@ -136,4 +133,4 @@ lint: .venv/.ready-dev
 	mypy
 
 clean:
-	rm -rf .venv .venv-peers .venv-pages .pages site .bench data models report runs dvc_plots
+	rm -rf .venv .venv-pages .pages site .bench data models report runs dvc_plots

@@ -1,17 +1,19 @@
 """Measure tinylm and other tools. Every line is measured, or those named; results of other lines are kept."""
 
+import argparse
 import os
 import sys
 import time
+from pathlib import Path
 
 from benchmarks import commands, decoding, lab, loss, training
-from benchmarks.frame import keep, table
-from benchmarks.options import Options, add_options, options_of, versions
+from benchmarks.frame import Options, as_record, keep, table, versions
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.runtime import conditions
 
+RESULTS = Path("benchmarks/results.json")
 LINES = {
     "training": training.training,
     "loss": loss.loss,
@@ -24,36 +26,60 @@ LINES = {
 
 
 def run_line(name: str, options: Options) -> None:
-    """Run one line, print its rows and keep them."""
+    """Run one line, print its rows and keep them, unless they only show that the line runs."""
     measured_on = conditions(None, options.threads) | {
         "load_before": round(os.getloadavg()[0], 2),
-        "peers": versions(options.python),
+        "peers": versions(),
         "written": time.strftime("%Y-%m-%d %H:%M"),
     }
-    if options.tiny:
-        measured_on |= {"size": "tiny: only shows that the line runs"}
     print(f"{name}: {measured_on}", flush=True)
     rows = LINES[name](options)
     measured_on |= {"load_after": round(os.getloadavg()[0], 2)}
-    record = keep(options.results, name, rows, measured_on)
-    print(table({name: record[name]}), flush=True)
+    line = as_record(rows, measured_on)
+    print(table({name: line}), flush=True)
+    if not options.tiny:
+        keep(RESULTS, name, line)
+
+
+def count(text: str) -> int:
+    """A whole number from 1, also written as 5e5, for argparse."""
+    value = float(text)
+    if not (1 <= value < 1e15 and value.is_integer()):
+        raise argparse.ArgumentTypeError(f"{text}; allowed: a whole number >= 1")
+    return int(value)
+
+
+def clone_of_nanogpt(path: str) -> Path:
+    """The folder, for argparse."""
+    if not Path(path, "model.py").is_file():
+        raise argparse.ArgumentTypeError(f"{path}: no model.py there; allowed: a clone of nanoGPT")
+    return Path(path).absolute()
 
 
 def main() -> None:
-    parser = Parser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("lines", nargs="*", metavar="LINE", help=f"of: {' '.join(LINES)}")
-    parser.add_argument("--table", action="store_true", help="print the recorded results")
-    add_options(parser)
-    arguments = parser.parse_args()
-    options = options_of(arguments)
-    unknown = sorted(set(arguments.lines) - set(LINES))
+    parser = Parser(
+        prog="python -m benchmarks", description=__doc__, argument_default=argparse.SUPPRESS
+    )
+    add = parser.add_argument
+    add("lines", nargs="*", metavar="LINE", help=f"of: {' '.join(LINES)}")
+    add("--table", action="store_true", help="print the recorded results")
+    add("--trials", type=count, help=f"default {Options.trials}")
+    add("--tiny", action="store_true", help="show only that a line runs")
+    add("--threads", type=count, help="default: all cores")
+    add("--work", type=Path, help=f"default {Options.work}")
+    add("--nanogpt", type=clone_of_nanogpt, help="a clone of nanoGPT, to compare with")
+    add("--horizons", type=count, nargs="+", help="tokens of line loss")
+    given = vars(parser.parse_args())
+    lines = given.pop("lines", None) or LINES
+    if given.pop("table", False):
+        print(table(read_json(RESULTS)))
+        return
+    unknown = sorted(set(lines) - set(LINES))
     if unknown:
         raise InputError(f"{' '.join(unknown)}: no such line; allowed: {' '.join(LINES)}")
-    if arguments.table:
-        print(table(read_json(options.results)))
-        return
+    options = Options(**given)
     failed = []
-    for name in arguments.lines or LINES:
+    for name in lines:
         try:
             run_line(name, options)
         except CommandFailed as error:  # the other lines can still be measured

@@ -7,13 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.checkpoint import checkpoint
-from benchmarks.frame import ROOT, Row, run_command, spread
-from benchmarks.options import Options
-from benchmarks.serve import seconds
+from benchmarks.checkpoint import PROMPT, checkpoint
+from benchmarks.frame import ROOT, Options, Row, run_command, seconds, spread
 from tinylm.host.command import CommandFailed
-
-PROMPT = "once upon a time"
 
 
 def wait_for_first_word(command: list[str]) -> None:

@@ -5,8 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.checkpoint import PROMPTS, checkpoint
-from benchmarks.frame import Contender, Row, Spread, compared, fastest, rates, trials
-from benchmarks.options import Entry, Options
+from benchmarks.contenders import decoding, llamacpp
+from benchmarks.frame import (
+    Contender,
+    Entry,
+    Options,
+    Row,
+    Spread,
+    compared,
+    fastest,
+    prepared,
+    rates,
+    trials,
+)
 
 ALONE = 4  # prompts of a trial of line `one_prompt`, each decoded by itself
 BEAM = 5
@@ -15,19 +26,19 @@ PEERS = ("transformers", "CTranslate2", "llama.cpp")
 
 def entries(options: Options, sequences: int) -> dict[str, Entry]:
     """tinylm, its plain step and the peers on all cores; tinylm and llama.cpp on one core, too."""
-    made = checkpoint(options) | {"sequences": sequences}
+    made = checkpoint(options) | {"sequences": sequences, "threads": options.threads}
     contenders = {}
     for cores in sorted({1, options.threads}):
         on = f"{cores} core{'s' if cores > 1 else ''}"
         setup = made | {"threads": cores}
-        contenders[f"tinylm, {on}"] = Entry("decoding:ours", setup | {"step": "auto"})
-        contenders[f"llama.cpp, {on}"] = Entry("llamacpp:make", setup, needs="llama_cpp")
-    contenders["plain step"] = Entry("decoding:ours", made | {"step": "plain"})
-    contenders["transformers"] = Entry("decoding:transformers", made, needs="transformers")
+        contenders[f"tinylm, {on}"] = Entry(decoding.ours, setup | {"step": "auto"}, is_ours=True)
+        contenders[f"llama.cpp, {on}"] = Entry(llamacpp.make, setup, needs="llama-cpp-python")
+    contenders["plain step"] = Entry(decoding.ours, made | {"step": "plain"}, is_ours=True)
+    contenders["transformers"] = Entry(decoding.transformers, made, needs="transformers")
     for workers in sorted({1, min(sequences, options.threads)}):
         name = f"CTranslate2, {workers} worker{'s' if workers > 1 else ''}"
         setup = made | {"workers": workers}
-        contenders[name] = Entry("decoding:ctranslate2", setup, needs="ctranslate2")
+        contenders[name] = Entry(decoding.ctranslate2, setup, needs="ctranslate2")
     return contenders
 
 
@@ -61,7 +72,7 @@ def _line(options: Options, methods: Mapping[str, Any], sequences: int) -> list[
     if sequences == 1:
         alone = 1 if options.tiny else ALONE
     rows: list[Row] = []
-    with options.contenders(entries(options, sequences)) as contenders:
+    with prepared(entries(options, sequences)) as contenders:
         for what, method in methods.items():
             rate = measure(contenders, options, method, alone)
             rows += rows_of(what, rate, options.threads)

@@ -1,82 +1,136 @@
 """The frame of every benchmark: contenders in their own processes, interleaved trials, rows, and their JSON record."""
 
+import contextlib
 import dataclasses
-import json
+import importlib.metadata
+import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
-from benchmarks.serve import OWN
 from tinylm.base.files import read_json, write_json
 from tinylm.host.command import CommandFailed
+from tinylm.host.starting import start_command
+from tinylm.host.workers import cores
 
 ROOT = Path(__file__).parents[1]
+PEERS = ("transformers", "ctranslate2", "llama-cpp-python", "playwright")
 COLUMNS = ("line", "measured", "tinylm", "compared with", "ratio")
-_SHOWN = 400  # characters of the last output of a process that died
+_SHOWN = 400  # characters of the last output of a command that failed
 
+Setup = Mapping[str, Any]
+Step = Callable[[Mapping[str, Any]], dict[str, Any]]  # one trial: from a request to its answer
 Spread = dict[str, float]  # median, low, high, trials
+
+
+@dataclasses.dataclass
+class Options:
+    """The options of the command; their defaults are those of `python -m benchmarks`.
+
+    trials: of each contender; tiny: sizes at which a line only shows that it runs; work: the folder
+    of what is kept between runs; nanogpt: a clone of it; horizons: tokens of line `loss`.
+    """
+
+    trials: int = 5
+    tiny: bool = False
+    threads: int = cores()
+    work: Path = Path(".bench")
+    nanogpt: Path | None = None
+    horizons: Sequence[int] = (500_000, 1_000_000, 2_000_000, 4_000_000)
+
+
+def versions() -> dict[str, str]:
+    """The versions of the peers that are installed."""
+    installed = {}
+    for name in PEERS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[name] = importlib.metadata.version(name)
+    return installed
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+class Entry(NamedTuple):
+    """A contender to start: a function of `contenders` that makes its step from a setup.
+
+    needs: the package that it imports. is_ours: whether its threads are set up as in our commands.
+    """
+
+    make_step: Callable[[Setup], Step]
+    setup: Setup
+    needs: str = ""
+    is_ours: bool = False
+
+
+_steps: list[Step] = []  # in a contender's process: its step
+
+
+def _prepare(make_step: Callable[[Setup], Step], setup: Setup) -> None:
+    _steps.append(make_step(setup))
+
+
+def _measure(request: Mapping[str, Any]) -> dict[str, Any]:
+    return _steps[0](request)
 
 
 class Contender:
     """One contender, prepared in its own process; `measure` makes one trial.
 
-    target: `module:function` for `serve`; python: the interpreter of its environment; is_ours: whether its threads are set
-    up as our commands set them up. Raises CommandFailed if it cannot be prepared or a trial fails.
+    Raises CommandFailed if it cannot be prepared or a trial fails.
     """
 
-    def __init__(
-        self, name: str, target: str, setup: Mapping[str, Any], python: str, is_ours: bool
-    ) -> None:
+    def __init__(self, name: str, entry: Entry) -> None:
         self.name = name
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process lives)
-        self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.serve", target, *([OWN] if is_ours else [])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
-        self._request(setup)
+        self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        with mock.patch.dict(os.environ):
+            if entry.is_ours:
+                start_command()
+            self._call(_prepare, entry.make_step, entry.setup)
 
-    def _request(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        line = ""
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            print(json.dumps(request), file=self._process.stdin, flush=True)
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            pass
-        answer = json.loads(line) if line else {"error": self._last_output()}
-        if "error" in answer:
+            return self._process.submit(function, *arguments).result()
+        except Exception as error:
             self.__exit__()
-            raise CommandFailed(f"{self.name}: {answer['error']}")
-        return answer
-
-    def _last_output(self) -> str:
-        code = self._process.wait()
-        self._log.seek(0)
-        output = self._log.read().decode(errors="replace").strip()
-        return f"its process ended with code {code}: {output[-_SHOWN:]}"
+            raise CommandFailed(f"{self.name}: {type(error).__name__}: {error}") from error
 
     def measure(self, **request: Any) -> dict[str, Any]:
         """One trial: the answer of the contender's step."""
-        return self._request(request)
+        answer: dict[str, Any] = self._call(_measure, request)
+        return answer
 
     def __enter__(self) -> "Contender":
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.communicate()
-        self._log.close()
+        self._process.shutdown()
+
+
+@contextlib.contextmanager
+def prepared(entries: Mapping[str, Entry]) -> Iterator[dict[str, Contender]]:
+    """All contenders; those whose packages are missing are left out and named."""
+    contenders = {}
+    with contextlib.ExitStack() as stack:
+        for name, entry in entries.items():
+            if entry.needs and entry.needs not in versions():
+                print(f"{name}: {entry.needs} is not installed", flush=True)
+                continue
+            print(f"preparing {name}", flush=True)
+            contenders[name] = stack.enter_context(Contender(name, entry))
+        yield contenders
 
 
 def trials(
@@ -135,17 +189,15 @@ def compared(what: str, rate: Mapping[str, Spread], ours: str, peer: str) -> lis
     return [Row(what, "tokens/s", rate[ours], rate[peer], peer)]
 
 
-def keep(
-    path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Replace a line's earlier rows in the JSON record; returns the whole record."""
+def as_record(rows: Sequence[Row], conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of the JSON record."""
+    return {"conditions": dict(conditions), "rows": [dataclasses.asdict(row) for row in rows]}
+
+
+def keep(path: Path, name: str, line: Mapping[str, Any]) -> None:
+    """Replace a line in the JSON record; the others stay."""
     record = read_json(path) if path.exists() else {}
-    record[line] = {
-        "conditions": dict(conditions),
-        "rows": [dataclasses.asdict(row) for row in rows],
-    }
-    write_json(path, record)
-    return record
+    write_json(path, record | {name: line})
 
 
 def _number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a CUDA card reaches: `bash benchmarks/gpu.sh FOLDER` runs this after the tests and the stages.
+"""What a CUDA card reaches: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
 
 Each part writes its results into FOLDER/gpu.json when it is done, and the next one begins even if
 it failed. Speeds of two contenders are measured in turn in one process.
@@ -6,8 +6,11 @@ it failed. Speeds of two contenders are measured in turn in one process.
 
 import argparse
 import dataclasses
-import statistics
+import json
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections import deque
@@ -18,14 +21,18 @@ from typing import Any
 import torch
 
 from benchmarks import shape as shapes
-from benchmarks.contenders import gpu as contenders
+from benchmarks.contenders.decoding import our_decode, transformers_decode
+from benchmarks.contenders.nanogpt import NanoGPT, windows
+from benchmarks.contenders.training import gpt2
+from benchmarks.frame import Spread, spread
 from benchmarks.shape import Shape
-from tinylm.base.files import read_json, write_json
+from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
-from tinylm.host.command import guard
+from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import conditions
 from tinylm.model.describe import summary
+from tinylm.presets.write import merge
 from tinylm.train.loop import train
 from tinylm.train.preparation import assemble
 from tinylm.train.settings import TrainSettings
@@ -37,20 +44,27 @@ GPT2_BPE = Shape(
 TRIALS = 3
 TRIAL_S = 0.5
 AHEAD = 8  # updates that the card may be behind
+LOG_EVERY = 10  # updates: how often nanoGPT's loop reads the loss in its own configurations
 REPORT_D_UPDATES = 5000
+STAGE_S = 120  # at most
 CHECKPOINTED = Shape(layers=8, batch=1024)
 MODES = ("none", "blocks", "blocks+loss", "sqrt")
+STAGES = (
+    *("download", "vocab", "train", "evaluate"),
+    *("accum_sweep", "beam_bench", "kv_bench", "ckpt_bench"),
+)
+PROJECT = ("tinylm", "stages", "dvc.yaml", "pyproject.toml")
 Work = Callable[[], object]
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """device; folder for results; clone of nanoGPT and folder of token stores, if there are any."""
+    """device; clone of nanoGPT and folder of token stores, if there are any; params.yaml for the stages."""
 
     device: torch.device
-    folder: Path
     nanogpt: Path | None
     tokens: Path | None
+    params: Path
     tiny: bool
 
     def of(self, shape: Shape, rows: int | None = None) -> Shape:
@@ -69,39 +83,24 @@ def seconds(work: Work, device: torch.device) -> float:
     return time.perf_counter() - start
 
 
-def calls_per_s(works: dict[str, Work], options: Options) -> dict[str, dict[str, float]]:
-    """Calls per second of each, measured in turn: median, lowest and highest of the trials."""
+def calls_per_s(works: dict[str, Work], options: Options) -> dict[str, Spread]:
+    """Calls per second of each, measured in turn. Ours compute the same bits in each run, as every stage does."""
+
+    def timed(name: str, count: int) -> float:
+        debug_mode = "error" if name.startswith("tinylm") else "default"
+        torch.set_deterministic_debug_mode(debug_mode)
+        work = works[name]
+        return seconds(lambda: [work() for _ in range(count)], options.device)
+
     counts = {}
-    for name, work in works.items():
-        work()
-        once = seconds(lambda: [work() for _ in range(3)], options.device) / 3  # noqa: B023
-        counts[name] = 1 if options.tiny else max(3, round(TRIAL_S / once))
+    for name in works:
+        timed(name, 1)
+        counts[name] = 1 if options.tiny else max(3, round(TRIAL_S * 3 / timed(name, 3)))
     rates: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(TRIALS):
-        for name, work in works.items():
-            count = counts[name]
-            taken = seconds(lambda: [work() for _ in range(count)], options.device)  # noqa: B023
-            rates[name].append(count / taken)
-    return {
-        name: {"median": statistics.median(values), "low": min(values), "high": max(values)}
-        for name, values in rates.items()
-    }
-
-
-def limits(options: Options) -> Iterator[dict[str, Any]]:
-    """TFLOP/s of square matrix products and GB/s of copying memory: the best of some."""
-    size = 64 if options.tiny else 8192
-    for name in ("bf16", "tf32", "fp32"):
-        torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-        dtype = torch.bfloat16 if name == "bf16" else torch.float32
-        matrix = torch.randn(size, size, device=options.device).to(dtype)
-        best = min(seconds(lambda: matrix @ matrix, options.device) for _ in range(8))  # noqa: B023
-        yield {"what": f"{name} product, TFLOP/s", "value": 2 * size**3 / best / 1e12}
-    torch.backends.cuda.matmul.allow_tf32 = False
-    block = torch.randn(size, size, device=options.device)
-    copy = torch.empty_like(block)
-    best = min(seconds(lambda: copy.copy_(block), options.device) for _ in range(8))
-    yield {"what": "memory read and written, GB/s", "value": 2 * block.nbytes / best / 1e9}
+        for name, count in counts.items():
+            rates[name].append(count / timed(name, count))
+    return {name: spread(values) for name, values in rates.items()}
 
 
 def our_updates(trainer: Trainer) -> Work:
@@ -116,6 +115,38 @@ def our_updates(trainer: Trainer) -> Work:
     return update
 
 
+def nanogpt_updates(clone: Path, shape: Shape, device: torch.device) -> Work:
+    """One step of nanoGPT's train.py: bf16, flash attention, torch.compile, fused AdamW.
+
+    As there, the next batch is gathered while the card computes.
+    """
+    torch.set_deterministic_debug_mode("default")
+    torch.manual_seed(1)
+    mode = "bf16+compile" if device.type == "cuda" else "bf16"
+    peer = NanoGPT(str(clone), shape, mode, device=device.type)
+    ids = shapes.stream(shape, 64 * shape.step_tokens)
+
+    def batch() -> tuple[torch.Tensor, torch.Tensor]:
+        inputs, targets = windows(ids, shape)
+        if device.type == "cuda":
+            inputs = inputs.pin_memory().to(device, non_blocking=True)
+            targets = targets.pin_memory().to(device, non_blocking=True)
+        return inputs, targets
+
+    upcoming = [batch()]
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        loss = peer.update(upcoming.pop())
+        upcoming.append(batch())
+        steps += 1
+        if steps % LOG_EVERY == 0:
+            loss.item()
+
+    return step
+
+
 def _peak(work: Work, options: Options) -> float | None:
     """Peak of the allocator while work runs, in MiB."""
     if options.device.type != "cuda":
@@ -127,8 +158,12 @@ def _peak(work: Work, options: Options) -> float | None:
 
 def training(options: Options) -> Iterator[dict[str, Any]]:
     """Tokens per second at several batch sizes, in turn with nanoGPT in its best mode."""
+    size = 64 if options.tiny else 8192
+    matrix = torch.randn(size, size, device=options.device).bfloat16()
+    best = min(seconds(lambda: matrix @ matrix, options.device) for _ in range(8))
+    yield {"what": "bf16 product, TFLOP/s", "value": 2 * size**3 / best / 1e12}
     cases = [("word-50k", shapes.WORD_50K, rows) for rows in (32, 256, 4096)]
-    cases += [("gpt2-bpe", GPT2_BPE, rows) for rows in (128,)]
+    cases += [("gpt2-bpe", GPT2_BPE, 128)]
     for name, full, rows in cases[:1] if options.tiny else cases:
         yield from _training_at(name, options.of(full, rows), options)
 
@@ -139,17 +174,17 @@ def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str
     start = time.perf_counter()
     trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
     flop = summary(trainer.model)["training_flop_per_token"]
-    works = {"tinylm": contenders.with_deterministic_kernels(our_updates(trainer))}
+    works = {"tinylm": our_updates(trainer)}
     peaks = {"tinylm": _peak(works["tinylm"], options)}
     started = {"tinylm": time.perf_counter() - start}
     if options.nanogpt is not None:
         start = time.perf_counter()
-        peer = contenders.nanogpt_updates(options.nanogpt, shape, options.device)
-        works["nanoGPT"] = peer
-        peaks["nanoGPT"] = _peak(peer, options)
+        works["nanoGPT"] = nanogpt_updates(options.nanogpt, shape, options.device)
+        peaks["nanoGPT"] = _peak(works["nanoGPT"], options)
         started["nanoGPT"] = time.perf_counter() - start
     for who, rate in calls_per_s(works, options).items():
-        tokens_per_s = {key: value * shape.step_tokens for key, value in rate.items()}
+        ends = ("median", "low", "high")
+        tokens_per_s = {key: rate[key] * shape.step_tokens for key in ends}
         yield {
             "what": f"{name}, {shape.batch} x {shape.context}, {who}",
             "tokens_per_s": tokens_per_s,
@@ -157,29 +192,6 @@ def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str
             "peak_mib": peaks[who],
             "first_update_s": started[who],
         }
-
-
-def variants(options: Options) -> Iterator[dict[str, Any]]:
-    """What each choice for a card is worth: word-50k's training step with one of them switched off."""
-    changes: dict[str, dict[str, Any]] = {
-        "all": {},
-        "no CUDA graphs": {"cuda_graphs": "false"},
-        "not compiled": {"compile": "false"},
-        "own attention": {"attention": "own"},
-        "muon": {"optimizer": "muon"},
-    }
-    shape = options.of(shapes.WORD_50K, 32)
-    works = {}
-    for name, change in changes.items():
-        settings = shapes.train_settings(shape, **(shapes.ADAMW_BF16 | change))
-        trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
-        works[name] = contenders.with_deterministic_kernels(our_updates(trainer))
-        if name == "all":
-            works["any kernels"] = contenders.with_any_kernels(
-                our_updates(shapes.new_trainer(shape, settings, 2, device=options.device))
-            )
-    for name, rate in calls_per_s(works, options).items():
-        yield {"what": name, "tokens_per_s": rate["median"] * shape.step_tokens}
 
 
 def report_d(options: Options) -> Iterator[dict[str, Any]]:
@@ -220,11 +232,13 @@ def decoding(options: Options) -> Iterator[dict[str, Any]]:
     shape = options.of(shapes.WORD_50K)
     new_tokens = shape.context - 9
     prompts = [[4, 5, 6, 7, 8 + row] for row in range(20)]
+    model = shapes.untrained(shape).to(options.device).eval()
+    peer = gpt2(shape).to(options.device).eval()
     for count, method in ((1, "sample"), (20, "sample"), (20, 5), (20, 10)):
         works = {}
         for use_cache in (True, False) if method == "sample" else (True,):
-            ours = contenders.our_decode(options, shape, new_tokens, use_cache)
-            theirs = contenders.transformers_decode(options, shape, new_tokens, use_cache)
+            ours = our_decode(model, new_tokens, use_cache=use_cache)
+            theirs = transformers_decode(peer, new_tokens, use_cache)
             cache = "cache" if use_cache else "no cache"
             works[f"tinylm, {cache}"] = _call(ours, prompts[:count], method)
             works[f"transformers, {cache}"] = _call(theirs, prompts[:count], method)
@@ -268,13 +282,38 @@ def checkpointing(options: Options) -> Iterator[dict[str, Any]]:
             }
 
 
+def stages(options: Options) -> Iterator[dict[str, Any]]:
+    """Seconds of each stage of the default pipeline, then its metrics, in a copy of the project.
+
+    A machine for measurements may lack DVC and fastText, so the vectors are counts of neighbours.
+    """
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent)
+        for name in PROJECT:
+            copy: Callable[..., Any] = shutil.copytree if Path(name).is_dir() else shutil.copy
+            copy(name, folder / name)
+        counts = json.dumps({"embedding": {"source": "counts"}})  # JSON is YAML
+        params = merge(options.params.read_text(encoding="utf-8"), counts, "counts")
+        write_bytes(folder / "params.yaml", params.encode())
+        for stage in STAGES:
+            command = [sys.executable, "-m", f"stages.{stage}"]
+            start = time.perf_counter()
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=STAGE_S
+            )
+            if done.returncode:
+                raise CommandFailed(f"{stage}: {(done.stdout + done.stderr)[-3000:]}")
+            yield {"what": stage, "seconds": time.perf_counter() - start}
+        for path in sorted((folder / "metrics").glob("*.json")):
+            yield {"what": f"metrics of {path.stem}", **read_json(path)}
+
+
 PARTS = {
-    "limits": limits,
     "training": training,
-    "variants": variants,
     "report_d": report_d,
     "decoding": decoding,
     "checkpointing": checkpointing,
+    "stages": stages,
 }
 
 
@@ -289,7 +328,7 @@ def run_part(name: str, options: Options) -> dict[str, Any]:
             print(f"{name}: {row}", flush=True)
     except Exception as failure:
         traceback.print_exc()
-        error = f"{type(failure).__name__}: {failure}"[:500]
+        error = f"{type(failure).__name__}: {failure}"[-3000:]
     if options.device.type == "cuda":
         torch.cuda.empty_cache()
     seconds_of_part = time.perf_counter() - start
@@ -303,12 +342,13 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--nanogpt", type=Path, help="a clone of nanoGPT, to compare with")
     parser.add_argument("--tokens", type=Path, help="token stores of preset gpt2-bpe")
+    default = Path("params.yaml")
+    parser.add_argument("--params", type=Path, default=default, help="of the stages")
     parser.add_argument("--tiny", action="store_true", help="on the CPU, to show that it runs")
     arguments = parser.parse_args()
     device = pick_device("cpu" if arguments.tiny else "cuda")
-    options = Options(device, arguments.folder, arguments.nanogpt, arguments.tokens, arguments.tiny)
-    options.folder.mkdir(parents=True, exist_ok=True)
-    path = options.folder / "gpu.json"
+    options = Options(device, arguments.nanogpt, arguments.tokens, arguments.params, arguments.tiny)
+    path = arguments.folder / "gpu.json"
     results = read_json(path) if path.exists() else {}
     results["conditions"] = conditions(device, torch.get_num_threads())
     for name in arguments.parts:

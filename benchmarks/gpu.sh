@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Everything that tinylm does on a CUDA card, in about 8 minutes: bash benchmarks/gpu.sh FOLDER
 #
-# FOLDER gets gpu.json, stages.json and the logs. A part that fails does not stop the next one.
+# FOLDER gets gpu.json and the logs. A part that fails does not stop the next one.
 # In the environment, all optional:
 #   NANOGPT   a clone of nanoGPT, to train in turn with
 #   TOKENS    token stores of the preset gpt2-bpe (stage vocab writes them to data/tokens)
 #   WHEELS    a folder of wheels, installed first without network access
-#   PARTS     those of benchmarks.gpu that are wanted, e.g. "limits training"
+#   PARTS     those of benchmarks.gpu that are wanted, e.g. "training stages"
+#   PARAMS    parameters of the stages; default params.yaml
 #   TINY=1    on the CPU, small, only to show that everything runs
 set -u -o pipefail
 cd "$(dirname "$0")/.."
@@ -32,15 +33,9 @@ TINYLM_TEST_DEVICE=${device:-cuda} timeout 150 "$python" -m pytest tests/cuda -p
 tail -n 30 "$results/tests.log"
 
 say "measurements"
-timeout 330 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
-  ${TOKENS:+--tokens "$TOKENS"} ${PARTS:+--parts $PARTS} 2>&1 \
+timeout 480 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
+  ${TOKENS:+--tokens "$TOKENS"} ${PARAMS:+--params "$PARAMS"} ${PARTS:+--parts $PARTS} 2>&1 \
   | tee "$results/gpu.log" || failed=1
-
-if [ -z "${NO_STAGES:-}" ]; then
-  say "stages of the default pipeline, from download to ckpt_bench"
-  timeout 300 "$python" -m benchmarks.gpu_stages "$work/run" "$results" $tiny 2>&1 \
-    | tee "$results/stages.log" || failed=1
-fi
 say "done"
 rm -rf "$work"
 exit $failed

@@ -1,8 +1,8 @@
 """The story lab in headless Chromium: the line `lab`. The model has the shape of word-50k."""
 
 from benchmarks.checkpoint import checkpoint
-from benchmarks.frame import Row, run_command, spread
-from benchmarks.options import Entry, Options
+from benchmarks.contenders.browser import chromium
+from benchmarks.frame import Entry, Options, Row, prepared, run_command, spread
 
 TOKENS = 180  # of a timed text
 MEASURED = {
@@ -20,8 +20,8 @@ def lab(options: Options) -> list[Row]:
     run_command("tinylm.cli", "lab", "-o", str(page), *model)
     rows = [Row("size of the page", "MiB", spread([page.stat().st_size / 2**20]))]
     setup = {"page": page.as_uri(), "tokens": 5 if options.tiny else TOKENS}
-    entry = Entry("browser:chromium", setup, needs="playwright")
-    with options.contenders({"Chromium": entry}) as contenders:
+    entry = Entry(chromium, setup, needs="playwright")
+    with prepared({"Chromium": entry}) as contenders:
         for contender in contenders.values():
             answers = [contender.measure() for _ in range(options.trials)]
             for what, (key, unit) in MEASURED.items():

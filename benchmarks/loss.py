@@ -5,9 +5,9 @@
    nanoGPT's. Then both run with all seeds, in turn. If our mean loss is above nanoGPT's, the next share follows. Only
    these times count.
 
-Each finished run is kept in a JSON file under the commit, the machine and the torch version that it ran with; a
-repeated command runs only what is missing. The data are TinyStories in ../shared, or else the storybook: all words are
-ids, lower-case, without punctuation. 2 % of the train stories are for validation. The whole plan takes hours.
+The whole plan takes hours. Each finished run is kept in a JSON file of the commit, so a repeated command runs only what
+is missing. The data are those of the preset if they are there, else the storybook: all words are ids, lower-case,
+without punctuation. 2 % of the train stories are for validation.
 """
 
 import dataclasses
@@ -21,16 +21,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.checkpoint import WORDS
-from benchmarks.frame import ROOT, Row, spread
-from benchmarks.options import Entry, Options
+from benchmarks.contenders import loss as contenders
+from benchmarks.contenders.loss import PRESET
+from benchmarks.frame import ROOT, Contender, Entry, Options, Row, spread
 from benchmarks.shape import Shape, of_size, section
-from tinylm.base.config import parse_yaml
-from tinylm.base.files import atomic_write, read_json, write_json
+from tinylm.base.files import read_json, write_json
 from tinylm.download.splits import DataSettings, write_stories
 from tinylm.download.stories import SPLITS, read_stories
-from tinylm.host.runtime import conditions
-from tinylm.presets.write import FOLDER
+from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import write_store
 from tinylm.vocab.words import build_tokenizer, count_words
 
@@ -39,21 +37,14 @@ MODE = "bf16+compile"
 GRID = {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1), "batch": (8, 16, 32)}
 SEEDS = (1, 2, 3)
 SHARES = (0.1, 0.12, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
-PRESET = "tinystories-2m"
-SECTIONS = ("train", "model", "embedding")
 SHORT_HORIZON = 500_000  # tokens
-# Rates for some hundred updates, and for more. Both were chosen on validation.
-RATES: tuple[dict[str, float], ...] = (
-    {"muon_lr": 0.08, "muon_beta": 0.8, "lr": 2e-3, "beta1": 0.7, "batch_size": 16},
-    {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8, "batch_size": 32},
-)
-SIZE_KEYS = (
-    *("layout", "tokens", "validate_every", "sample_every"),
-    *("layers", "heads", "feed_forward", "context", "width"),
-)
-SHARED = ROOT / "../shared/tinystories"
-STORIES = 12_000  # of the storybook, where there is no TinyStories
 Task = dict[str, Any]
+# Rates for some hundred updates, and for more. Both were chosen on validation.
+RECIPES: tuple[Task, ...] = (
+    {"batch": 16, "train": {"muon_lr": 0.08, "muon_beta": 0.8, "lr": 2e-3, "beta1": 0.7}},
+    {"batch": 32, "train": {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8}},
+)
+STORIES = 12_000  # of the storybook, where there is no TinyStories
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,43 +53,31 @@ class Plan:
 
     grid: dict[str, tuple[float, ...]]
     mode: str
-    recipes: Sequence[dict[str, Any]]  # up to SHORT_HORIZON, and above
+    recipes: Sequence[Task]  # up to SHORT_HORIZON, and above
     shares: Sequence[float]
     seeds: Sequence[int]
 
 
-def recipes() -> list[dict[str, Any]]:
-    """Our preset's sections without its size and budget, once for each entry of RATES."""
-    params = parse_yaml((FOLDER / f"{PRESET}.yaml").read_text(encoding="utf-8"), PRESET)
-    changes = {}
-    for name in SECTIONS:
-        changes[name] = {key: v for key, v in params[name].items() if key not in SIZE_KEYS}
-    return [changes | {"train": changes["train"] | rates} for rates in RATES]
-
-
-def plan_of(tiny: bool) -> Plan:
-    if not tiny:
-        return Plan(GRID, MODE, recipes(), SHARES, SEEDS)
-    grid = {"lr": (1e-3, 2e-3), "dropout": (0.1,), "batch": (2,)}
-    return Plan(grid, "bf16", [{"embedding": {"source": "random"}}] * 2, (1.0, 2.0, 8.0), (1,))
+FULL = Plan(GRID, MODE, RECIPES, SHARES, SEEDS)
+TINY_GRID = {"lr": (1e-3, 2e-3), "dropout": (0.1,), "batch": (2,)}
+TINY = Plan(TINY_GRID, "bf16", [{"batch": 2, "train": {}}] * 2, (1.0, 2.0, 8.0), (1,))
 
 
 def _data_settings(tiny: bool) -> DataSettings:
-    changes: dict[str, Any] = {
-        "held_out_share": 0.02,
-        "repair_quotes": False,
-        "evaluation_stories": 500,
-        "train_stories": STORIES,
-    }
+    changes: dict[str, Any] = {"held_out_share": 0.02, "evaluation_stories": 500}
+    settings = section("data", DataSettings, changes, PRESET)
     if tiny:
-        changes |= {"train_stories": 60, "evaluation_stories": 5, "held_out_share": 0.2}
-    elif SHARED.exists():
-        changes |= {"source": "local", "path": str(SHARED.resolve()), "train_stories": None}
-    return section("data", DataSettings, changes)
+        changes = {"train_stories": 60, "evaluation_stories": 5, "held_out_share": 0.2}
+    elif Path(settings.path).exists():
+        return settings
+    else:
+        changes["train_stories"] = STORIES
+    return section("data", DataSettings, changes | {"source": "storybook"}, PRESET)
 
 
 def _write(folder: Path, tiny: bool) -> int:
-    """Token stores, vocabulary and the train split as plain text; returns the number of ids."""
+    """Token stores and vocabulary; returns the number of ids."""
+    words = section("vocab", VocabSettings, {}, PRESET)
     with tempfile.TemporaryDirectory() as stories:
         write_stories(_data_settings(tiny), Path(stories))
 
@@ -107,14 +86,11 @@ def _write(folder: Path, tiny: bool) -> int:
                 for row in read_stories(stories, split):
                     yield row["text"]
 
-        tokenizer = build_tokenizer(count_words(texts("train", "held_out"), WORDS), WORDS)
+        tokenizer = build_tokenizer(count_words(texts("train", "held_out"), words), words)
         tokenizer.save(folder / "tokenizer.json")
         for split in SPLITS:
             ids = map(tokenizer.encode_story, texts(split))
             write_store(folder / "tokens", split, ids, len(tokenizer))
-        with atomic_write(folder / "train.txt") as handle:
-            for text in texts("train"):
-                handle.write(text.replace("\n", " ") + "\n")
     return len(tokenizer)
 
 
@@ -127,45 +103,39 @@ def prepare(options: Options) -> tuple[Path, Shape]:
     return folder, dataclasses.replace(of_size(options.tiny), vocab=read_json(ready)["vocab"])
 
 
-def circumstances(threads: int) -> dict[str, Any]:
-    """What a run's time and loss depend on besides its task: code, machine, versions."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    machine = conditions(None, threads)
-    return {"commit": commit.stdout.strip()} | {
-        key: value for key, value in machine.items() if key != "date"
-    }
-
-
 class Runs:
-    """All finished runs, in a JSON file; `run` returns a result from there or makes it."""
+    """All finished runs of this commit, in a JSON file; `run` returns a result from there or makes it."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.folder, self.shape = prepare(options)
-        self.path = self.folder / "runs.json"
+        commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True)
+        self.path = self.folder / f"runs-{commit.strip()}.json"
         self.results: dict[str, dict[str, float]] = {}
         if self.path.exists():
             self.results = read_json(self.path)
-        self.circumstances = circumstances(options.threads)
 
     def run(self, task: Task) -> dict[str, float]:
         """{seconds from the start of the process to the end of training, held_out, evaluation}"""
-        key = json.dumps(task | {"circumstances": self.circumstances}, sort_keys=True)
+        key = json.dumps(task, sort_keys=True)
         if key not in self.results:
             self.results[key] = self._measured(task)
             write_json(self.path, self.results)
-            print(f"{json.dumps(task)}: {self.results[key]}", flush=True)
+            print(f"{key}: {self.results[key]}", flush=True)
         return self.results[key]
 
     def _measured(self, task: Task) -> dict[str, float]:
-        shape = vars(self.shape) | {key: task[key] for key in ("dropout", "batch") if key in task}
-        setup = task | {"folder": str(self.folder), "shape": shape}
-        target = "loss:ours"
-        if task["side"] == PEER:
-            setup |= {"clone": str(self.options.nanogpt)}
-            target = "loss:nanogpt"
+        shape = vars(self.shape) | {"dropout": task["dropout"], "batch": task["batch"]}
+        setup = task | {
+            "folder": str(self.folder),
+            "shape": shape,
+            "clone": str(self.options.nanogpt),
+            "threads": self.options.threads,
+        }
+        is_ours = task["side"] == OURS
+        entry = Entry(contenders.ours if is_ours else contenders.nanogpt, setup, is_ours=is_ours)
         start = time.perf_counter()
-        with self.options.contender("loss", Entry(target, setup)) as trained:
+        with Contender(task["side"], entry) as trained:
             seconds = round(time.perf_counter() - start, 2)
             return {"seconds": seconds} | trained.measure()
 
@@ -193,7 +163,8 @@ def race(runs: Runs, plan: Plan, horizon: int, peer: Task) -> list[list[Task]] |
     theirs = [peer | {"seed": seed, "race": True} for seed in plan.seeds]
     recipe = plan.recipes[horizon > SHORT_HORIZON]
     for share in plan.shares:
-        ours = {"side": OURS, "tokens": round(share * horizon), "race": True, **recipe}
+        tokens = round(share * horizon)
+        ours = {"side": OURS, "tokens": tokens, "dropout": 0.0, "race": True, **recipe}
         mine = [ours | {"seed": seed} for seed in plan.seeds]
         if runs.evaluation(mine[0]) > runs.evaluation(theirs[0]):
             continue
@@ -224,8 +195,9 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
 def loss(options: Options) -> list[Row]:
     """One row for each horizon; none without NANOGPT."""
     if options.nanogpt is None:
-        print("NANOGPT is not set: the time to its loss was not measured", flush=True)
+        print("--nanogpt is not given: the time to its loss was not measured", flush=True)
         return []
-    runs, plan = Runs(options), plan_of(options.tiny)
-    horizons = (96,) if options.tiny else options.horizons
-    return [_row(runs, plan, horizon) for horizon in horizons]
+    runs = Runs(options)
+    if options.tiny:
+        return [_row(runs, TINY, 96)]
+    return [_row(runs, FULL, horizon) for horizon in options.horizons]

@@ -41,15 +41,6 @@ AS_NANOGPT = {
     "output_bias": False,
     "embedding": "tuned",
 }
-# The preset word-50k: frozen vectors, a separate output layer with a bias, feed-forward with biases.
-AS_PRESET = AS_NANOGPT | {
-    "positions": "sinusoids",
-    "activation": "relu",
-    "feed_forward_bias": True,
-    "tied_output": False,
-    "output_bias": True,
-    "embedding": "frozen",
-}
 ADAMW_BF16 = {"optimizer": "adamw", "precision": "bf16"}  # of section train
 
 
@@ -95,8 +86,8 @@ def model_settings(
     return section("model", ModelSettings, changes | dict(form), preset)
 
 
-def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
-    """Section `train` of the complete preset: packed windows of the shape, an endless budget; `changes` come last."""
+def train_settings(shape: Shape, preset: str = BASE, **changes: Any) -> TrainSettings:
+    """Section `train` of a preset: packed windows of the shape, an endless budget; `changes` come last."""
     packed = {
         "layout": "stream",
         "batch_size": shape.batch,
@@ -104,7 +95,7 @@ def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
         "tokens": 10**12,
         "epochs": None,
     }
-    return section("train", TrainSettings, packed | changes)
+    return section("train", TrainSettings, packed | changes, preset)
 
 
 def random_vectors(shape: Shape) -> torch.Tensor:
@@ -148,13 +139,9 @@ def new_trainer(
     *,
     model: ModelSettings | None = None,
     device: Any = "cpu",
-    folder: Path | None = None,
 ) -> Trainer:
-    """The Trainer of stage train over random vectors and the token store in `folder`, by default random ids.
-
-    model: by default nanoGPT's architecture.
-    """
-    store = _random_store(shape) if folder is None else TokenStore(folder, "train")
+    """The Trainer of stage train over random vectors and ids. model: by default nanoGPT's architecture."""
+    store = _random_store(shape)
     seed_everything(1, threads)
     batches = TrainBatches(store, "stream", shape.batch, shape.context, PAD_ID, 1)
     form = model or model_settings(shape)

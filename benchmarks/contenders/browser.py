@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.serve import Step
+from benchmarks.frame import Setup, Step
 
 _TIMED = """(count) => {
   lab.rules.stop = false;
@@ -18,7 +18,7 @@ _TIMED = """(count) => {
 }"""
 
 
-def chromium(setup: Mapping[str, Any]) -> Step:
+def chromium(setup: Setup) -> Step:
     """setup: page (its address), tokens of a timed text. A trial answers {open_s, first_ms, tokens_per_s}."""
     from playwright.sync_api import sync_playwright
 

@@ -10,31 +10,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.serve import Step, seconds
-from tinylm.base.config import read_section
+import torch
+
+from benchmarks.frame import Setup, Step, seconds
 from tinylm.base.files import atomic_folder
 from tinylm.base.seeding import seed_everything
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.session import Step as DecodingStep
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.exchange.loading import read_params
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 
 Prompts = list[list[int]]
 Decode = Callable[[Prompts, str | int], Prompts]
-MODEL_DISTRIBUTION = {
-    "temperature": 1.0,
-    "temperature_end": None,
-    "top_k": 0,
-    "top_p": 1.0,
-    "repetition_penalty": 1.0,
-}
 
 
-def timed_step(setup: Mapping[str, Any], decode: Decode) -> Step:
+def timed_step(setup: Setup, decode: Decode) -> Step:
     """The step that decodes the prompts that a request asks for, and times it."""
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,17 +47,19 @@ def timed_step(setup: Mapping[str, Any], decode: Decode) -> Step:
     return step
 
 
-def our_decode(model: TinyLM, step: DecodingStep | None, new_tokens: int) -> Decode:
-    """decode(prompts, method) by `generate` and `beam_search`; samples are drawn from the model's own distribution."""
-    section = {"decode": read_params()["decode"] | MODEL_DISTRIBUTION}
-    sampled = read_section(section, "decode", DecodeSettings)
+def our_decode(model: TinyLM, new_tokens: int, **how: Any) -> Decode:
+    """decode(prompts, method) by `generate` and `beam_search`; samples are drawn from the model's own distribution.
+
+    how: their arguments step or use_cache.
+    """
     fixed: dict[str, Any] = {
         "max_new_tokens": new_tokens,
         "eos_id": None,
         "banned": [],
         "stop_at_eos": False,
-        "step": step,
+        **how,
     }
+    sampled = DecodeSettings()
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
         if isinstance(method, int):
@@ -77,30 +71,28 @@ def our_decode(model: TinyLM, step: DecodingStep | None, new_tokens: int) -> Dec
     return decode
 
 
-def ours(setup: Mapping[str, Any]) -> Step:
+def ours(setup: Setup) -> Step:
     """`generate` and `beam_search` in fp32. setup: models, step (auto: the native kernels; plain: PyTorch)."""
     seed_everything(1, setup["threads"])
     model, _ = load_model(setup["models"], "cpu")
     step = decoding_step(model, DecodeSettings(step=setup["step"]))
-    return timed_step(setup, our_decode(model, step, setup["new_tokens"]))
+    return timed_step(setup, our_decode(model, setup["new_tokens"], step=step))
 
 
-def transformers(setup: Mapping[str, Any]) -> Step:
-    """setup: export"""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    torch.set_num_threads(setup["threads"])
-    torch.manual_seed(1)
-    model: Any = AutoModelForCausalLM.from_pretrained(setup["export"]).eval()
+def transformers_decode(model: Any, new_tokens: int, use_cache: bool = True) -> Decode:
+    """decode(prompts, method) by `generate` of a model of transformers."""
     generation = model.generation_config
     generation.eos_token_id = generation.bos_token_id = generation.suppress_tokens = None
-    new_tokens = setup["new_tokens"]
-    fixed = {"max_new_tokens": new_tokens, "min_new_tokens": new_tokens, "pad_token_id": 0}
+    fixed = {
+        "max_new_tokens": new_tokens,
+        "min_new_tokens": new_tokens,
+        "pad_token_id": 0,
+        "use_cache": use_cache,
+    }
     own_distribution = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
-        ids = torch.tensor(prompts)
+        ids = torch.tensor(prompts, device=model.device)
         how: dict[str, Any] = {"do_sample": False}
         if method == "sample":
             how = own_distribution
@@ -110,10 +102,20 @@ def transformers(setup: Mapping[str, Any]) -> Step:
             rows = model.generate(ids, attention_mask=torch.ones_like(ids), **fixed, **how)
         return rows[:, ids.shape[1] :].tolist()
 
-    return timed_step(setup, decode)
+    return decode
 
 
-def ctranslate2(setup: Mapping[str, Any]) -> Step:
+def transformers(setup: Setup) -> Step:
+    """setup: export"""
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(setup["threads"])
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_pretrained(setup["export"]).eval()
+    return timed_step(setup, transformers_decode(model, setup["new_tokens"]))
+
+
+def ctranslate2(setup: Setup) -> Step:
     """setup: export, workers (each takes a share of the prompts)"""
     import ctranslate2
 

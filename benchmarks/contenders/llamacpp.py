@@ -5,12 +5,11 @@ examples. It has no beam search.
 """
 
 import ctypes
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders.decoding import Prompts, timed_step
-from benchmarks.serve import Step
+from benchmarks.frame import Setup, Step
 from tinylm.exchange.gguf_file import write_gguf
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.tokenizer import open_tokenizer
@@ -19,7 +18,7 @@ SEED = 1
 MICRO_BATCH = 512
 
 
-def _gguf(setup: Mapping[str, Any]) -> Path:
+def _gguf(setup: Setup) -> Path:
     """The checkpoint as GGUF, written once."""
     path = Path(setup["export"]).with_name("f32.gguf")
     if not path.exists():
@@ -94,7 +93,7 @@ class _Llama:
         return texts
 
 
-def make(setup: Mapping[str, Any]) -> Step:
+def make(setup: Setup) -> Step:
     """setup: models, vocab, export, threads, sequences (texts at once)"""
     prompts, new_tokens = setup["prompts"], setup["new_tokens"]
     length = len(prompts[0]) + new_tokens

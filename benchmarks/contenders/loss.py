@@ -5,22 +5,14 @@ Every setup has folder and shape of the data, seed, and tokens. The answer is {h
 non-overlapping windows.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from benchmarks.contenders.nanogpt import NanoGPT, learning_rate, windows
-from benchmarks.serve import Step
-from benchmarks.shape import (
-    AS_NANOGPT,
-    PAD_ID,
-    Shape,
-    model_settings,
-    section,
-    train_settings,
-)
+from benchmarks.frame import Setup, Step
+from benchmarks.shape import PAD_ID, Shape, model_settings, section, train_settings
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.train.preparation import assemble
@@ -30,6 +22,7 @@ from tinylm.vocab.batches import Batch, scoring_batches
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 
+PRESET = "tinystories-2m"  # our recipe; its word vectors come from counts
 ROWS = 32  # of a batch that is scored
 
 
@@ -44,7 +37,7 @@ def _scores(folder: Path, shape: Shape, batch_loss: Callable[[Batch], float]) ->
     return lambda _: {split: split_score(split) for split in ("held_out", "evaluation")}
 
 
-def nanogpt(setup: Mapping[str, Any]) -> Step:
+def nanogpt(setup: Setup) -> Step:
     """nanoGPT from the user's clone: random windows, its optimizer and schedule. setup: clone, mode, lr"""
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(setup["seed"])
@@ -63,26 +56,19 @@ def nanogpt(setup: Mapping[str, Any]) -> Step:
     return _scores(folder, shape, batch_loss)
 
 
-def ours(setup: Mapping[str, Any]) -> Step:
-    """tinylm with its recipe, vectors included. setup: train, model, embedding: changes of the complete preset."""
+def ours(setup: Setup) -> Step:
+    """tinylm with its recipe, vectors included. setup: train, changes of that section of the preset."""
     torch.set_num_threads(setup["threads"])
     shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
-    changes = {"width": shape.width} | setup.get("embedding", {})
-    vectors = section("embedding", EmbeddingSettings, changes)
-
-    def texts() -> Iterator[str]:
-        with open(folder / "train.txt", encoding="utf-8") as handle:
-            yield from handle
-
     stores = {split: TokenStore(folder / "tokens", split) for split in ("train", "held_out")}
+    vectors = section("embedding", EmbeddingSettings, {"width": shape.width}, PRESET)
     tokenizer = open_tokenizer(folder / "tokenizer.json")
-    matrix, _ = embedding_matrix(vectors, tokenizer, texts, lambda: stores["train"].ids)
-    settings = train_settings(
-        shape, tokens=setup["tokens"], seed=setup["seed"], **setup.get("train", {})
-    )
-    form = model_settings(shape, AS_NANOGPT | setup.get("model", {}))
+    matrix, _ = embedding_matrix(vectors, tokenizer, list, lambda: stores["train"].ids)
+    budget = {"tokens": setup["tokens"], "seed": setup["seed"]}
+    settings = train_settings(shape, PRESET, **budget, **setup["train"])
+    model = model_settings(shape, {}, PRESET)
     embedding = torch.from_numpy(matrix)
-    made = assemble(form, settings, embedding, stores, PAD_ID, "cpu", setup["threads"])
+    made = assemble(model, settings, embedding, stores, PAD_ID, "cpu", setup["threads"])
     trainer = Trainer(made.model, made.batches, settings)
     while batches := trainer.next_batches():
         if trainer.tokens + sum(batch.tokens for batch in batches) > trainer.end:

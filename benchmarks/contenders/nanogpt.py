@@ -33,43 +33,42 @@ def load(clone: str) -> Any:
     return module
 
 
-def config_of(theirs: Any, shape: Shape) -> Any:
-    """The shape as its GPTConfig, without biases; theirs: of `load`."""
-    return theirs.GPTConfig(
-        block_size=shape.context,
-        vocab_size=shape.vocab,
-        n_layer=shape.layers,
-        n_head=shape.heads,
-        n_embd=shape.width,
-        dropout=shape.dropout,
-        bias=False,
-    )
-
-
 class NanoGPT:
-    """Its model and optimizer at a shape, on the CPU. mode: fp32 | bf16 | bf16+compile"""
+    """Its model, without biases, and its optimizer at a shape. mode: fp32 | bf16 | bf16+compile"""
 
-    def __init__(self, clone: str, shape: Shape, mode: str, lr: float = 1e-3) -> None:
+    def __init__(
+        self, clone: str, shape: Shape, mode: str, lr: float = 1e-3, device: str = "cpu"
+    ) -> None:
         theirs = load(clone)
-        self.shape, self.mode = shape, mode
+        config = theirs.GPTConfig(
+            block_size=shape.context,
+            vocab_size=shape.vocab,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            n_embd=shape.width,
+            dropout=shape.dropout,
+            bias=False,
+        )
+        self.mode = mode
+        self.device = device
         with contextlib.redirect_stdout(io.StringIO()):
-            self.raw = theirs.GPT(config_of(theirs, shape))
-            self.optimizer = self.raw.configure_optimizers(WEIGHT_DECAY, lr, BETAS, "cpu")
+            self.raw = theirs.GPT(config).to(device)
+            self.optimizer = self.raw.configure_optimizers(WEIGHT_DECAY, lr, BETAS, device)
         self.model: Callable[..., Any] = (
             torch.compile(self.raw) if mode.endswith("compile") else self.raw
         )
 
-    def update(self, batch: Batch, lr: float | None = None) -> None:
-        """One step of its loop; the gradients are dropped when the next step begins, as in ours."""
+    def update(self, batch: Batch, lr: float | None = None) -> torch.Tensor:
+        """One step of its loop; returns the loss. The gradients stay until the next step, as in ours."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["lr"] if lr is None else lr
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.mode != "fp32"):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.mode != "fp32"):
             _, loss = self.model(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.raw.parameters(), CLIP)
         self.optimizer.step()
-        loss.item()  # it prints the loss of every step by default
+        return loss
 
 
 def windows(ids: np.ndarray, shape: Shape) -> Batch:

@@ -1,7 +1,7 @@
 """Contenders in training: our Trainer, nanoGPT, GPT-2 of transformers.
 
 Every setup has `shape` and `threads`. A request with `updates` answers {seconds, tokens}, one with `memory` answers
-{peak_mib, process_mib}.
+{peak_mib}.
 """
 
 import itertools
@@ -11,18 +11,9 @@ from typing import Any
 import torch
 
 from benchmarks.contenders.nanogpt import NanoGPT, windows
-from benchmarks.serve import Step, seconds
-from benchmarks.shape import (
-    AS_NANOGPT,
-    AS_PRESET,
-    Shape,
-    model_settings,
-    new_trainer,
-    stream,
-    train_settings,
-)
+from benchmarks.frame import Setup, Step, seconds
+from benchmarks.shape import ADAMW_BF16, Shape, model_settings, new_trainer, stream, train_settings
 from tinylm.bench import measure
-from tinylm.host.memory import own_peak_mib
 
 CPU = torch.device("cpu")
 BATCHES = 64
@@ -31,8 +22,7 @@ BATCHES = 64
 def _step(update: Callable[[], object], shape: Shape) -> Step:
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
-            process = own_peak_mib()
-            return {"peak_mib": measure.peak_mib(update, CPU, update), "process_mib": process}
+            return {"peak_mib": measure.peak_mib(update, CPU, update)}
         updates = request["updates"]
         taken = seconds(lambda: [update() for _ in range(updates)])
         return {"seconds": taken, "tokens": updates * shape.step_tokens}
@@ -40,16 +30,19 @@ def _step(update: Callable[[], object], shape: Shape) -> Step:
     return step
 
 
-def ours(setup: Mapping[str, Any]) -> Step:
-    """Our training step, as stage train runs it. setup: settings (of section train), form (preset, or nanoGPT's)."""
+def ours(setup: Setup) -> Step:
+    """Our training step, as stage train runs it. setup: preset (default: nanoGPT's architecture)"""
     shape = Shape(**setup["shape"])
-    form = AS_PRESET if setup.get("form") == "preset" else AS_NANOGPT
-    settings = train_settings(shape, **setup.get("settings", {}))
-    trainer = new_trainer(shape, settings, setup["threads"], model=model_settings(shape, form))
+    settings = train_settings(shape, **ADAMW_BF16)
+    model = model_settings(shape)
+    if "preset" in setup:
+        settings = train_settings(shape, setup["preset"])
+        model = model_settings(shape, {}, setup["preset"])
+    trainer = new_trainer(shape, settings, setup["threads"], model=model)
     return _step(lambda: trainer.update(trainer.next_batches()), shape)
 
 
-def nanogpt(setup: Mapping[str, Any]) -> Step:
+def nanogpt(setup: Setup) -> Step:
     """nanoGPT from the user's clone. setup: clone, mode (fp32 | bf16 | bf16+compile)."""
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
@@ -59,9 +52,11 @@ def nanogpt(setup: Mapping[str, Any]) -> Step:
     return _step(lambda: peer.update(windows(ids, shape)), shape)
 
 
-def gpt2_sizes(shape: Shape) -> dict[str, Any]:
-    """The shape in the names of transformers' GPT2Config."""
-    return {
+def gpt2(shape: Shape, **settings: Any) -> Any:
+    """GPT-2 of transformers at the shape, with random weights."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes: dict[str, Any] = {
         "vocab_size": shape.vocab,
         "n_positions": shape.context,
         "n_embd": shape.width,
@@ -69,20 +64,16 @@ def gpt2_sizes(shape: Shape) -> dict[str, Any]:
         "n_head": shape.heads,
         "n_inner": shape.feed_forward,
     }
+    return GPT2LMHeadModel(GPT2Config(**sizes, **settings))
 
 
-def transformers(setup: Mapping[str, Any]) -> Step:
+def transformers(setup: Setup) -> Step:
     """GPT-2 of transformers: bf16, eager, torch's AdamW."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])
-    dropout: dict[str, Any] = dict.fromkeys(
-        ("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout
-    )
-    config = GPT2Config(**gpt2_sizes(shape), **dropout)
-    model: Any = GPT2LMHeadModel(config).train()
+    dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout)
+    model = gpt2(shape, **dropout).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     ids = torch.from_numpy(stream(shape, BATCHES * shape.step_tokens))
     batches = itertools.cycle(ids.view(BATCHES, shape.batch, -1))

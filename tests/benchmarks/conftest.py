@@ -1,11 +1,10 @@
 """Options of a tiny run, and a nanoGPT of a few lines."""
 
-import sys
 import textwrap
 
 import pytest
 
-from benchmarks.options import Options
+from benchmarks.frame import Options
 
 # What the driver needs of a clone's model.py; written here, small on purpose.
 NANOGPT = """
@@ -49,13 +48,5 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture
-def options(work, tmp_path):
-    return Options(
-        trials=1,
-        tiny=True,
-        threads=1,
-        work=work,
-        results=tmp_path / "results.json",
-        nanogpt=work,
-        python=sys.executable,
-    )
+def options(work):
+    return Options(trials=1, tiny=True, threads=1, work=work, nanogpt=work)

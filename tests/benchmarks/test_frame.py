@@ -5,8 +5,19 @@ import json
 import pytest
 
 from benchmarks import frame, loss
-from benchmarks.frame import Row, compared, fastest, keep, rates, spread, table, trials
-from benchmarks.options import RESULTS, Options
+from benchmarks.__main__ import RESULTS
+from benchmarks.frame import (
+    Options,
+    Row,
+    as_record,
+    compared,
+    fastest,
+    keep,
+    rates,
+    spread,
+    table,
+    trials,
+)
 
 
 class Counting:
@@ -38,9 +49,9 @@ def test_a_line_replaces_its_rows_and_leaves_the_others(tmp_path):
     path = tmp_path / "results.json"
     rate = {"tinylm": spread([2.0]), "peer": spread([1.0])}
     assert compared("step", rate, "tinylm", "absent") == []
-    keep(path, "training", compared("step", rate, "tinylm", "peer"), {})
-    keep(path, "start", [Row("start", "s", spread([1.5]))], {"cores": 2})
-    keep(path, "start", [Row("start", "s", spread([1.0]))], {"cores": 3})
+    keep(path, "training", as_record(compared("step", rate, "tinylm", "peer"), {}))
+    for value, cores in ((1.5, 2), (1.0, 3)):
+        keep(path, "start", as_record([Row("start", "s", spread([value]))], {"cores": cores}))
     record = json.loads(path.read_text())
     assert list(record) == ["training", "start"]
     assert (len(record["start"]["rows"]), record["start"]["conditions"]) == (1, {"cores": 3})
@@ -70,25 +81,14 @@ def runs(monkeypatch, tmp_path):
 
 
 def test_the_race_is_won_by_the_first_share_whose_mean_loss_is_reached(runs):
-    plan = loss.Plan(
-        {"lr": (0.1, 0.2), "batch": (2,)}, "fp32", [{}, {}], (0.5, 0.6, 1.0, 1.1), (1, 2)
-    )
+    grid = {"lr": (0.1, 0.2), "batch": (2,)}
+    plan = loss.Plan(grid, "fp32", [{}, {}], (0.5, 0.6, 1.0, 1.1), (1, 2))
     row = loss._row(runs, plan, 100)
     assert row.what.endswith("(lr 0.2, batch 2)")
     assert (row.tinylm["median"], row.peer["median"]) == (11.0, 10.0)
     first = len(runs.ran)
     loss._row(runs, plan, 100)
     assert len(runs.ran) == first
-
-
-def test_a_run_of_another_commit_or_machine_is_measured_again(runs):
-    task = {"side": loss.OURS, "tokens": 100, "seed": 1}
-    runs.run(task)
-    runs.run(task)
-    assert len(runs.ran) == 1
-    runs.circumstances = runs.circumstances | {"commit": "another"}
-    runs.run(task)
-    assert len(runs.ran) == 2
 
 
 def test_the_page_of_benchmarks_shows_rows_of_the_record():
