@@ -1,58 +1,46 @@
-"""The published systems compared with our recorded runs, as Markdown or as a PDF.
+"""The published systems compared with our recorded runs: every table of comparison.yaml, the studies and the claims.
 
-Without an option the headline table of docs/reference/results.md is printed. `--write FOLDER` writes published.md and
-published.pdf: every table of comparison.yaml, the studies, and the ledger. Nothing is written if a number does not
-stand in the record that it names.
+Printed as Markdown; `--write FOLDER` writes published.md and published.pdf. Nothing is printed or written if a number
+does not stand in the record that it names.
 """
 
-import json
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
 
-from studies.ledger import counts, in_words
+from markupsafe import Markup
+
 from studies.records import FOLDER, SYSTEMS, Record, published, read, wrong_numbers
 from tinylm.base.files import read_json, write_bytes
 from tinylm.evaluate.differences import Difference, seed_error
 from tinylm.evaluate.statistics import claims
 from tinylm.host.command import CommandFailed, Parser, guard
+from tinylm.report import render
 
+TEMPLATE = FOLDER / "published.md.j2"
 COLUMNS = ("quantity", "published", "tinylm", "what differs")
 STUDY_COLUMNS = ("setting", "seeds", "validation loss", "perplexity", "compared with the first")
 PAGE = "published.md"
 PAPER = "published.pdf"
-NOTE = "tinylm: mean over seeds, ± the standard deviation where several seeds are recorded."
-LONG_CELL = 40  # characters
-_TYPST_HEAD = (
-    '#set page(flipped: true, margin: 1.5cm)\n#set text(size: 8pt, font: "Libertinus Serif")\n'
-)
-
-Row = Sequence[str]
+VERDICTS = ("reproduced", "contradicted", "depends on", "not testable here", "not run yet")
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading, a paragraph that may be empty, and a table that may have no rows."""
-
-    title: str
-    text: str = ""
-    columns: Row = ()
-    rows: Sequence[Row] = ()
-    level: int = 2
+def _cells(row: Record) -> list[str]:
+    return [row["quantity"], row["published"], row["ours"], row["differs"]]
 
 
-def _cells(row: Record) -> Row:
-    return (row["quantity"], row["published"], row["ours"], row["differs"])
+def comparison_table(rows: list[Record]) -> Markup:
+    """A table of comparison.yaml."""
+    return render.table(COLUMNS, map(_cells, rows))
 
 
-def headlines() -> Section:
+def headlines() -> Markup:
     """The rows of comparison.yaml that are marked as headlines."""
     systems = published()
     rows = [
-        (systems[system]["kind"], *_cells(row))
+        [systems[system]["kind"], *_cells(row)]
         for system, tables in read("comparison.yaml").items()
         for table in tables
         for row in table["rows"]
@@ -60,19 +48,8 @@ def headlines() -> Section:
     ]
     for number in range(len(rows) - 1, 0, -1):
         if rows[number][-1] == rows[number - 1][-1] != "none":
-            rows[number] = (*rows[number][:-1], "as above")
-    return Section("Headline results", NOTE, ("source", *COLUMNS), rows)
-
-
-def _systems() -> Iterator[Section]:
-    systems = published()
-    comparison = read("comparison.yaml")
-    for system in SYSTEMS:
-        kind, preset = systems[system]["kind"], systems[system]["preset"]
-        yield Section(f"{kind}, compared with preset {preset}")
-        for table in comparison[system]:
-            rows = [_cells(row) for row in table["rows"]]
-            yield Section(table["title"], "", COLUMNS, rows, level=3)
+            rows[number][-1] = "as above"
+    return render.table(("source", *COLUMNS), rows)
 
 
 def _with_spread(row: Record, name: str, digits: int) -> str:
@@ -110,116 +87,66 @@ def compared_with_first(runs: dict[str, dict[str, Record]]) -> dict[str, Record]
     return compared
 
 
-def _study_row(name: str, row: Record, says: str) -> Row:
-    verdict = "diverged" if row["mean"].get("diverged") else says
-    loss = _with_spread(row, "held_out_loss", 3)
-    perplexity = _with_spread(row, "held_out_perplexity", 2)
-    return (name, str(len(row["runs"])), loss, perplexity, verdict)
-
-
-def study_section(study: Record) -> Section:
-    """The result of a study."""
-    answer = f" Published answer: {study['answer']}." if study.get("answer") else ""
+def study_table(study: Record) -> Markup:
+    """A row for each setting of a study's result."""
     runs = {name: row["runs"] for name, row in study["settings"].items()}
     compared = compared_with_first(runs)
     rows = []
     for name, row in study["settings"].items():
-        rows.append(_study_row(name, row, compared.get(name, {}).get("says", "–")))
-    text = f"Preset {study['preset']}, {study['date']}.{answer}"
-    title = f"Study {study['name']}: {study['question']}"
-    return Section(title, text, STUDY_COLUMNS, rows, level=3)
+        says = compared.get(name, {}).get("says", "–")
+        if row["mean"].get("diverged"):
+            says = "diverged"
+        loss = _with_spread(row, "held_out_loss", 3)
+        perplexity = _with_spread(row, "held_out_perplexity", 2)
+        rows.append((name, str(len(row["runs"])), loss, perplexity, says))
+    return render.table(STUDY_COLUMNS, rows)
 
 
-def _studies() -> Iterator[Section]:
-    yield Section("Questions asked with several settings")
-    for path in sorted((FOLDER / "results").glob("*.json")):
-        yield study_section(read_json(path))
+def in_words(entry: Record) -> str:
+    """A claim, the source's own words, and where they stand, as far as these are known."""
+    quote = f" “{entry['quote']}”" if "quote" in entry else ""
+    where = f" ({entry['place']})" if "place" in entry else ""
+    return f"{entry['claim']}{quote}{where}"
 
 
-def _ledger() -> Section:
-    entries = read("ledger.yaml")
-    rows = [
-        (in_words(entry), entry["verdict"], entry.get("evidence", "–"))
-        for entry in entries.values()
-    ]
-    text = f"{len(entries)} claims: {counts(entries)}."
-    return Section("Claims of the published systems", text, ("claim", "verdict", "evidence"), rows)
-
-
-def sections() -> list[Section]:
-    """All sections. Raises CommandFailed if a number does not stand in the record that it names."""
-    tables = [table for tables in read("comparison.yaml").values() for table in tables]
-    entries = [row for table in tables for row in table["rows"]] + list(
-        read("ledger.yaml").values()
-    )
+def page() -> str:
+    """The page as Markdown. Raises CommandFailed if a number does not stand in the record that it names."""
+    comparison = read("comparison.yaml")
+    ledger = list(read("ledger.yaml").values())
+    entries = list(ledger)
+    for tables in comparison.values():
+        for table in tables:
+            entries += table["rows"]
     wrong = [line for entry in entries for line in wrong_numbers(entry)]
     if wrong:
         raise CommandFailed("\n".join(wrong))
-    return [headlines(), *_systems(), *_studies(), _ledger()]
-
-
-def table_lines(section: Section) -> list[str]:
-    """The table as Markdown."""
-    rows = [section.columns, ["---"] * len(section.columns), *section.rows]
-    return [f"| {' | '.join(row)} |" for row in rows]
-
-
-def markdown(parts: Sequence[Section]) -> str:
-    """All sections as a Markdown page."""
-    lines = ["# Published systems compared with tinylm", ""]
-    for part in parts:
-        lines += [f"{'#' * part.level} {part.title}", ""]
-        if part.text:
-            lines += [part.text, ""]
-        if part.rows:
-            lines += [*table_lines(part), ""]
-    return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    """A Typst expression that shows the text as it is."""
-    return f"[#{json.dumps(text, ensure_ascii=False)}]"
-
-
-def _typst_table(section: Section) -> str:
-    """A table in which columns with a long cell share the width that the others leave."""
-    rows = [section.columns, *section.rows]
-    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    widths = ["1fr" if length > LONG_CELL else "auto" for length in longest]
-    cells = [_quoted(cell) for row in rows for cell in row]
-    return f"#table(columns: ({', '.join(widths)}), {', '.join(cells)})"
-
-
-def typst_source(parts: Sequence[Section]) -> str:
-    """All sections as the source of a PDF."""
-    lines = [_TYPST_HEAD]
-    for part in parts:
-        lines.append(f"#heading(level: {part.level - 1}, {_quoted(part.title)})")
-        if part.text:
-            lines.append(f"#par({_quoted(part.text)})")
-        if part.rows:
-            lines.append(_typst_table(part))
-    return "\n".join(lines)
-
-
-def write(folder: Path) -> None:
-    """Write published.md and published.pdf. Raises CommandFailed as `sections` does."""
-    import typst
-
-    parts = sections()
-    write_bytes(folder / PAGE, markdown(parts).encode())
-    write_bytes(folder / PAPER, typst.compile(typst_source(parts).encode()))
-    print(f"{folder / PAGE}, {folder / PAPER}")
+    by_verdict = Counter(entry["verdict"] for entry in ledger)
+    paths = sorted((FOLDER / "results").glob("*.json"))
+    return render.render(
+        TEMPLATE,
+        published=published(),
+        systems=SYSTEMS,
+        comparison=comparison,
+        studies=[read_json(path) for path in paths],
+        counts=[f"{by_verdict[name]} {name}" for name in VERDICTS if by_verdict[name]],
+        claims=[(in_words(entry), entry["verdict"], entry["evidence"]) for entry in ledger],
+        headlines=headlines,
+        comparison_table=comparison_table,
+        study_table=study_table,
+    )
 
 
 def main() -> None:
     parser = Parser(prog="python -m studies.published", description=__doc__)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
-    arguments = parser.parse_args()
-    if arguments.write is not None:
-        write(arguments.write)
-    else:
-        print("\n".join(table_lines(headlines())))
+    folder = parser.parse_args().write
+    markdown = page()
+    if folder is None:
+        print(markdown)
+        return
+    write_bytes(folder / PAGE, markdown.encode())
+    write_bytes(folder / PAPER, render.to_pdf(markdown))
+    print(f"{folder / PAGE}, {folder / PAPER}")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 A run with another train.seed is added to the record of the same name; the same seed replaces the earlier run.
 """
 
-import json
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +14,8 @@ import pandas as pd
 from studies.records import RUNS, Record
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
-from tinylm.host.command import CommandFailed, Parser, guard
+from tinylm.compare.provenance import read_status, revision
+from tinylm.host.command import Parser, guard
 from tinylm.presets.write import Values, differences, flatten, names, preset_values
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -37,10 +36,8 @@ def result_values(params: dict[str, Any]) -> Values:
 
 def refuse_unfinished() -> None:
     """Raise InputError unless the outputs of all stages belong to the present code and parameters."""
-    status = subprocess.run(["dvc", "status", "--json"], capture_output=True, text=True)
-    if status.returncode:
-        raise CommandFailed(f"dvc status: {status.stderr.strip()}")
-    changed = sorted(set(json.loads(status.stdout or "{}")) - {"report"})
+    status = read_status()
+    changed = sorted((status.stale.keys() | status.code) - {"report"})
     if changed:
         raise InputError(f"stages {', '.join(changed)} are not up to date; dvc repro, then again")
 
@@ -61,12 +58,9 @@ def results(folder: Path = Path()) -> dict[str, Any]:
     if "train" not in metrics:
         raise InputError("no trained model to record; dvc repro, then again")
     losses = pd.read_csv(folder / "plots/loss.csv")
-    revision = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--abbrev=12"], capture_output=True, text=True
-    )
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "revision": revision.stdout.strip(),
+        "revision": revision(),
         "conditions": metrics.get("train_time", {}).get("conditions", {}),
         "metrics": metrics,
         "curves": {"train": curve(losses, "train"), "held_out": curve(losses, "held-out")},

@@ -9,13 +9,14 @@ import dataclasses
 import hashlib
 import json
 import math
-import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from studies.published import study_section, table_lines
+import pandas as pd
+
+from studies.published import study_table
 from studies.records import FOLDER, RESULTS, Record
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
@@ -34,7 +35,10 @@ FREE = (
     *("source", "path", "hub_id", "hub_revision", "column", "seed"),
     *("train_stories", "evaluation_stories", "repair_quotes"),
 )
-METRICS = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates")
+METRICS = (
+    *("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss"),
+    *("updates", "tokens", "diverged"),
+)
 NOT_FINITE = "not finite"  # in the reason of a training that diverged, which is a result too
 CODE = ("tinylm", "stages", "params.yaml", "dvc.yaml")
 
@@ -162,14 +166,13 @@ def summary(study: Study, runs: Runs) -> dict[str, Record]:
     """For each setting: its values, mean and standard deviation over seeds of every metric, and the runs."""
     rows: dict[str, Record] = {}
     for setting, by_seed in runs.items():
-        row: Record = {"values": study.settings[setting], "mean": {}, "spread": {}}
-        for name in (*METRICS, "tokens", "diverged"):
-            values = [run[name] for run in by_seed.values() if run.get(name) is not None]
-            if values:
-                row["mean"][name] = statistics.fmean(values)
-            if len(values) > 1:
-                row["spread"][name] = statistics.stdev(values)
-        rows[setting] = row | {"runs": by_seed}
+        frame = pd.DataFrame(by_seed, index=METRICS, dtype=float)
+        rows[setting] = {
+            "values": study.settings[setting],
+            "mean": frame.mean(axis=1).dropna().to_dict(),
+            "spread": frame.std(axis=1).dropna().to_dict(),
+            "runs": by_seed,
+        }
     return rows
 
 
@@ -213,7 +216,7 @@ def main() -> None:
     if not arguments.table:
         path = run_study(studies[arguments.name], arguments.workers)
     record = read_json(path, f"python -m studies.study {arguments.name}")
-    print("\n".join(table_lines(study_section(record))))
+    print(study_table(record).strip())
 
 
 if __name__ == "__main__":
