@@ -13,7 +13,8 @@ def start_command() -> None:
     - idle OpenMP threads spin for microseconds instead of milliseconds, and so leave the core to
       other processes;
     - oneDNN keeps the compiled kernels of 64 shapes instead of 1,024, which saves 0.5 MiB each:
-      rows of stories have many lengths.
+      rows of stories have many lengths;
+    - torch asks Linux for pages of 2 MiB instead of 4 KiB for large tensors, which are read faster.
     """
     is_ours = os.path.basename(sys.argv[0]) in ("-m", "tinylm")
     if is_ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -21,6 +22,7 @@ def start_command() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     if importlib.util.find_spec("torch") is None:
         print(
             f"error: {sys.executable} lacks torch; type make setup, then source .venv/bin/activate",

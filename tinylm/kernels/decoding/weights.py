@@ -3,6 +3,7 @@
 import ctypes
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -13,6 +14,7 @@ PANEL = 32  # outputs that are stored together, as in products.h
 NORMS = ("layer", "rms", "std")  # in the order of step.cpp
 ACTIVATIONS = ("relu", "gelu")
 _INTEGER, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+Layer = tuple[Tensor, Tensor | None]  # weight (N, K) and bias (N,)
 
 
 class _Norm(ctypes.Structure):
@@ -72,17 +74,24 @@ def pack(weight: Tensor) -> Tensor:
 class PackedWeights:
     """A model's weights as they are now; owns the memory that the compiled step reads.
 
+    All matrices lie in one tensor: every step reads them from first to last, and the system can
+    keep a large tensor in pages of 2 MiB.
+
     structure: `Model` of step.cpp.
-    nbytes: size of the matrices, all of which every step reads.
+    nbytes: size of the matrices.
     """
 
     def __init__(self, model: TinyLM) -> None:
         self._tensors: list[Tensor] = []
-        self.nbytes = 0
         settings = model.settings
         attention: Any = model.blocks[0].attention
-        blocks = [self._block(block) for block in model.blocks]
         weight, bias, output_scale = model.output_layer()
+        layers = [layer for block in model.blocks for layer in block_layers(block)]
+        *linears, output = self._linears([*layers, (weight, bias)])
+        blocks = [
+            _Block(self._norm(block.norm1), self._norm(block.norm2), *linears[4 * i : 4 * i + 4])
+            for i, block in enumerate(model.blocks)
+        ]
         self.structure = _Model(
             layers=settings.layers,
             width=model.width,
@@ -102,7 +111,7 @@ class PackedWeights:
             scales=self._pointer(attention.scale.flatten()),
             blocks=(_Block * settings.layers)(*blocks),
             last_norm=self._norm(model.final_norm) if settings.final_norm else _Norm(),
-            output=self._linear(weight, bias),
+            output=output,
         )
 
     def _pointer(self, values: Tensor | None) -> int | None:
@@ -115,26 +124,31 @@ class PackedWeights:
     def _norm(self, norm: Any) -> _Norm:
         return _Norm(self._pointer(norm.gain), self._pointer(norm.bias))
 
-    def _linear(self, weight: Tensor, bias: Tensor | None) -> _Linear:
-        packed = pack(weight.detach())
-        self.nbytes += packed.nbytes
-        if bias is not None:
-            bias = F.pad(bias.detach(), (0, -len(bias) % PANEL))
-        return _Linear(self._pointer(packed), self._pointer(bias), *weight.shape)
+    def _linears(self, layers: list[Layer]) -> list[_Linear]:
+        """The layers, their weights one after another in memory."""
+        packed = [pack(weight.detach()).flatten() for weight, _ in layers]
+        memory = torch.cat(packed)
+        self.nbytes = memory.nbytes
+        linears = []
+        for part, (weight, bias) in zip(memory.split(list(map(len, packed))), layers, strict=True):
+            if bias is not None:
+                bias = F.pad(bias.detach(), (0, -len(bias) % PANEL))
+            linears.append(_Linear(self._pointer(part), self._pointer(bias), *weight.shape))
+        return linears
 
-    def _block(self, block: Any) -> _Block:
-        attention = block.attention
-        feed_forward = block.feed_forward
-        qkv = attention.qkv.weight, attention.qkv.bias
-        out = attention.out.weight
-        if isinstance(attention, RaggedSelfAttention):
-            qkv = attention.padded_qkv()
-            out = attention.padded_out()
-        return _Block(
-            norm1=self._norm(block.norm1),
-            norm2=self._norm(block.norm2),
-            qkv=self._linear(*qkv),
-            out=self._linear(out, attention.out.bias),
-            up=self._linear(feed_forward.up.weight, feed_forward.up.bias),
-            down=self._linear(feed_forward.down.weight, feed_forward.down.bias),
-        )
+
+def block_layers(block: Any) -> list[Layer]:
+    """Weight and bias of a block's four linear layers, in the order of `Block` of step.cpp."""
+    attention = block.attention
+    feed_forward = block.feed_forward
+    qkv = attention.qkv.weight, attention.qkv.bias
+    out = attention.out.weight
+    if isinstance(attention, RaggedSelfAttention):
+        qkv = attention.padded_qkv()
+        out = attention.padded_out()
+    return [
+        qkv,
+        (out, attention.out.bias),
+        (feed_forward.up.weight, feed_forward.up.bias),
+        (feed_forward.down.weight, feed_forward.down.bias),
+    ]
