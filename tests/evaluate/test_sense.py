@@ -40,7 +40,7 @@ def test_metrics_count_words_per_impossible_one():
 
 def test_rows_name_the_word_and_what_is_possible_instead():
     (row,) = rows_of(grade([(START, REST, True), (START, BROKEN, False)]))
-    assert row["word"] == "zzz"
+    assert (row["sample"], row["word"]) == (1, "zzz")
     assert row["story"] == " ".join(STORY.split()[:10])
     possible = {word for word, _ in reach([*STORY.split()[:10], "zzz"], False)[1]}
     assert set(row["instead"].split(", ")) <= possible

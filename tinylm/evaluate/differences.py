@@ -82,8 +82,6 @@ class Difference:
         """second - first"""
         return self.second - self.first
 
-    bound = None  # any size matters
-
     @property
     def obstacle(self) -> str:
         """Why nothing can be claimed; "" if something can."""

@@ -1,11 +1,10 @@
-"""Memorisation: the longest sequences that continuations share with train, and the nearest story.
+"""Memorisation: how much of a continuation the nearest training story has.
 
 The comparison is what the stories' own continuations share with train.
 """
 
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,48 +16,17 @@ from tinylm.evaluate.statistics import mean
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-NEAREST = 4  # words of the n-grams by which the nearest story is found
+N = 4  # words of the n-grams by which the nearest story is found
 PROTOCOL = (
-    "Words in lower case without punctuation, without prompts. A shared sequence is a sequence of "
-    "words that also occurs within one story of train. The stories' own continuations, which are "
-    "not in train, show how much is shared by chance. The nearest story is the train story that "
-    f"shares the most {NEAREST}-grams with a text."
+    "Words in lower case without punctuation, without prompts. The nearest story is the train "
+    f"story that shares the most {N}-grams with a text. The stories' own continuations, which are "
+    "not in train, show how much is shared by chance."
 )
 
 
-def _grams(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """The n-grams of words, in order."""
-    return zip(*(words[start:] for start in range(n)))
-
-
-def longest_runs(
-    texts: Sequence[Sequence[str]], stories: Sequence[Sequence[str]]
-) -> list[list[str]]:
-    """The longest run of each text's words that occurs inside one story; the first of several.
-
-    Searches for n-grams that texts and stories share, with n = 1, 2, ... until there are none.
-    A story that shares no n-gram shares no longer one, so later searches leave it out.
-    """
-    runs: list[list[str]] = [[] for _ in texts]
-    n = 0
-    while stories:
-        n += 1
-        of_texts: set[tuple[str, ...]] = set()
-        for text in texts:
-            of_texts.update(_grams(text, n))
-        shared: set[tuple[str, ...]] = set()
-        sharing = []
-        for story in stories:
-            in_story = of_texts.intersection(_grams(story, n))
-            if in_story:
-                shared |= in_story
-                sharing.append(story)
-        stories = sharing
-        for index, text in enumerate(texts):
-            gram = next((gram for gram in _grams(text, n) if gram in shared), None)
-            if gram is not None:
-                runs[index] = list(gram)
-    return runs
+def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
+    """The different 4-grams of words."""
+    return set(zip(*(words[start:] for start in range(N))))
 
 
 def nearest_story(
@@ -72,7 +40,7 @@ def nearest_story(
     text without a 4-gram.
     """
     owners: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    grams_of_texts = [set(_grams(text, NEAREST)) for text in texts]
+    grams_of_texts = [_grams(text) for text in texts]
     for number, grams in enumerate(grams_of_texts):
         for gram in grams:
             owners[gram].append(number)
@@ -82,7 +50,7 @@ def nearest_story(
     for story in stories:
         unseen -= {tuple(story[:length]) for length in lengths}
         shared: Counter[int] = Counter()
-        for gram in owners.keys() & set(_grams(story, NEAREST)):
+        for gram in owners.keys() & _grams(story):
             shared.update(owners[gram])
         for number, count in shared.items():
             most_shared[number] = max(most_shared[number], count)
@@ -98,8 +66,7 @@ def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    # equal words are one object: a whole train split then fits into memory
-    return [sys.intern(word.decode()) for word in bare_words(text)]
+    return [word.decode() for word in bare_words(text)]
 
 
 def measure_memorised(
@@ -117,14 +84,11 @@ def measure_memorised(
         texts.append(words_of(tokenizer, continuation))
         texts.append(words_of(tokenizer, reference))
     openings = [_words(prompt) for prompt in samples["prompt"]]
-    stories = [words_of(tokenizer, train.story(index).tolist()) for index in range(len(train))]
-    runs = longest_runs(texts, stories)
+    stories = (words_of(tokenizer, train.story(index).tolist()) for index in range(len(train)))
     nearness, seen = nearest_story(texts, openings, stories)
     table = pd.DataFrame({"prompt": samples["prompt"].repeat(2).to_numpy()})
     table["text"] = ["continuation", "reference"] * len(samples)
     table["words"] = [len(text) for text in texts]
-    table["longest_run"] = [len(run) for run in runs]
-    table["run"] = [" ".join(run) for run in runs]
     table["nearest"] = nearness
     table["opening_seen"] = np.repeat(seen, 2)
     metrics: Metrics = {"protocol": PROTOCOL, "train_stories": len(train)}
@@ -136,22 +100,20 @@ def measure_memorised(
     metrics["warnings"] = []
     if whole:
         metrics["warnings"].append(
-            f"{whole} of {len(samples)} true continuations of the evaluation split occur in train, "
-            f"word for word ({ORDER} words or more)"
+            f"{whole} of {len(samples)} true continuations of the evaluation split have all their "
+            f"{N}-grams in one train story ({ORDER} words or more)"
         )
     return metrics, table
 
 
 def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
-    """The longest run and the nearest story of each text, and how many texts are copied whole."""
+    """How near the nearest story is, and how many texts are copied whole: all their 4-grams."""
     words = table["words"]
     metrics: Metrics = {"count": len(table), "words": int(words.sum())}
     if table.empty:
         return metrics
-    runs = table["longest_run"]
-    metrics["longest_run"] = with_interval(runs, mean, settings)
-    has_grams = table["nearest"].dropna()
-    if len(has_grams):
-        metrics["nearest"] = with_interval(has_grams, mean, settings)
-    metrics["whole"] = int(((runs == words) & (words >= ORDER)).sum())
+    nearest = table["nearest"].dropna()
+    if len(nearest):
+        metrics["nearest"] = with_interval(nearest, mean, settings)
+    metrics["whole"] = int(((table["nearest"] == 1) & (words >= ORDER)).sum())
     return metrics

@@ -20,27 +20,28 @@ Text = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
 
 
 class Graded(NamedTuple):
-    """One text: all its words, the verdict on them, and how many of the continuation were read.
+    """A text: its number, all its words, the verdict, and how many words of the continuation were read.
 
     The first impossible word is read, and an end that comes too soon counts as a word.
     """
 
+    number: int
     words: Sequence[str]
     verdict: Verdict
     read: int
 
 
 def grade(texts: Iterable[Text]) -> list[Graded]:
-    """The verdict on each text; what comes after an `<unk>` is not read."""
+    """The verdict on each text, numbered from 0; what comes after an `<unk>` is not read."""
     graded = []
-    for prompt, continuation, ended in texts:
+    for number, (prompt, continuation, ended) in enumerate(texts):
         readable, unknown, _ = continuation.partition("<unk>")
         start = len(normalise(prompt).split())
         words = normalise(f"{prompt} {readable}").split()
         verdict = judge(words, ended and not unknown)
         if verdict.words >= start:
             read = verdict.words - start + bool(verdict.kind)
-            graded.append(Graded(words, verdict, read))
+            graded.append(Graded(number, words, verdict, read))
     return graded
 
 
@@ -98,12 +99,13 @@ def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> Ro
 def rows_of(graded: Iterable[Graded]) -> Rows:
     """A row for each text with an impossible word.
 
-    It has the words before it, the word, its kind, and words that are possible instead.
+    It has the text's number, the words before, the word, its kind, and words possible instead.
     """
     rows = []
     for text in graded:
         if text.verdict.kind:
             row = {
+                "sample": text.number,
                 "story": " ".join(text.words[: text.verdict.words]),
                 "word": text.verdict.word or "<eos>",
                 "kind": text.verdict.kind,

@@ -21,7 +21,7 @@ Z95 = 1.96  # standard deviations from the centre to either end of a 95 % normal
 LEVEL = 0.95  # of the intervals of differences
 ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anything false
 MIN_TEXTS = 5  # with fewer texts, prompts or trials an interval is too narrow
-HIGHER, LOWER, SAME, NOT_SHOWN = "higher", "lower", "no difference", "not shown"
+HIGHER, LOWER, NOT_SHOWN = "higher", "lower", "not shown"
 NO_CLAIM = "no difference claimed"
 ONE_SEED = "a side has one seed"
 _DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
@@ -175,8 +175,8 @@ def least_p(texts: float) -> float:
 
 # What may be claimed
 #
-# Every sentence with "higher", "lower" or "no difference" comes from `claims`, with all the comparisons of one page or
-# table at once. The tests simulate pages without any effect: at most 5 of 100 claim anything.
+# Every sentence with "higher" or "lower" comes from `claims`, with all the comparisons of one page or table at once. The
+# tests simulate pages without any effect: at most 5 of 100 claim anything.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +184,6 @@ class Effect:
     """A difference from what was to be expected without an effect, with its 95 % interval.
 
     count: the independent texts, draws or trials that the interval is over.
-    bound: the size from which a difference matters; None if any size does.
     pooled: the error is pooled over many settings, with count - 1 degrees of freedom.
     """
 
@@ -192,7 +191,6 @@ class Effect:
     low: float
     high: float
     count: float
-    bound: float | None = None
     pooled: bool = False
 
     @property
@@ -205,30 +203,17 @@ class Effect:
     @property
     def p(self) -> float:
         """Two-sided p value of "there is no effect", by Student's t."""
-        return self._p(0.0)
-
-    @property
-    def p_same(self) -> float:
-        """p value of "the effect is as large as `bound`": two one-sided tests (Schuirmann 1987)."""
-        if self.bound is None or abs(self.value) >= self.bound:
+        if not self.value:
             return 1.0
-        return max(self._p(self.bound), self._p(-self.bound)) / 2
-
-    def _p(self, expected: float) -> float:
-        if self.value == expected:
-            return 1.0
-        half = self.value - self.low if self.value > expected else self.high - self.value
+        half = self.value - self.low if self.value > 0 else self.high - self.value
         error = half / Z95 * math.sqrt(self.count / (self.count - 1))
         least = 0.0 if self.pooled else least_p(self.count)
         if not error:
             return least
-        t = (self.value - expected) / error
-        return max(student_p_value(t, df_of_texts(self.count)), least)
+        return max(student_p_value(self.value / error, df_of_texts(self.count)), least)
 
 
-def effect_between(
-    one: Mapping[str, float], other: Mapping[str, float], count: float, bound: float | None = None
-) -> Effect:
+def effect_between(one: Mapping[str, float], other: Mapping[str, float], count: float) -> Effect:
     """The difference one - other of two values that have intervals: keys value, low, high.
 
     Each end of the interval adds the two distances to the ends in squares (Zou and Donner 2008).
@@ -237,12 +222,12 @@ def effect_between(
     value = one["value"] - other["value"]
     below = math.hypot(one["value"] - one["low"], other["high"] - other["value"])
     above = math.hypot(one["high"] - one["value"], other["value"] - other["low"])
-    return Effect(value, value - below, value + above, count, bound)
+    return Effect(value, value - below, value + above, count)
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """What may be said of an effect: `HIGHER`, `LOWER`, `SAME` (below its bound) or `NOT_SHOWN`.
+    """What may be said of an effect: `HIGHER`, `LOWER` or `NOT_SHOWN`.
 
     p: corrected for `comparisons`; None if there is an obstacle, which `reason` names.
     """
@@ -254,7 +239,7 @@ class Claim:
 
     def in_words(self, higher: str, lower: str) -> str:
         """The verdict with these words for a claim, and p."""
-        words = {HIGHER: higher, LOWER: lower, SAME: SAME, NOT_SHOWN: NO_CLAIM}[self.verdict]
+        words = {HIGHER: higher, LOWER: lower, NOT_SHOWN: NO_CLAIM}[self.verdict]
         if self.p is None:
             return f"{words}: {self.reason}"
         after = f" after {self.comparisons} comparisons" if self.comparisons > 1 else ""
@@ -270,28 +255,21 @@ def claims(
 
     A page makes a false claim with a probability of at most `level`: Holm's method corrects p for
     the number of hypotheses. Effects of the same hypothesis share their largest p and every
-    obstacle, so they are claimed together or not at all. An effect with a bound has a second
-    hypothesis, "no difference".
+    obstacle, so they are claimed together or not at all.
     """
     names = {key: (hypotheses or {}).get(key, key) for key in effects}
     obstacles = {names[key]: effect.obstacle for key, effect in effects.items() if effect.obstacle}
-    p_values: dict[tuple[Hashable, bool], float] = {}
+    p_values: dict[Hashable, float] = {}
     for key, effect in effects.items():
-        if names[key] in obstacles:
-            continue
-        differs = names[key], False
-        p_values[differs] = max(effect.p, p_values.get(differs, 0.0))
-        if effect.bound is not None:
-            p_values[key, True] = effect.p_same
+        name = names[key]
+        if name not in obstacles:
+            p_values[name] = max(effect.p, p_values.get(name, 0.0))
     corrected = dict(zip(p_values, holm(list(p_values.values()))))
     result = {}
     for key, effect in effects.items():
-        p = corrected.get((names[key], False))
-        p_same = corrected.get((key, True), 1.0)
+        p = corrected.get(names[key])
         verdict = NOT_SHOWN
-        if p_same <= level:
-            verdict, p = SAME, p_same
-        elif p is not None and p <= level:
+        if p is not None and p <= level:
             verdict = HIGHER if effect.value > 0 else LOWER
         result[key] = Claim(verdict, p, len(corrected), obstacles.get(names[key], ""))
     return result

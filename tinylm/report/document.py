@@ -12,9 +12,8 @@ from tinylm.host.runtime import conditions
 from tinylm.report import pictures, render
 from tinylm.report.comments import comments
 from tinylm.report.drawing import Picture, to_png, to_svg
-from tinylm.report.effects import IDLE, claims_of, relative, timed_pairs
-from tinylm.report.findings import SECTIONS, Finding
-from tinylm.report.heads import HEAD_SECTIONS, heads
+from tinylm.report.findings import claims_of, findings_by_section, relative, timed_pairs
+from tinylm.report.heads import heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
 from tinylm.report.wording import FORMATS, many, setting
@@ -87,7 +86,6 @@ def template_values(run: Run) -> dict[str, Any]:
         "params": as_tree(run.params),
         "settings_rows": lambda section: [(key, setting(value)) for key, value in section.items()],
         "relative": lambda bench, index: relative(run, claimed, bench, index),
-        "idle": IDLE,
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
         "seed_metrics": _SEED_METRICS,
@@ -113,18 +111,6 @@ def measured_elsewhere(run: Run) -> list[str]:
         if used and (used.cpu, used.cores) != (here["cpu"], here["cores"]):
             machines.append(f"{used.cpu} with {many(used.cores, 'core')} ({used.date})")
     return sorted(set(machines))
-
-
-def findings_by_section(run: Run) -> dict[str, list[Finding]]:
-    """What this run shows and does not show, for each section of the page that answers a question.
-
-    One call of `claims_of` corrects for all comparisons of the page.
-    """
-    claimed = claims_of(run)
-    sections = {}
-    for section, rules in (SECTIONS | HEAD_SECTIONS).items():
-        sections[section] = [finding for rule in rules for finding in rule(run, claimed)]
-    return sections
 
 
 def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:

@@ -1,18 +1,39 @@
 """What a run shows, and what it does not show.
 
-A rule takes a run and what may be claimed of its effects (effects.py), and yields findings. If the
-run lacks the metrics, it yields none. The templates have the numbers from which nothing is claimed.
+A question is a difference that the report compares, and the sentence about it. `statistics.claims`
+decides over all questions of a report at once. So at most 4 of 100 reports of runs without any effect
+claim anything; the roles of heads, which stage evaluate decides, have the fifth.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from tinylm.evaluate.statistics import HIGHER, LOWER, NOT_SHOWN, SAME
-from tinylm.report.effects import NEAR_FLOOR, Claims, Key, relative, timed_pairs
-from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import count, loss, many, number, share, with_interval
+from tinylm.evaluate.statistics import (
+    ALPHA,
+    HIGHER,
+    LOWER,
+    NOT_SHOWN,
+    Z95,
+    Claim,
+    Effect,
+    claims,
+    effect_between,
+)
+from tinylm.report.heads import roles
+from tinylm.report.sources import Run, Tree, as_number
+from tinylm.report.wording import ABSENT, count, interval, loss, number, with_interval
 
-RARE = 0.01  # a smaller share of unknown words is ignored
+LEVEL = ALPHA - 0.01
+CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
+_ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
+
+Key = tuple[Any, ...]  # what is compared, then what distinguishes its effects
+Claims = dict[Key, Claim]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,218 +45,330 @@ class Finding:
     is_shown: bool
 
 
-Rule = Callable[[Run, Claims], Iterator[Finding]]
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A difference that the report compares.
 
-
-def shown(claim: str, evidence: str = "") -> Finding:
-    """A claim. Only for what `claims_of` claims."""
-    return Finding(claim, evidence, True)
-
-
-def not_shown(claim: str, evidence: str = "") -> Finding:
-    """An open question."""
-    return Finding(claim, evidence, False)
-
-
-def compare(
-    claims: Claims, key: Key, claim: str, words: tuple[str, str], evidence: str
-) -> Iterator[Finding]:
-    """The claim about an effect, or the open question; nothing if the effect was not measured.
-
-    words: what replaces {} in the claim if the effect is higher, and if it is lower.
+    effect: None if it was not measured.
+    claim: the sentence about it, with {} for one of two words: the first if the effect is higher.
+    It is "" if only tables and lists show the answer.
     """
-    if key not in claims:
-        return
-    verdict = claims[key].verdict
-    if verdict == NOT_SHOWN:
-        question = claim.format(words[0])
-        yield not_shown(f"Whether {question[0].lower()}{question[1:]}", evidence)
-    else:
-        yield shown(claim.format(words[0] if verdict == HIGHER else words[1]), evidence)
+
+    key: Key
+    effect: Effect | None
+    section: str = ""
+    claim: str = ""
+    words: tuple[str, str] = ("", "")
+    evidence: str = ""
+
+    def answer(self, claim: Claim) -> Finding:
+        """The claim, or the open question."""
+        sentence = self.claim.format(self.words[claim.verdict == LOWER])
+        if claim.verdict == NOT_SHOWN:
+            sentence = f"Whether {sentence[0].lower()}{sentence[1:]}"
+        return Finding(sentence, self.evidence, claim.verdict != NOT_SHOWN)
 
 
-# ---------------------------------------------------------------- what the model predicts
+def questions(run: Run) -> list[Question]:
+    """Every difference that the report compares and the run has measured."""
+    asked = chain(
+        _training(run), _generation(run), _times(run), _beams(run), _pairs(run), _heads(run)
+    )
+    return [question for question in asked if question.effect is not None]
 
 
-def compare_with_ngrams(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Does the model predict better than n-gram counts do?"""
-    metrics = run.scored_once()
-    ngrams = run.tree("evaluate").baselines.kneser_ney
-    difference = with_interval(ngrams.difference, loss)
-    yield from compare(
-        claims,
+def claims_of(run: Run) -> Claims:
+    """What may be claimed of every difference, by its key."""
+    effects: dict[Key, Effect] = {}
+    hypotheses: dict[Key, Key] = {}
+    for question in questions(run):
+        assert question.effect is not None
+        effects[question.key] = question.effect
+        if question.key[0] in ("chance", "untrained"):  # a phenomenon is learnt if it is above both
+            hypotheses[question.key] = ("learnt", question.key[1])
+    return claims(effects, hypotheses, LEVEL)
+
+
+def findings_by_section(run: Run) -> dict[str, list[Finding]]:
+    """What this run shows and does not show, for each section that answers a question."""
+    claimed = claims_of(run)
+    findings: dict[str, list[Finding]] = defaultdict(list)
+    for question in questions(run):
+        if question.claim:
+            findings[question.section].append(question.answer(claimed[question.key]))
+    findings["pairs"] += _list(
+        _learnt(run, claimed),
+        {
+            HIGHER: "The model has learnt {} phenomena.",
+            LOWER: "The model prefers the wrong sentence in {} phenomena.",
+            NOT_SHOWN: "Whether the model has learnt {} phenomena.",
+        },
+    )
+    findings["attention"] += _list(
+        _roles(run),
+        {
+            HIGHER: "Some head fits {} roles better than its baseline.",
+            NOT_SHOWN: "Whether any head fits {} roles better than its baseline.",
+        },
+    )
+    findings["attention"] += _list(
+        {key[1]: claim.verdict for key, claim in claimed.items() if key[0] == "head"},
+        {
+            HIGHER: "Ablating the head raises the loss for {} heads.",
+            LOWER: "Ablating the head lowers the loss for {} heads.",
+            NOT_SHOWN: "Whether the model needs {} heads.",
+        },
+    )
+    return findings
+
+
+def _list(verdicts: Mapping[str, str], sentences: Mapping[str, str]) -> Iterator[Finding]:
+    """A finding for each verdict: how many things have it, and which if not all."""
+    for verdict, sentence in sentences.items():
+        names = [name for name, of_name in verdicts.items() if of_name == verdict]
+        if names:
+            claim = sentence.format(f"{len(names)} of {len(verdicts)}")
+            evidence = "" if len(names) == len(verdicts) else f"These are: {', '.join(names)}."
+            yield Finding(claim, evidence, verdict != NOT_SHOWN)
+
+
+def _between(one: Any, other: Any, texts: Any) -> Effect | None:
+    """The difference of two values with intervals over texts; None if either is missing."""
+    if interval(one) is None or interval(other) is None:
+        return None
+    return effect_between(one, other, texts or 0)
+
+
+def _logarithms(value: Any) -> dict[str, float] | None:
+    """A positive value and its interval as logarithms; None if it is missing."""
+    span = interval(value)
+    if span is None or not span[0] > 0:
+        return None
+    return {name: math.log(value[name]) for name in ("value", "low", "high")}
+
+
+# ---------------------------------------------------------------- what the model predicts and writes
+
+
+def _training(run: Run) -> Iterator[Question]:
+    """The model compared with n-grams, story by story, and with the generator's floor."""
+    once = run.scored_once()
+    baselines = run.tree("evaluate").baselines
+    ngrams = baselines.kneser_ney
+    stories = ngrams.difference.stories
+    yield Question(
         ("ngrams",),
+        _between(ngrams.difference, _ZERO, stories),
+        "training",
         f"The model predicts {{}} than the Kneser-Ney {count(ngrams.order)}-gram model.",
         ("worse", "better"),
-        f"Perplexity {number(metrics.perplexity)} compared with {number(ngrams.perplexity)}. On the "
-        f"same stories, the model's loss minus the n-grams' loss is {difference} nats per token.",
+        f"Perplexity {number(once.perplexity)} compared with {number(ngrams.perplexity)}. On the same stories, "
+        f"the model's loss minus the n-grams' loss is {with_interval(ngrams.difference, loss)} nats per token.",
+    )
+    low, high = interval(once.perplexity_interval) or (None, None)
+    model = _logarithms({"value": once.perplexity, "low": low, "high": high})
+    floor = baselines.floor.nats_per_token
+    yield Question(
+        ("floor",),
+        _between(model, {"value": floor, "low": floor, "high": floor}, stories),
+        "training",
+        "The loss is {}.",
+        (
+            "above the generator's floor",
+            "below the generator's floor, which is implausible without leakage",
+        ),
+        f"{loss(once.nats_per_token)} compared with {loss(floor)} nats per token.",
     )
 
 
-def compare_with_floor(run: Run, claims: Claims) -> Iterator[Finding]:
-    """How far is the model from the generator that wrote the text?"""
-    model = as_number(run.scored_once().nats_per_token)
-    floor = run.tree("evaluate").baselines.floor.nats_per_token
-    if model is None:
-        return
-    if ("floor",) not in claims:
-        yield not_shown("How much better a model could get.", "This text has no known floor.")
-        return
-    near = f"within {number(NEAR_FLOOR, 1)} nats per token of the generator's floor"
-    sentences = {
-        LOWER: "The loss is below the generator's own floor, which is implausible without leakage.",
-        SAME: f"The loss is {near}.",
-        HIGHER: "The loss is above the generator's floor.",
-        NOT_SHOWN: f"Whether the loss is {near}.",
-    }
-    verdict = claims["floor",].verdict
-    evidence = f"{loss(model)} compared with {loss(floor)} nats per token."
-    yield Finding(sentences[verdict], evidence, verdict != NOT_SHOWN)
-
-
-def judge_unknown(run: Run, _: Claims) -> Iterator[Finding]:
-    """Do unknown words make the perplexity lower?"""
-    unknown = as_number(run.tree("evaluate").unknown_share)
-    if unknown is not None and unknown > RARE and run.token() == "word":
-        why = f"{share(unknown)} of the evaluation words are <unk>, which is easier to predict."
-        yield not_shown("How well rare words are predicted.", why)
-
-
-# ---------------------------------------------------------------- what the model writes
-
-
-def compare_samples(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Are sampled continuations more predictable, or closer to training text, than the stories?"""
+def _generation(run: Run) -> Iterator[Question]:
+    """Sampled text compared with the stories' own continuations."""
     samples = run.tree("evaluate").samples
-    sampled = with_interval(samples.continuation_perplexity)
-    stories = with_interval(samples.reference_perplexity)
-    yield from compare(
-        claims,
+    sampled = samples.continuation_perplexity
+    stories = samples.reference_perplexity
+    yield Question(
         ("predictable",),
+        _between(_logarithms(sampled), _logarithms(stories), samples["count"]),
+        "generation",
         "Sampled text is {} predictable for the model than the stories.",
         ("less", "more"),
-        f"Perplexity {sampled} compared with {stories}. Each is over {count(samples['count'])} texts.",
+        f"Perplexity {with_interval(sampled)} compared with {with_interval(stories)}. "
+        f"Each is over {count(samples['count'])} texts.",
     )
     memorised = run.tree("evaluate").memorised
-    sampled = with_interval(memorised.continuations.longest_run)
-    stories = with_interval(memorised.references.longest_run)
-    yield from compare(
-        claims,
+    written = memorised.continuations
+    true = memorised.references
+    yield Question(
         ("shared",),
-        "Sampled text shares {} word sequences with the training text than the stories do.",
-        ("longer", "shorter"),
-        f"Mean length of the longest one, in words: {sampled} compared with {stories}.",
+        _between(written.nearest, true.nearest, min(written["count"] or 0, true["count"] or 0)),
+        "generation",
+        "Sampled text shares {} 4-grams with its nearest training story than the stories do.",
+        ("more", "fewer"),
+        f"Mean share: {with_interval(written.nearest)} compared with {with_interval(true.nearest)}.",
     )
 
 
-def judge_beams(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Is the text of the widest beam more probable than greedy text, with fewer errors?"""
+def _beams(run: Run) -> Iterator[Question]:
+    """Probability and errors of the widest beam, compared with greedy decoding."""
     methods = run.tree("beam_bench").methods
     greedy = methods.greedy.sense.words
-    beams = [name for name in methods if name.startswith("beam ")]
+    beams = [name for name in methods if name.startswith("beam ") and name != "beam 1"]
     for name in beams[-1:]:
-        method = methods[name]
-        width = f"Beam search of width {name.removeprefix('beam ')}"
-        yield from compare(
-            claims,
-            ("beam_bench_time", name),
-            f"{width} is {{}} than greedy decoding.",
-            ("faster", "slower"),
-            f"Speed relative to greedy: {relative(run, claims, 'beam_bench_time', name)}.",
-        )
-        against = method.against_greedy
-        yield from compare(
-            claims,
+        search = f"Beam search of width {name.removeprefix('beam ')}"
+        against = methods[name].against_greedy
+        yield Question(
             ("log_prob", name),
-            f"{width} finds {{}} probable text than greedy decoding.",
+            _between(against.difference, _ZERO, against.prompts),
+            "beams",
+            f"{search} finds {{}} probable text than greedy decoding.",
             ("more", "less"),
             f"Its log-probability minus that of greedy text: {with_interval(against.difference)} nats, "
             f"mean over {count(against.prompts)} prompts.",
         )
-        words = method.sense.words
-        yield from compare(
-            claims,
+        texts = methods[name].sense.texts
+        words = methods[name].sense.words
+        yield Question(
             ("words", name),
-            f"{width} makes {{}} errors than greedy decoding.",
+            _between(_logarithms(words), _logarithms(greedy), texts),
+            "beams",
+            f"{search} makes {{}} errors than greedy decoding.",
             ("fewer", "more"),
-            f"{with_interval(words)} words per error compared with {with_interval(greedy)}. Each is over "
-            f"{count(method.sense.texts)} texts.",
+            f"{with_interval(words)} words per error compared with {with_interval(greedy)}. "
+            f"Each is over {count(texts)} texts.",
         )
 
 
-def judge_pairs(run: Run, claims: Claims) -> Iterator[Finding]:
-    """What has the model learnt, compared with chance, an untrained model and n-grams?"""
-    pairs = run.tree("evaluate").pairs
-    learnt: dict[str, list[str]] = {HIGHER: [], LOWER: [], NOT_SHOWN: []}
-    against_ngrams: dict[str, list[str]] = {HIGHER: [], LOWER: [], NOT_SHOWN: []}
-    for name in pairs.phenomena:
-        if ("chance", name) in claims:
-            verdicts = {claims[than, name].verdict for than in ("chance", "untrained")}
-            verdict = verdicts.pop() if len(verdicts) == 1 else NOT_SHOWN
-            learnt[verdict].append(name)
-            against_ngrams[claims["kneser_ney", name].verdict].append(name)
-    lists = (
-        (shown, "The model has learnt some phenomena.", learnt[HIGHER]),
-        (shown, "The model prefers the wrong sentence in some phenomena.", learnt[LOWER]),
-        (not_shown, "Whether the model has learnt some other phenomena.", learnt[NOT_SHOWN]),
-        (
-            shown,
-            "The model is right more often than n-grams in some phenomena.",
-            against_ngrams[HIGHER],
-        ),
-        (shown, "N-grams are right more often in some phenomena.", against_ngrams[LOWER]),
-    )
-    for verdict_of, claim, names in lists:
-        if names:
-            yield verdict_of(claim, f"These are: {', '.join(names)}.")
+def _pairs(run: Run) -> Iterator[Question]:
+    """Each phenomenon compared with chance and with an untrained model."""
+    for name, row in run.tree("evaluate").pairs.phenomena.items():
+        yield Question(("chance", name), _between(row.model, CHANCE, row.draws))
+        yield Question(("untrained", name), _between(row.model, row.untrained, row.draws))
+
+
+def _learnt(run: Run, claimed: Claims) -> dict[str, str]:
+    """The verdict of each measured phenomenon, the same compared with chance and untrained."""
+    verdicts = {}
+    for name in run.tree("evaluate").pairs.phenomena:
+        if ("chance", name) in claimed:
+            both = {claimed[than, name].verdict for than in ("chance", "untrained")}
+            verdicts[name] = both.pop() if len(both) == 1 else NOT_SHOWN
+    return verdicts
+
+
+def _roles(run: Run) -> dict[str, str]:
+    """For each role whether stage evaluate claims it of any head."""
+    best = roles(run).drop_duplicates("role")
+    return {
+        role: HIGHER if is_claimed else NOT_SHOWN
+        for role, is_claimed in zip(best["role"], best["claimed"])
+    }
+
+
+def _heads(run: Run) -> Iterator[Question]:
+    """The loss that each head's ablation adds."""
+    stories = run.tree("evaluate").heads.ablation.stories
+    for head in run.rows("ablation"):
+        added = {"value": head["loss_increase"], "low": head["low"], "high": head["high"]}
+        yield Question(("head", f"{head['layer']}.{head['head']}"), _between(added, _ZERO, stories))
 
 
 # ---------------------------------------------------------------- what it costs
 
 
-def judge_cache(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Is decoding the longest text faster with the key-value cache?"""
-    bench = "kv_bench_time"
-    pairs = timed_pairs(run, bench)
-    for index in [index for index, (row, _) in pairs.items() if row.cache is True][-1:]:
-        cache, without = pairs[index]
-        yield from compare(
-            claims,
-            (bench, index),
-            f"Decoding {count(cache.new_tokens)} tokens is {{}} with the key-value cache.",
-            ("faster", "slower"),
-            f"{number(cache.tokens_per_s)} compared with {number(without.tokens_per_s)} tokens/s. Speed "
-            f"relative to no cache: {relative(run, claims, bench, index)}.",
-        )
+class Bench(NamedTuple):
+    """What a bench times, the size and the switch of its settings, and the sentence about the last one."""
+
+    key: str
+    size: str
+    switch: str
+    section: str
+    claim: str
+    words: tuple[str, str]
+    unit: str
 
 
-def judge_recompute(run: Run, claims: Claims) -> Iterator[Finding]:
-    """Is a training step at the greatest depth slower with recomputation?"""
-    bench = "ckpt_bench_time"
-    pairs = timed_pairs(run, bench)
-    for index in [index for index, (row, _) in pairs.items() if row.recompute is True][-1:]:
-        yield from compare(
-            claims,
-            (bench, index),
-            f"A training step with {many(pairs[index][0].layers, 'layer')} is {{}} with checkpointing.",
-            ("slower", "faster"),
-            f"Time relative to no recompute: {relative(run, claims, bench, index)}.",
-        )
+BENCHES = {
+    "kv_bench_time": Bench(
+        "tokens_per_s", "new_tokens", "cache", "cache",
+        "Decoding {} tokens is {{}} with the key-value cache.", ("faster", "slower"), "tokens/s",
+    ),
+    "ckpt_bench_time": Bench(
+        "step_s", "layers", "recompute", "checkpointing",
+        "At a depth of {}, a training step is {{}} with checkpointing.", ("slower", "faster"), "s",
+    ),
+    "beam_bench_time": Bench(
+        "tokens_per_s", "", "", "beams",
+        "Beam search of width {} is {{}} than greedy decoding.", ("faster", "slower"), "tokens/s",
+    ),
+}  # fmt: skip
 
 
-def one_seed(run: Run, _: Claims) -> Iterator[Finding]:
-    """What one run cannot show."""
-    if not run.tree("seeds").perplexity.difference:
-        why = "There is one seed; the intervals cover only the choice of evaluation text."
-        yield not_shown("Whether a small difference from another run is real.", why)
+def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
+    """The settings of a bench by name or number, each with the one that its time is compared with."""
+    results = run.tree(bench)
+    if bench == "beam_bench_time":
+        return {name: (row, results.methods.greedy) for name, row in results.methods.items()}
+    _, size, switch, *_ = BENCHES[bench]
+    rows = [*(results.settings or []), *(results.other_ways or [])]
+    rows.sort(key=itemgetter(size))
+    off = {row[size]: row for row in rows if row[switch] is False}
+    return dict(enumerate((row, off.get(row[size], row)) for row in rows))
 
 
-SECTIONS: dict[str, tuple[Rule, ...]] = {  # of the report
-    "training": (compare_with_ngrams, compare_with_floor, judge_unknown, one_seed),
-    "generation": (compare_samples,),
-    "beams": (judge_beams,),
-    "cache": (judge_cache,),
-    "accumulation": (),
-    "checkpointing": (judge_recompute,),
-    "pairs": (judge_pairs,),
-}
+def _times(run: Run) -> Iterator[Question]:
+    """The ratio of two median times, with the mean variance of all settings of the bench.
+
+    If the two settings vary more than that, their own mean variance is used. The last setting, of
+    the greatest size, has the sentence.
+    """
+    for bench, (key, size, switch, section, claim, words, unit) in BENCHES.items():
+        pairs = timed_pairs(run, bench)
+        trials = run.param(bench.removesuffix("_time"), "repeats") or 1
+        variances = {name: _variance(row, key, trials) for name, (row, _) in pairs.items()}
+        measured = [variance for variance in variances.values() if variance is not None]
+        if not measured:
+            continue
+        compared = [name for name, (row, base) in pairs.items() if row is not base]
+        last = [name for name in compared if pairs[name][0][switch] != "sqrt"][-1:]
+        mean_variance = sum(measured) / len(measured)
+        degrees = len(measured) * (trials - 1)
+        for name in compared:
+            row, base = pairs[name]
+            value, other = as_number(row[key]), as_number(base[key])
+            if not value or not other:
+                continue
+            of_base = _variance(base, key, trials) or 0.0
+            variance = max(mean_variance, ((variances[name] or 0.0) + of_base) / 2)
+            ratio = math.log(value / other)
+            half = Z95 * math.sqrt(2 * variance / trials)
+            yield Question(
+                (bench, name),
+                Effect(ratio, ratio - half, ratio + half, degrees + 1, pooled=True),
+                section,
+                claim.format(row[size] or name.removeprefix("beam ")) if [name] == last else "",
+                words,
+                f"{number(value)} compared with {number(other)} {unit}.",
+            )
+
+
+def _variance(row: Tree, key: str, trials: int) -> float | None:
+    """An upper bound of the variance of a time's logarithm (Popoviciu), exact for two trials."""
+    span = interval([row[f"low_{key}"], row[f"high_{key}"]])
+    if trials < 2 or span is None or not span[0] > 0:
+        return None
+    return math.log(span[1] / span[0]) ** 2 / 4 * trials / (trials - 1)
+
+
+def relative(run: Run, claimed: Claims, bench: str, name: Any) -> str:
+    """One time relative to another, such as 2.1 times, or why no ratio is given."""
+    row, base = timed_pairs(run, bench).get(name, (Tree(), Tree()))
+    key = BENCHES[bench].key
+    value, other = as_number(row[key]), as_number(base[key])
+    if row is base or not value or not other:
+        return ABSENT
+    claim = claimed.get((bench, name))
+    if claim is None:
+        return "measured once"
+    return (
+        "no difference shown" if claim.verdict == NOT_SHOWN else f"{number(value / other, 2)} times"
+    )
