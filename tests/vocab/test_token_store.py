@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.vocab import token_store
 from tinylm.vocab.token_store import TokenStore, coverage, write_store
 
 STORIES = [[0, 7, 4, 1], [0, 1], [0, 3, 3, 6, 1]]
@@ -25,9 +24,7 @@ def test_round_trip(tmp_path, vocab_size, dtype):
     assert [store.story(i).tolist() for i in range(len(store))] == stories
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 1000])
-def test_coverage(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(token_store, "STORIES_AT_ONCE", chunk)
+def test_coverage(tmp_path):
     write_store(tmp_path, "train", STORIES, 8)
     store = TokenStore(tmp_path, "train")
     lengths = {"mean": 1.667, "median": 2.0, "largest": 3}

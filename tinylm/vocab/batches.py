@@ -46,25 +46,20 @@ class Batch:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The start of each row in the stream (None: row i at token i), and its length."""
+    """The start of each row in the stream, and its length."""
 
-    starts: np.ndarray | None
+    starts: np.ndarray
     lengths: np.ndarray
-
-    def all_starts(self) -> np.ndarray:
-        """The start of each row in the stream, as an array."""
-        return np.arange(len(self)) if self.starts is None else self.starts
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def gather(self, ids: np.ndarray, rows: np.ndarray, shift: int, pad_id: int) -> Batch:
         """The rows' inputs and targets, padded right; the stream is read as a ring."""
-        starts = rows if self.starts is None else self.starts[rows]
         lengths = self.lengths[rows]
         width = int(lengths.max())
         span = np.arange(width + 1)
-        positions = starts[:, None] + (span + shift)
+        positions = self.starts[rows, None] + (span + shift)
         tokens = ids.take(positions, mode="wrap").astype(np.int64)  # (B, T + 1)
         inputs = np.ascontiguousarray(tokens[:, :-1])
         targets = np.ascontiguousarray(tokens[:, 1:])
@@ -92,14 +87,14 @@ def _stream_rows(targets: int, context: int) -> _Rows:
 
 
 def _window_rows(targets: int, context: int) -> _Rows:
-    """Every window of the context: row i starts at token i. InputError if there is none."""
+    """Every window of the context, at stride 1. InputError if there is none."""
     if targets < context:
         raise InputError(
             f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens has no "
             f"window of {context + 1}; allowed: model.context at most {targets}, or more data"
         )
-    lengths = np.broadcast_to(np.int64(context), targets - context + 1)  # stores a single number
-    return _Rows(None, lengths)
+    starts = np.arange(targets - context + 1)
+    return _Rows(starts, np.full_like(starts, context))
 
 
 def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
@@ -121,8 +116,8 @@ class TrainBatches:
     layout "stream": shuffled windows of the context. Each epoch starts at a random token of the
     stream, whose first token follows its last. One window per epoch may be short. Every token is a
     target once per epoch.
-    layout "windows": every window of the context at stride 1, shuffled. Memory holds only the order
-    of one epoch, 8 bytes per window. Tokens are targets `context` times, fewer near the ends.
+    layout "windows": every window of the context at stride 1, shuffled. Memory holds 24 bytes per
+    window. Tokens are targets `context` times, fewer near the ends.
 
     unknown: the probability that a word that occurs once in its row becomes `unk_id` as an input.
     """
@@ -220,4 +215,4 @@ def scoring_batches(
 
 def scoring_starts(store: TokenStore, layout: str, context: int) -> np.ndarray:
     """The start of each row of `scoring_batches`; target t is token start + 1 + t.  -> (rows,)"""
-    return _rows(store, layout, context, ring=False).all_starts()
+    return _rows(store, layout, context, ring=False).starts

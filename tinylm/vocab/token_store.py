@@ -105,6 +105,11 @@ class TokenStore:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def count(self, index: int) -> np.ndarray:
+        """How often each story has an id.  -> (stories,)"""
+        positions = np.flatnonzero(self.ids == index)
+        return np.diff(np.searchsorted(positions, self.offsets))
+
     def story(self, index: int) -> np.ndarray:
         """Ids of one story, a view into the memory map."""
         start, end = self.offsets[index : index + 2]
@@ -117,17 +122,12 @@ def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> d
     marks: ids that are not words (`<sos> <eos>`), which do not count; without unk_id every word is
     known.
     """
+    lengths = np.diff(store.offsets)  # words of each story
     unknown = 0
-    blocks = [np.zeros(0, dtype=np.int64)]  # words of each story
-    for first in range(0, len(store), STORIES_AT_ONCE):
-        starts = store.offsets[first : first + STORIES_AT_ONCE + 1]
-        ids = store.ids[starts[0] : starts[-1]]
-        is_word = ~np.isin(ids, list(marks))
-        words_before = np.append(0, np.cumsum(is_word))
-        blocks.append(np.diff(words_before[starts - starts[0]]))
-        if unk_id is not None:
-            unknown += int(np.count_nonzero(ids == unk_id))
-    lengths = np.concatenate(blocks)
+    for mark in marks:
+        lengths = lengths - store.count(mark)
+    if unk_id is not None:
+        unknown = int(store.count(unk_id).sum())
     words = int(lengths.sum())
     share = unknown / words if words else 0.0
     return {

@@ -90,10 +90,12 @@ def make_tokenizer(
     `texts` gives the train split's stories, if the vocabulary is made from them. Raises InputError.
     """
     if settings.tokenizer == "words":
-        from tinylm.vocab.words import build_tokenizer, count_words, words_seen
+        from tinylm.vocab.words import build_tokenizer, count_words
 
         counts = count_words(texts(), settings, workers)
-        return build_tokenizer(counts, settings), words_seen(counts)
+        once = sum(count == 1 for count in counts.values())
+        seen = {"words_seen": len(counts), "words_seen_once": once}
+        return build_tokenizer(counts, settings), seen
     if settings.tokenizer == "gpt2":
         from tinylm.vocab.gpt2 import load_gpt2
 

@@ -189,12 +189,6 @@ def _count_group(texts: list[str], settings: VocabSettings) -> Counter[str]:
     return counts
 
 
-def words_seen(counts: Counter[str]) -> dict[str, int]:
-    """How many different words were counted, and how many of them once."""
-    once = sum(count == 1 for count in counts.values())
-    return {"words_seen": len(counts), "words_seen_once": once}
-
-
 def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokenizer:
     """Vocabulary of the words with at least `min_count`, at most `max_size` without special tokens.
 
