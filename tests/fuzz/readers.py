@@ -42,7 +42,7 @@ def vectors(folder: Path) -> None:
     """A finite matrix of the declared shape."""
     (path,) = folder.glob("a.*")
     check_vectors(path, WIDTH)
-    matrix, _ = read_vectors(path, WORDS, WIDTH)
+    matrix = read_vectors(path, WORDS, WIDTH)
     assert matrix.shape == (len(WORDS), WIDTH)
     assert np.isfinite(matrix).all()
     assert matrix.any()

@@ -40,7 +40,7 @@ def embedding_matrix(
         vectors = count_vectors(ids(), size, settings.width, settings.window, settings.seed)
         matrix = vectors * np.float32(settings.std)
     elif settings.source == "file":
-        info |= _look_up(settings, tokenizer, matrix)
+        _look_up(settings, tokenizer, matrix)
     has_vector = np.any(matrix, axis=1)
     info["words"] = len(text_ids)
     if settings.source != "random":
@@ -84,17 +84,14 @@ def _train(
     return occurs
 
 
-def _look_up(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray
-) -> dict[str, Any]:
+def _look_up(settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray) -> None:
     """Fill rows from a file of vectors by each token's bare word, which several may share."""
     from tinylm.embedding.source import read_vectors, vector_file
 
     words = list(map(tokenizer.word_of, range(len(tokenizer))))
     different = [word for word in dict.fromkeys(words) if word]
-    table, info = read_vectors(vector_file(settings), different, settings.width)
+    table = read_vectors(vector_file(settings), different, settings.width)
     row_of = {word: row for row, word in enumerate(different)}
     for index, word in enumerate(words):
         if word:
             matrix[index] = table[row_of[word]]
-    return info

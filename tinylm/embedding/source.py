@@ -31,10 +31,10 @@ def vector_file(settings: EmbeddingSettings) -> Path:
     with reading_hub(keys, "embedding.path"):
         info = huggingface_hub.HfApi().model_info(hub_id, revision=revision)
         names = [file.rfilename for file in info.siblings or []]
-        files: list[str] = []
         for suffix in SUFFIXES:
-            if not files:
-                files = [name for name in names if name.lower().endswith(suffix)]
+            files = [name for name in names if name.lower().endswith(suffix)]
+            if files:
+                break
         if len(files) == 1:
             return Path(huggingface_hub.hf_hub_download(hub_id, files[0], revision=revision))
     listed = ", ".join(files[:5]) or "none"
@@ -52,23 +52,20 @@ def _is_binary(path: Path) -> bool:
 
 
 def check_vectors(path: Path, width: int) -> None:
-    """Raise InputError if header and size show that the file has no vectors of this width."""
+    """Raise InputError if the file's header shows that it has no vectors of this width."""
     if _is_binary(path):
         open_bin(path, width)
     else:
         check_vec(path, width)
 
 
-def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, dict]:
-    """((N, D) float32, {"from_subwords": of .bin}) of N different words; zero if it has none.
+def read_vectors(path: Path, words: Sequence[str], width: int) -> np.ndarray:
+    """(N, D) float32 of N different words; zero where the file has no vector.
 
     For unknown words see `read_bin` and `read_vec`. Raises InputError, also if no word has any.
     """
-    info = {}
-    if _is_binary(path):
-        table, info["from_subwords"] = read_bin(path, words, width)
-    else:
-        table = read_vec(path, words, width)
+    read = read_bin if _is_binary(path) else read_vec
+    table = read(path, words, width)
     if not table.any():
         raise InputError(f"{path}: has none of the vocabulary's {len(words)} words")
-    return table, info
+    return table

@@ -15,26 +15,8 @@ from tinylm.download.readers import raw_lines
 
 
 def check_vec(path: Path, width: int) -> None:
-    """Raise InputError for a wrong header, and for missing rows or values; reads no number."""
-    for _ in _lines(path, width):
-        pass
-
-
-def _lines(path: Path, width: int) -> Iterator[tuple[int, bytes]]:
-    """(line number, line) of each row, as many as promised, each with a word and `width` values."""
-    lines = raw_lines(path)
-    promised = _read_header(path, lines, width)
-    number = 1
-    for number, line in lines:
-        row = line.rstrip()
-        if row.count(b" ") != width:
-            raise InputError(f"{path}, line {number}: allowed: a word and {width} values")
-        yield number, row
-    if number != promised + 1:
-        raise InputError(
-            f"{path}, line {number}: the last line; line 1 promises {promised} rows; allowed: the "
-            "whole file, or the right count in line 1"
-        )
+    """Raise InputError for a wrong header; reads no row."""
+    _read_header(path, raw_lines(path), width)
 
 
 def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> int:
@@ -61,13 +43,21 @@ def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
         wanted[word.lower()].append(word)
     exact: dict[str, np.ndarray] = {}
     in_other_case: dict[str, np.ndarray] = {}
-    for number, line in _lines(path, width):
+    lines = raw_lines(path)
+    promised = _read_header(path, lines, width)
+    number = 1
+    for number, line in lines:
+        line = line.rstrip()
+        if line.count(b" ") != width:
+            raise InputError(f"{path}, line {number}: allowed: a word and {width} values")
         first, *values = line.split(b" ")
         word = first.decode("utf-8", "replace")
         for target in wanted.get(word.lower(), ()):
             vectors = exact if target == word else in_other_case
             if target not in vectors and target not in exact:
                 vectors[target] = _parse(values, path, number)
+    if number != promised + 1:
+        raise InputError(f"{path}, line {number}: the last one; line 1 promises {promised} rows")
     table = np.zeros((len(words), width), np.float32)
     vectors = in_other_case | exact
     for row, word in enumerate(words):
