@@ -231,8 +231,9 @@ class LanguageModel:
         after = NextWord(self.tokenizer.shown(maps.next_id), maps.next_prob)
         return Attention(words, maps.maps, after)
 
-    def with_changes(self, **changes: Any) -> DecodeSettings:
+    def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
         """The defaults of decoding with some of them replaced. Raises InputError."""
+        _check_range("max_tokens", max_tokens, 0)
         if changes.get("temperature") is not None:  # a constant one, unless the end is given too
             changes = {"temperature_end": None, **changes}
         values = vars(self.settings) | changes
@@ -246,10 +247,6 @@ class LanguageModel:
             "use_cache": use_cache,
             "step": decoding_step(self.model, settings),
         }
-
-    def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
-        _check_range("max_tokens", max_tokens, 0)
-        return self.with_changes(**changes)
 
     def _ids(self, prompts: list[str]) -> list[list[int]]:
         """Ids of each prompt; warns about words outside the vocabulary."""
