@@ -5,10 +5,8 @@ the file and the row or line. Input that would corrupt or join texts is refused 
 are not UTF-8, a misplaced quotation mark, a repeated column name.
 """
 
-import codecs
 import contextlib
 import csv
-import dataclasses
 import glob
 import gzip
 import io
@@ -17,7 +15,7 @@ import os
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +27,6 @@ BATCH_ROWS = {"text": 10_000, "csv": 1000, "parquet": 1000}  # a row of text is 
 LONGEST_FIELD = 1 << 30  # characters; the library csv refuses more than 128 Ki otherwise
 CONFIG = ".huggingface.yaml"  # read by `datasets` like the header of README.md
 OUTSIDE = re.compile(r"""['"/]\.\.['"/]|['"][/~]|://|::""")  # a name that leaves its folder
-NO_TEXT = {
-    b"PK\3\4": "a zip archive (xlsx and docx files are such archives)",
-    b"\x1f\x8b": "gzip, but the name lacks .gz",
-    b"%PDF": "a PDF file",
-    b"\xd0\xcf\x11\xe0": "an Office document",
-}
 
 
 @contextlib.contextmanager
@@ -118,32 +110,16 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _text_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, each with its end: a line feed for every kind of line end.
 
-    Raises InputError for bytes that are not UTF-8, and for NUL.
+    Raises InputError for bytes that are not UTF-8, and for NUL, which UTF-16 and archives have.
     """
     for number, line in raw_lines(path):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            if "\0" in text:
-                raise UnicodeDecodeError("utf-8", line, line.index(0), 1, "NUL")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}, line {number}: {_not_utf8(path, error)}") from None
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise InputError(f"{path}, line {number}: not UTF-8; allowed: text, saved as UTF-8")
         yield from io.StringIO(text, newline=None)
-
-
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> str:
-    """What is wrong with the bytes of a line, and the command that most likely converts them."""
-    _, start = next(raw_lines(path))
-    for mark, kind in NO_TEXT.items():
-        if start.startswith(mark):
-            return f"{kind}; allowed: the text in it, saved as UTF-8"
-    encoding = "CP1252"  # of Windows; unlike Latin-1 it has quotation marks
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in error.object:
-        encoding = "UTF-16"
-    packed = " (unpacked)" if path.name.lower().endswith(".gz") else ""
-    return (
-        f"byte {error.start + 1} is not UTF-8 ({error.reason}); save the file as UTF-8, or if it is "
-        f"{encoding}: iconv -f {encoding} -t UTF-8 {path.name.removesuffix('.gz')} > NEW{packed}"
-    )
 
 
 def _column(path: Path, builder: str, column: str, **options: Any) -> Iterator[Any]:
@@ -250,23 +226,15 @@ def _check_columns(where: str, column: str, columns: list[str]) -> None:
         raise InputError(f"{where}: two columns named {column!r}; allowed: one")
 
 
-@dataclasses.dataclass(frozen=True)
-class Files:
-    """The files of each split, and the names of the files in the folder that are in no split."""
+def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]]:
+    """{split: its files}: a file is split "train"; a folder has the splits that `datasets` finds.
 
-    splits: dict[str, list[Path]]
-    left_out: list[str] = dataclasses.field(default_factory=list)
-
-
-def local_files(path: Path, is_downloaded: bool = False) -> Files:
-    """A file is split "train"; a folder has the splits that `datasets` finds.
-
-    A folder's README header or its file names assign files to splits. is_downloaded: the hub's
-    library wrote the folder, where each file is a link into its cache. Raises InputError, also for
-    a header that names anything outside the folder; never contacts the hub.
+    A folder's README header or its file names assign files to splits. is_downloaded: its files are
+    links into the hub's cache. Raises InputError, also for a header or a link that names anything
+    outside the folder; never contacts the hub.
     """
     if os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
-        return Files({"train": [path]})
+        return {"train": [path]}
     if not os.path.isdir(path):
         raise InputError(
             f"data.path = {str(path)!r}: no such file or folder; allowed: a file "
@@ -294,7 +262,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> Files:
             _format(file)
     if "train" not in splits:
         raise InputError(f"{path}: no split 'train'; splits: {', '.join(sorted(splits))}")
-    return Files(splits, _other_files(path, splits))
+    return splits
 
 
 def _refuse_outside(folder: Path) -> None:
@@ -312,15 +280,14 @@ def _refuse_outside(folder: Path) -> None:
                 raise InputError(f"{page}: names {named[:200]}; allowed: files in {folder}")
 
 
-def _other_files(folder: Path, splits: dict[str, list[Path]]) -> list[str]:
-    """The files of a folder that are in no split, without README.md and hidden ones."""
-    read = {str(file.relative_to(folder)) for files in splits.values() for file in files}
+def other_files(folder: Path, read: Collection[Path]) -> list[str]:
+    """The files of a folder that are not read, without README.md and hidden ones."""
     others = []
     for file in sorted(folder.rglob("*")):
-        name = str(file.relative_to(folder))
-        is_hidden = any(part.startswith(".") for part in Path(name).parts)
-        if not file.is_dir() and not is_hidden and name not in {*read, "README.md"}:
-            others.append(name)
+        name = file.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in name.parts)
+        if not (file.is_dir() or is_hidden or file in read or str(name) == "README.md"):
+            others.append(str(name))
     return others
 
 

@@ -16,13 +16,12 @@ class CleanRow(NamedTuple):
     """A story as stored in the corpus.
 
     line: JSON; key: hash of the bare text and the seed, which decides the split and is equal if
-    stories are the same by `same_story`; words, bytes: counts; log_prob: in nats, if there is one.
+    stories are the same by `same_story`; words: their number; log_prob: in nats, if there is one.
     """
 
     line: bytes
     key: bytes
     words: int
-    bytes: int
     log_prob: float | None
 
 
@@ -50,7 +49,6 @@ def clean_row(text: str, log_prob: float | None, settings: DataSettings) -> Clea
         line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
         key=hashlib.blake2b(seeded, digest_size=16).digest(),
         words=len(text.split()),
-        bytes=len(text.encode()),
         log_prob=log_prob,
     )
 

@@ -103,8 +103,8 @@ def count_near_copies(
 ) -> dict[str, Any]:
     """How much of the other splits train has.
 
-    For each split: its stories of at least 8 words, how many of them are near-copies, and the share
-    of all their 8-grams that train has. warnings: a line for each split with near-copies.
+    For each split: its stories of at least 8 words, and how many of them are near-copies. warnings:
+    a line for each split with near-copies.
     """
     tables = [pd.DataFrame({"split": [], "story": [], "code": np.zeros(0, np.uint64)})]
     for split, texts in others.items():
@@ -122,18 +122,16 @@ def count_near_copies(
         for indices in map_in_order(_occurring, groups, workers, wanted, beginnings):
             in_train[indices] = True
     grams["in_train"] = in_train[index]
-    counts: dict[str, dict[str, Any]] = {}
+    counts: dict[str, dict[str, int]] = {}
     warnings = []
     for split in others:
-        of_split = grams[grams["split"] == split]
-        shares = of_split.groupby("story")["in_train"].mean()
+        shares = grams[grams["split"] == split].groupby("story")["in_train"].mean()
         copies = int((shares >= BOUND).sum())
-        shared = float(of_split["in_train"].mean()) if len(shares) else 0.0
-        counts[split] = {"stories": len(shares), "near_copies": copies, "shared_ngrams": shared}
+        counts[split] = {"stories": len(shares), "near_copies": copies}
         if copies:
             warnings.append(
                 f"{split.replace('_', '-')}: {copies:,} of {len(shares):,} stories are near-copies "
                 f"of train stories ({BOUND:.0%} or more of their {ORDER}-grams of words); its loss "
                 "partly measures memory"
             )
-    return {"order": ORDER, "bound": BOUND, "splits": counts, "warnings": warnings}
+    return {"splits": counts, "warnings": warnings}

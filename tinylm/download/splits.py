@@ -13,7 +13,7 @@ held_out is empty here, and so is evaluation if the data has no such split.
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write, write_sums
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.readers import hub_folder, local_files, read_file
+from tinylm.download.readers import hub_folder, local_files, other_files, read_file
 from tinylm.download.rows import CleanRow, Row, clean_chunk
 from tinylm.download.same_story import count_near_copies
 from tinylm.download.stories import SPLITS, DataSettings, read_texts
@@ -32,10 +32,6 @@ from tinylm.host.progress import Progress
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
 CHUNK_ROWS = 2000  # stories that a process cleans at a time
 OFFICIAL_EVALUATION = ("validation", "test")  # the first that a dataset has
-SPLIT_BY = {
-    "hash": "a hash of each story's text chose the held-out stories",
-    "tokens": "all train stories stand in train, in order; stage vocab cuts their tokens",
-}
 NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}
 
 
@@ -66,12 +62,11 @@ def open_source(settings: DataSettings) -> Source:
         name = settings.hub_id
         folder = hub_folder(settings.hub_id, settings.hub_revision)
         description = {"source": "hub", "hub_id": name, "revision": settings.hub_revision}
-    files = local_files(folder, settings.source == "hub")
-    others = dict(files.splits)
-    inputs = {"train": others.pop("train")}
-    official = next((split for split in OFFICIAL_EVALUATION if split in others), "")
+    splits = local_files(folder, settings.source == "hub")
+    inputs = {"train": splits["train"]}
+    official = next((split for split in OFFICIAL_EVALUATION if split in splits), "")
     if official:
-        inputs["evaluation"] = others.pop(official)
+        inputs["evaluation"] = splits[official]
 
     def read(role: str) -> Iterator[Row]:
         for path in inputs[role]:
@@ -79,17 +74,14 @@ def open_source(settings: DataSettings) -> Source:
                 yield text, None
 
     root = folder.parent if folder.is_file() else folder
-
-    def names(paths: Iterable[Path]) -> list[str]:
-        return [str(path.relative_to(root)) for path in paths]
-
+    files = list(chain.from_iterable(inputs.values()))
     description["evaluation_split"] = official or NO_OFFICIAL_EVALUATION[settings.held_out]
-    description["files"] = {role: names(of_role) for role, of_role in inputs.items()}
-    description["left_out"] = [*files.left_out]
-    for split in sorted(others):
-        description["left_out"] += names(others[split])
+    description["files"] = {}
+    for role, of_role in inputs.items():
+        description["files"][role] = [str(path.relative_to(root)) for path in of_role]
+    description["left_out"] = other_files(folder, files) if folder.is_dir() else []
     evaluation = functools.partial(read, "evaluation") if official else None
-    size = sum(path.stat().st_size for path in chain.from_iterable(inputs.values()))
+    size = sum(path.stat().st_size for path in files)
     return Source(name, description, functools.partial(read, "train"), evaluation, size)
 
 
@@ -135,11 +127,9 @@ def _assign(
         if row.key in evaluation_keys:
             dropped["in_evaluation"] += 1
         elif held_out_end <= row.key < evaluation_end:
-            if evaluated == limit:
-                dropped["over_limit"] += 1
-                continue
-            evaluated += 1
-            yield "evaluation", row
+            if evaluated != limit:
+                evaluated += 1
+                yield "evaluation", row
         else:
             trained += 1
             yield "held_out" if row.key < held_out_end else "train", row
@@ -155,15 +145,15 @@ def write_stories(
 ) -> dict[str, Any]:
     """Write {split}.jsonl, one {"text": ..., "log_prob": if there is one} per line.
 
-    Returns the source, the files read and left out, the stories, words and bytes of each split, the
-    sum of log_prob in nats, how many stories were dropped, and the near-copies. Raises InputError
-    naming file and line; then nothing is written.
+    Returns the source, the files read and left out, the stories and words of each split, the sum of
+    log_prob in nats, how many stories were dropped, and the near-copies. Raises InputError naming
+    file and line; then nothing is written.
     """
     source = open_source(settings)
     totals: dict[str, dict[str, float]] = {}
     for split in SPLITS:
-        totals[split] = {"stories": 0, "words": 0, "bytes": 0}
-    dropped = Counter(empty=0, in_evaluation=0, over_limit=0)
+        totals[split] = {"stories": 0, "words": 0}
+    dropped = Counter(empty=0, in_evaluation=0)
     with contextlib.ExitStack() as stack:
         handles = {}
         for split in SPLITS:
@@ -189,7 +179,6 @@ def write_stories(
             counts = totals[split]
             counts["stories"] += 1
             counts["words"] += row.words
-            counts["bytes"] += row.bytes
             if row.log_prob is not None:
                 counts["log_prob_nats"] = counts.get("log_prob_nats", 0.0) + row.log_prob
         _refuse_empty(settings, source, totals)
@@ -200,7 +189,6 @@ def write_stories(
     others = {split: read_texts(folder, split) for split in SPLITS[1:] if totals[split]["stories"]}
     near_copies = count_near_copies(read_texts(folder, "train"), others, workers)
     return source.description | {
-        "split": SPLIT_BY[settings.held_out],
         "splits": totals,
         "dropped": dict(dropped),
         "near_copies": near_copies,
