@@ -8,7 +8,6 @@ from tinylm.base.files import write_csv
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
 from tinylm.train.settings import TrainSettings
@@ -16,7 +15,7 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
-    stage = Stage("accum_sweep", stage_params())
+    stage = Stage("accum_sweep")
     measure.start_server(accum.__name__)
     settings = stage.settings("accum_sweep", AccumSettings)
     model = stage.settings("model", ModelSettings)

@@ -7,7 +7,6 @@ from tinylm.base.files import read_json, write_csv, write_sums
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.vocab.token_store import TokenStore
@@ -15,7 +14,7 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
-    stage = Stage("beam_bench", stage_params())
+    stage = Stage("beam_bench")
     measure.start_server(beam.__name__)
     settings = stage.settings("beam_bench", beam.BeamBenchSettings)
     decode = stage.settings("decode", DecodeSettings)

@@ -6,14 +6,13 @@ from tinylm.base import paths
 from tinylm.base.files import write_csv
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
 from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
-    stage = Stage("ckpt_bench", stage_params())
+    stage = Stage("ckpt_bench")
     measure.start_server(ckpt.__name__)
     settings = stage.settings("ckpt_bench", ckpt.CkptBenchSettings)
     model = stage.settings("model", ModelSettings)

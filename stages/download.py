@@ -7,13 +7,12 @@ from tinylm.base import paths
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import DataSettings
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.host.workers import cores
 
 
 def main() -> None:
-    stage = Stage("download", stage_params())
+    stage = Stage("download")
     settings = stage.settings("data", DataSettings)
     workers = stage.runtime.workers or cores()
     corpus = write_stories(settings, Path(paths.STORIES), workers, stage.runtime.log_every_s)

@@ -12,13 +12,12 @@ from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.kernels.decoding.step import decoding_step
 
 
 def main() -> None:
-    stage = Stage("evaluate", stage_params())
+    stage = Stage("evaluate")
     settings = stage.settings("evaluate", EvaluateSettings)
     decode = stage.settings("decode", DecodeSettings)
     device = stage.begin(settings.seed)

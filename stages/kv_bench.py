@@ -8,7 +8,6 @@ from tinylm.bench import kv, measure
 from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.vocab.token_store import TokenStore
@@ -18,7 +17,7 @@ MEMORY = ("cache_mib", "peak_mib", "process_mib")
 
 
 def main() -> None:
-    stage = Stage("kv_bench", stage_params())
+    stage = Stage("kv_bench")
     measure.start_server(kv.__name__)
     settings = stage.settings("kv_bench", kv.KvBenchSettings)
     decode = stage.settings("decode", DecodeSettings)

@@ -6,7 +6,6 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.files import keep_only
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.lab.making import write_lab
 from tinylm.report.document import write_report
@@ -15,7 +14,7 @@ from tinylm.report.sources import as_number, read_run
 
 
 def main() -> None:
-    stage = Stage("report", stage_params())
+    stage = Stage("report")
     settings = stage.settings("report", ReportSettings)
     run = read_run(".", stage.params)
     has_lab = write_lab(run, stage.params, ".")

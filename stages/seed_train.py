@@ -6,7 +6,6 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import sha256, write_json, write_sums
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage, number_argument
 from tinylm.model.checkpoint import save_model
 from tinylm.train.curves import run_metrics
@@ -17,7 +16,7 @@ from tinylm.train.settings import TrainSettings
 
 
 def main() -> None:
-    stage = Stage("seed_train", stage_params())
+    stage = Stage("seed_train")
     seed = number_argument("seed_train", "one seed, a whole number >= 0")
     settings = stage.settings("train", TrainSettings)
     settings = dataclasses.replace(settings, seed=seed, keep_epochs=())
@@ -29,7 +28,7 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """What each process of the run does; rank 0 writes all files."""
     seed = settings.seed
     folder = paths.seed_run(seed)
-    run = prepare(stage, settings, group, f"{paths.RUNS}/seeds/{seed}", "stages/seed_train.py")
+    run = prepare(stage, settings, group, f"{paths.RUNS}/seeds/{seed}")
     with group.lock(str(run.snapshots.folder)):
         result = train(
             run.model,

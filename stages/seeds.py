@@ -7,12 +7,11 @@ from tinylm.base.files import keep_only, read_json, write_csv
 from tinylm.bench import seeds
 from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 
 
 def main() -> None:
-    stage = Stage("seeds", stage_params())
+    stage = Stage("seeds")
     more = stage.settings("seeds", SeedSettings).more
     first = read_json(paths.results("train"), "train")["seed"]
     scores = {first: seeds.first_scores()}

@@ -7,7 +7,6 @@ from tinylm.base import paths
 from tinylm.base.files import sha256, write_sums
 from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.host.tables import format_description
 from tinylm.model.checkpoint import save_model
@@ -20,14 +19,14 @@ from tinylm.train.settings import TrainSettings
 
 
 def main() -> None:
-    stage = Stage("train", stage_params())
+    stage = Stage("train")
     settings = stage.settings("train", TrainSettings)
     in_ranks(settings.processes, ["-m", "stages.train"], lambda group: fit(stage, settings, group))
 
 
 def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """Train in one process of the run; rank 0 writes all files."""
-    run = prepare(stage, settings, group, paths.TRAIN_RUN, "stages/train.py")
+    run = prepare(stage, settings, group, paths.TRAIN_RUN)
     print(format_description(describe(run.model)))
     logged = {f"model.{name}": value for name, value in stage.params["model"].items()}
     logged |= {f"train.{name}": value for name, value in stage.params["train"].items()}

@@ -12,7 +12,6 @@ from tinylm.download.stories import SPLITS, DataSettings, read_texts
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.command import guard
-from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.host.workers import cores
 from tinylm.vocab.encoding import cut_stream, decoded, write_stores
@@ -28,7 +27,7 @@ def train_texts() -> Iterator[str]:
 
 
 def main() -> None:
-    stage = Stage("vocab", stage_params())
+    stage = Stage("vocab")
     data = stage.settings("data", DataSettings)
     embedding = stage.settings("embedding", EmbeddingSettings)
     tokenizer, counts = write_stores(

@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from tinylm.base.config import load_params
 from tinylm.base.files import sha256
@@ -11,14 +12,16 @@ PIPELINE = "dvc.yaml"
 _CODE = ("stages/", "tinylm/")
 
 
-def code_sha256(script: str) -> str:
-    """One SHA-256 over names and bytes of the code that the stage of a script depends on.
+def stage_entry(stage: str) -> dict[str, Any]:
+    """What dvc.yaml says of a stage: its deps, params and outs."""
+    entry: dict[str, Any] = load_params(ROOT / PIPELINE)["stages"][stage]
+    return entry
 
-    script: stages/NAME.py for the stage NAME of dvc.yaml.
-    """
-    entry = load_params(ROOT / PIPELINE)["stages"][Path(script).stem]
+
+def code_sha256(stage: str) -> str:
+    """One SHA-256 over names and bytes of the code that a stage of dvc.yaml depends on."""
     digest = hashlib.sha256()
-    for dependency in sorted(entry["deps"]):
+    for dependency in sorted(stage_entry(stage)["deps"]):
         if not dependency.startswith(_CODE):
             continue
         path = ROOT / dependency

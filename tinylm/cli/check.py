@@ -15,7 +15,7 @@ from typing import Any
 
 from tinylm.base.config import MOVED, PARAMS_FILE, InputError, load_params
 from tinylm.cli.command import check_clone
-from tinylm.host.params import Sections, linked_outputs, read_sections, rule_errors
+from tinylm.host.params import Sections, read_sections, rule_errors
 
 EXAMPLES = "  tinylm check && dvc repro\n"
 QUICK_BYTES = 20_000_000  # of a corpus that is read in seconds
@@ -139,12 +139,11 @@ def check_machine(sections: Sections, findings: Findings) -> None:
 
 
 def check_repository(findings: Findings) -> None:
-    """git, DVC and the folders of outputs."""
+    """git and DVC."""
     here = Path.cwd()
     for name, repair in REPOSITORY.items():
         if not any((folder / name).exists() for folder in (here, *here.parents)):
             findings.problems.append(f"no {name} here; {repair}")
-    findings.problems += linked_outputs()
 
 
 def find_all() -> Findings:

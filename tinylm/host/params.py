@@ -7,13 +7,10 @@ therefore named as text and imported when needed, and no stage depends on this m
 
 import importlib
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section, unknown
-from tinylm.host.stage_inputs import refuse_edits
 
 SECTIONS = {  # section -> where its settings class is
     "data": "tinylm.download.stories:DataSettings",
@@ -77,25 +74,17 @@ def rule_errors(sections: Sections) -> list[str]:
     return errors
 
 
-def linked_outputs() -> list[str]:
-    """One line for each folder of outputs that is a link, since DVC refuses to store it."""
-    links = filter(os.path.islink, paths.OUTPUTS)
-    return [f"{name} is a link; allowed: a folder, since DVC stores no output" for name in links]
-
-
 def stage_params() -> dict[str, Any]:
     """params.yaml for a stage, which then reads its own sections.
 
     Raises InputError with one line for each error in any section and for each broken rule between
-    sections. From here on the stage's inputs may not change: see `refuse_edits`.
+    sections.
     """
     params = load_params()
     sections, errors = read_sections(params)
     errors += rule_errors(sections)
-    errors += linked_outputs()
     if errors:
         raise InputError("\n".join(errors))
-    refuse_edits(params)
     return params
 
 

@@ -3,7 +3,7 @@
 A stage script reads its settings, calls the package that does the work, and writes the results:
 
     def main() -> None:
-        stage = Stage("kv_bench", stage_params())
+        stage = Stage("kv_bench")
         settings = stage.settings("kv_bench", KvBenchSettings)
         device = stage.begin(seed=1)
         ...
@@ -19,11 +19,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from tinylm.base import paths
-from tinylm.base.config import InputError, read_section
+from tinylm.base.code import code_sha256, stage_entry
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, parameter, read_section
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
+from tinylm.host.command import CommandFailed, check_at_end
 from tinylm.host.memory import own_peak_mib
+from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 
 S = TypeVar("S")
@@ -46,7 +49,7 @@ def number_argument(stage: str, allowed: str) -> int:
 
 
 class Stage:
-    """One run of a stage.
+    """One run of a stage. Raises InputError with a line for each error in params.yaml.
 
     name: as in dvc.yaml; result files are named after it.
     params: all sections of params.yaml.
@@ -54,12 +57,33 @@ class Stage:
     conditions: the hardware and versions that its times depend on.
     """
 
-    def __init__(self, name: str, params: dict[str, Any]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.params = params
         self.start = time.perf_counter()
+        self.params = stage_params()
         self.runtime = self.settings("runtime", RuntimeSettings)
         self.conditions = conditions(None, self.runtime.threads)
+        before = self._inputs(self.params)
+        check_at_end(lambda: self._refuse_edits(before))
+
+    def _inputs(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters that dvc.yaml lists for the stage, and the hash of its code."""
+        names = stage_entry(self.name)["params"]
+        inputs = {f"{PARAMS_FILE}: {name}": parameter(params, name) for name in names}
+        return inputs | {"the code": code_sha256(self.name)}
+
+    def _refuse_edits(self, before: dict[str, Any]) -> None:
+        """CommandFailed if an input was edited while the stage ran.
+
+        DVC records the inputs as they are at the end. It would take the result for theirs.
+        """
+        after = self._inputs(load_params())
+        edited = [name for name in before if after[name] != before[name]]
+        if edited:
+            raise CommandFailed(
+                f"{edited[0]} changed while stage {self.name} ran: its result is not recorded; "
+                "run dvc repro again"
+            )
 
     def settings(self, section: str, settings_class: type[S]) -> S:
         """A section of params.yaml. Raises InputError if a value is not allowed."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import psutil
 
+from tinylm.base.code import PIPELINE
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import write_json
-from tinylm.host.stage_inputs import PIPELINE
 from tinylm.presets.write import Values
 from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep

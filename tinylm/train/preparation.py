@@ -119,10 +119,9 @@ class Run(Assembly):
         print(f"sample after {tokens:,} tokens: {text}", flush=True)
 
 
-def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, script: str) -> Run:
+def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Run:
     """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
-    script: the stage's file; the code that it imports is part of the fingerprint.
     Raises InputError if an input is missing or the ranks' inputs differ.
     """
     runtime = stage.runtime
@@ -151,7 +150,7 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     stage.conditions["kernels"] = "torch" if no_kernels else "native"
     stage.conditions["precision"] = settings.precision
 
-    parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
+    parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(stage.name))
     parts |= numeric_environment(stage.conditions, settings, device)
     group.check_same(parts)
     snapshots = Snapshots(folder, parts, runtime.snapshot_every_s)
