@@ -1,9 +1,10 @@
 """Stage evaluate: loss, continuations, minimal pairs and attention on the evaluation split."""
 
 import sys
+from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.base.files import discard, write_json, write_sums
+from tinylm.base.files import write_json, write_sums
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate import measurement
 from tinylm.evaluate.heads import measure_attention
@@ -31,9 +32,8 @@ def main() -> None:
     print("evaluate 3/4: minimal pairs", flush=True)
     pairs, sentences = judge_pairs(run, settings.seed)
     print("evaluate 4/4: attention", flush=True)
-    discard(
-        *(paths.evaluated(name) for name in ("attention_training.npz", "greedy.csv", "sense.csv"))
-    )
+    for name in ("attention_training.npz", "greedy.csv", "sense.csv"):
+        Path(paths.evaluated(name)).unlink(missing_ok=True)
     attention, heads = measure_attention(run, settings)
 
     results |= continuations | pairs | attention

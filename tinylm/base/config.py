@@ -74,10 +74,8 @@ def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path} is missing; `tinylm preset storybook` writes one") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}, byte {error.start}: not UTF-8; save the file as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text in UTF-8: {error}") from None
     return _upgraded(parse_yaml(text, str(path)))
 
 
@@ -219,11 +217,7 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     errors = []
     for key in section:
-        if f"{name}.{key}" in REMOVED:
-            errors.append(
-                f"{source}: {name}.{key} was removed after release 0.3.0; delete the line"
-            )
-        elif key not in fields:
+        if key not in fields:
             errors.append(f"{source}: {name}.{str(key)[:80]} {unknown(key, fields)}")
     values = {}
     for key, field in fields.items():

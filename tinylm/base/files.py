@@ -122,12 +122,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def discard(*paths: str | Path) -> None:
-    """Remove files that an earlier run made; a missing one is no error."""
-    for path in paths:
-        Path(path).unlink(missing_ok=True)
-
-
 def keep_only(folder: str | Path, stems: Collection[str]) -> None:
     """Remove from a folder all outputs but those named (without suffixes).
 

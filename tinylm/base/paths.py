@@ -66,23 +66,16 @@ def seed_score(seed: int | str) -> str:
     return f"data/seeds/{seed}.json"
 
 
-def file_above(path: str | Path) -> Path | None:
-    """The file below which a path would lie, if there is one."""
-    parents = Path(path).absolute().parents
-    return next((parent for parent in parents if parent.is_file()), None)
-
-
 def output_file(option: str, name: str | Path) -> Path:
     """The file that a command writes for `--option name`; a link stays a link to what is written.
 
     Raises InputError for anything but a file, and for what belongs to the pipeline in this folder.
     """
     path = Path(os.path.realpath(name))
+    is_other = path.exists() and not path.is_file()
     problem = ""
-    if path.exists() and not path.is_file():
-        problem = "allowed: a file"
-    elif file_above(path):
-        problem = f"{file_above(path)} is a file; allowed: a file in a folder"
+    if is_other or any(parent.is_file() for parent in path.parents):
+        problem = "allowed: a file in a folder"
     elif Path(PARAMS_FILE).exists() and path.is_relative_to(Path.cwd()):
         top = path.relative_to(Path.cwd()).parts[0]
         if top in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tinylm.base.config import InputError, parse_yaml
-from tinylm.base.files import discard, write_bytes
+from tinylm.base.files import write_bytes
 from tinylm.host.command import guard
 
 LOCK_FILE = Path("dvc.lock")
@@ -38,7 +38,7 @@ def _mend_lock() -> None:
         write_bytes(LOCK_FILE, committed.stdout)
         print(f"{LOCK_FILE} was left half-written: restored as it was committed")
     else:
-        discard(LOCK_FILE)
+        LOCK_FILE.unlink()
         print(f"{LOCK_FILE} was left half-written: removed")
 
 
@@ -49,7 +49,7 @@ def main() -> None:
         try:
             json.loads(RWLOCK.read_text(encoding="utf-8"))
         except ValueError:
-            discard(RWLOCK)
+            RWLOCK.unlink()
             print(f"{RWLOCK} was left half-written: removed")
 
 

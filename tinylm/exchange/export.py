@@ -6,7 +6,6 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
-from tinylm.base.paths import file_above
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
 from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_originals
@@ -88,7 +87,7 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> S
 def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32") -> StockForm:
     """`export` to a folder that is new, empty or an earlier export, which is replaced."""
     allowed = "allowed: a new or empty folder, or an earlier export"
-    if folder.is_symlink() or file_above(folder / "file"):
+    if folder.is_symlink() or folder.is_file():
         raise InputError(f"{folder}: a file or a link; {allowed}")
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     foreign = present - NAMES if is_export(folder) else present

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
-from tinylm.base.files import discard, write_bytes
+from tinylm.base.files import write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import build_page, rule_of
 from tinylm.lab.facts import facts
@@ -30,7 +30,7 @@ def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
         write_bytes(root / paths.REPORT_LAB, page)
     except InputError as error:
         print(f"no {paths.REPORT_LAB}: {error}")
-        discard(root / paths.REPORT_LAB)
+        (root / paths.REPORT_LAB).unlink(missing_ok=True)
         return False
     return True
 

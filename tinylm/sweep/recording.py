@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
-from tinylm.base.files import discard, write_bytes
+from tinylm.base.files import write_bytes
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import Values
 from tinylm.sweep.plan import Sweep, params_text
@@ -93,7 +93,9 @@ class Slot:
         self.path = Path.cwd()
         dvc.stage.run.cmd_run = lambda stage, dry=False, run_env=None: run_stage(stage)
         # a worker that was killed here may have left files half-written
-        discard(".dvc/tmp/rwlock", ".dvc/tmp/lock", git("rev-parse", "--git-path", "index.lock"))
+        index_lock = git("rev-parse", "--git-path", "index.lock")
+        for name in (".dvc/tmp/rwlock", ".dvc/tmp/lock", index_lock):
+            Path(name).unlink(missing_ok=True)
         git("reset", "--quiet", "--hard", sweep.commit)
         self.base = Path(PARAMS_FILE).read_text(encoding="utf-8")
 
@@ -104,7 +106,7 @@ class Slot:
         params = parse_yaml(text, PARAMS_FILE)
         runs = self.sweep.run(number) / "runs"
         runs.mkdir(parents=True, exist_ok=True)
-        discard("runs")
+        Path("runs").unlink(missing_ok=True)
         os.symlink(runs, "runs")
         for key in _OUTSIDE:
             section, _, name = key.partition(".")
