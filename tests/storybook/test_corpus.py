@@ -23,11 +23,11 @@ print(hashlib.sha256(rows.encode()).hexdigest())
 
 
 def tell(count, rule="story"):
-    """(text, world) of stories that the generator tells."""
+    """(text, facts) of stories that the generator tells."""
     sampler = Sampler(f"tests of {rule}")
     for _ in range(count):
         telling = sample_telling(sampler, rule)
-        yield render_pieces(telling.pieces), telling.world
+        yield render_pieces(telling.pieces), telling.facts
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def tellings():
     return list(tell(2_000))
 
 
-def word(world, slot, part=""):
-    return world.facts[slot].parts[part]
+def word(facts, slot, part=""):
+    return facts[slot][part]
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "12345"])
@@ -82,10 +82,10 @@ def test_lengths_sentences_and_articles(tellings):
 )
 def test_what_was_settled_once_stays_the_same_to_the_end(tellings, quality, noun):
     repeated = seen = 0
-    for text, world in tellings:
-        if quality in world.facts and noun in world.facts:
-            pair = f"{word(world, quality)} {word(world, noun)}"
-            other = rf"\b{re.escape(word(world, quality))} (?!{re.escape(word(world, noun))})"
+    for text, facts in tellings:
+        if quality in facts and noun in facts:
+            pair = f"{word(facts, quality)} {word(facts, noun)}"
+            other = rf"\b{re.escape(word(facts, quality))} (?!{re.escape(word(facts, noun))})"
             seen += 1
             repeated += text.count(pair) >= 2
             assert pair in text or re.search(other, text), text
@@ -94,9 +94,9 @@ def test_what_was_settled_once_stays_the_same_to_the_end(tellings, quality, noun
 
 
 def test_a_hidden_thing_is_where_it_was_hidden():
-    for text, world in tell(100, "hidden"):
-        place = f"the {word(world, 'air')} {word(world, 'place')}"
-        hidden = f"{word(world, 'place', 'in')} {place}"
+    for text, facts in tell(100, "hidden"):
+        place = f"the {word(facts, 'air')} {word(facts, 'place')}"
+        hidden = f"{word(facts, 'place', 'in')} {place}"
         last = max(text.rfind(hidden), text.rfind(f"to {place}"))
         assert 0 <= text.find(hidden) < last, text
 

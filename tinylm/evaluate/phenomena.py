@@ -58,8 +58,7 @@ class Draw:
         gender: "boy" or "girl" for a child, "" for either and for all other kinds.
         """
         entries = []
-        for option in KINDS[kind].options:
-            entry = option.parts
+        for entry in KINDS[kind].options:
             if self._has(entry[""]) and entry not in others and gender in ("", entry.get("kind")):
                 entries.append(entry)
         return self.one(entries)

@@ -17,7 +17,7 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -63,15 +63,9 @@ class Assign(NamedTuple):
 Op = str | Mention | Passing | Call | Assign
 
 
-class Guard(NamedTuple):
-    wanted: bool
-    left: str
-    right: str
-
-
 class Rule(NamedTuple):
     phrases: Weighted  # options are op tuples, last op first
-    guards: list[list[Guard]]  # empty where no phrase of the rule has a guard
+    guards: list[list[str]]  # of each phrase; empty where no phrase of the rule has a guard
 
 
 class Choice(NamedTuple):
@@ -97,17 +91,11 @@ def compile_rule(name: str) -> Rule:
         match = _RULE_LINE.fullmatch(line)
         assert match, line
         weights.append(int(match[1] or 1))
-        texts = re.findall(r"\[([^]]*)\]", match[2])
-        guards.append([_guard(text) for text in texts])
+        guards.append(re.findall(r"\[([^]]*)\]", match[2]))
         phrases.append(tuple(reversed(_compile_phrase(match[3]))))
     if not any(guards):
         guards = []
     return Rule(Weighted(phrases, weights), guards)
-
-
-def _guard(text: str) -> Guard:
-    left, _, right = text.lstrip("!").partition("=")
-    return Guard(not text.startswith("!"), left, right)
 
 
 def _compile_phrase(text: str) -> list[Op]:
@@ -139,55 +127,33 @@ def origin(kind: str, part: str) -> str:
     return f"{kind}.{part}" if part else kind
 
 
-@dataclass(slots=True)
-class World:
-    """The facts of one story: slots (hero, thing, place, holder) bound to entries."""
-
-    facts: dict[str, Entry] = field(default_factory=dict)
-    used: dict[str, Indices] = field(default_factory=dict)
-
-    def source(self, slot: str) -> tuple[str, str | None]:
-        """(the list that a slot is drawn from, the slot that must be settled before it, if any)."""
-        kind, _, key = SLOTS[slot].partition(" by ")
-        if not key:
-            return kind, None
-        master, _, part = key.partition(".")
-        if master not in self.facts:
-            return kind, master
-        return f"{kind}:{self.facts[master].parts[part]}", None
-
-    def settle(self, slot: str, kind: str, index: int) -> None:
-        """Bind a slot to an entry, which no other slot of the story can then have."""
-        self.facts[slot] = KINDS[kind].options[index]
-        self.used[kind] = (*self.used.get(kind, ()), index)
-
-    def allows(self, guard: Guard) -> bool:
-        """Whether left is settled and, if right is given, is its entry or word; or the opposite."""
-        entry = self.facts.get(guard.left)
-        holds = entry is not None
-        if entry is not None and guard.right:
-            same_entry = entry is self.facts.get(guard.right)
-            holds = same_entry or guard.right in entry.parts.values()
-        return holds == guard.wanted
-
-
 class Telling:
-    """A partly told story: what to do (last first), the world, the pieces so far with origins."""
+    """A partly told story.
 
-    def __init__(self, todo: list[Op], world: World):
+    todo: what to do, last first. facts: the entry of each slot (hero, thing, place, holder) that is
+    settled. used: indices of entries of each kind that a slot has, which no other slot can have.
+    pieces, origins: what was told so far, and where each piece is from.
+    """
+
+    def __init__(
+        self,
+        todo: list[Op],
+        facts: dict[str, Entry] | None = None,
+        used: dict[str, Indices] | None = None,
+    ):
         self.todo = todo
-        self.world = world
+        self.facts = facts or {}
+        self.used = used or {}
         self.pieces: list[str] = []
         self.origins: list[str] = []
 
     def fork(self) -> Telling:
         """An independent copy; its pieces start empty."""
-        world = World(self.world.facts.copy(), self.world.used.copy())
-        return Telling(self.todo.copy(), world)
+        return Telling(self.todo.copy(), self.facts.copy(), self.used.copy())
 
     def advance(self) -> Choice | None:
         """Continue to the next choice; None at the end of the story."""
-        facts = self.world.facts
+        facts = self.facts
         while self.todo:
             op = self.todo.pop()
             if isinstance(op, str):
@@ -197,7 +163,7 @@ class Telling:
                 if entry is None:
                     self.todo.append(op)
                     return self._choice_of_entry(op.slot)
-                self._tell(entry.parts[op.part], op.origin)
+                self._tell(entry[op.part], op.origin)
             elif isinstance(op, Call):
                 rule = compile_rule(op.rule)
                 if rule.guards or len(rule.phrases.options) > 1:
@@ -214,24 +180,38 @@ class Telling:
         self.origins.append(origin)
 
     def _choice_of_entry(self, slot: str) -> Choice:
-        kind, master = self.world.source(slot)
-        if master is not None:
-            return self._choice_of_entry(master)
-        return Choice(KINDS[kind], self.world.used.get(kind, ()), slot, kind)
+        """The choice of a slot's entry, or of the slot that must be settled before it."""
+        kind, _, key = SLOTS[slot].partition(" by ")
+        if key:
+            master, _, part = key.partition(".")
+            if master not in self.facts:
+                return self._choice_of_entry(master)
+            kind = f"{kind}:{self.facts[master][part]}"
+        return Choice(KINDS[kind], self.used.get(kind, ()), slot, kind)
 
     def _open_phrases(self, rule: Rule) -> Weighted:
         if not rule.guards:
             return rule.phrases
         allowed = []
         for index, guards in enumerate(rule.guards):
-            if all(map(self.world.allows, guards)):
+            if all(map(self._allows, guards)):
                 allowed.append(index)
         return rule.phrases.restrict(tuple(allowed))
+
+    def _allows(self, guard: str) -> bool:
+        """Whether the slot `a` of `a` or `a=b` is settled, and as b if given; `!` negates."""
+        left, _, right = guard.lstrip("!").partition("=")
+        entry = self.facts.get(left)
+        holds = entry is not None
+        if entry is not None and right:
+            holds = entry is self.facts.get(right) or right in entry.values()
+        return holds != guard.startswith("!")
 
     def take(self, choice: Choice, index: int) -> None:
         """Take option `index` of the choice that `advance` returned."""
         if choice.slot:
-            self.world.settle(choice.slot, choice.kind, index)
+            self.facts[choice.slot] = choice.weighted.options[index]
+            self.used[choice.kind] = (*self.used.get(choice.kind, ()), index)
         elif choice.kind:
             self._tell(*self.first_piece(choice, index))
         else:
@@ -249,7 +229,7 @@ class Telling:
             if not isinstance(mention, Mention) or mention.slot != choice.slot:
                 return "", ""
             part = mention.part
-        return option.parts[part], origin(choice.kind, part)
+        return option[part], origin(choice.kind, part)
 
 
 def render(pieces: list[str]) -> str:
@@ -283,7 +263,7 @@ class Sampler:
 
 def sample_telling(sampler: Sampler, start: str = "story") -> Telling:
     """One whole telling of the rule `start`, drawn by the sampler."""
-    telling = Telling([Call(start)], World())
+    telling = Telling([Call(start)])
     while choice := telling.advance():
         telling.take(choice, sampler.pick(choice.weighted, choice.banned))
     return telling

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 Indices = tuple[int, ...]
+# "" is its word; other parts go with it (pronouns, past tense, food)
+Entry = dict[str, str]
 PRONOUN_PARTS = ("he", "him", "his", "himself", "kind")
 PRONOUNS = {
     "he": ("he", "him", "his", "himself", "boy"),
@@ -65,20 +66,11 @@ class Weighted:
         return math.log(self.weights[index] / left)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
-    """One entry; parts[""] is its word, other parts go with it (pronouns, past tense, food)."""
-
-    parts: dict[str, str]
-
-
 def _entry(text: str, names: Sequence[str]) -> Entry:
-    values = text.strip().split("/")
-    parts = dict(zip(names, values, strict=True))
-    if "he" in parts:
-        pronouns = PRONOUNS[parts["he"]]
-        parts |= zip(PRONOUN_PARTS, pronouns, strict=True)
-    return Entry(parts)
+    entry = dict(zip(names, text.strip().split("/"), strict=True))
+    if "he" in entry:
+        entry |= zip(PRONOUN_PARTS, PRONOUNS[entry["he"]], strict=True)
+    return entry
 
 
 def _read_kinds() -> dict[str, Weighted]:
@@ -95,18 +87,10 @@ def _read_kinds() -> dict[str, Weighted]:
     return kinds
 
 
-def read_pairs(name: str) -> list[tuple[str, str]]:
-    """The lines `left: right` of a text file next to this one."""
-    pairs = []
-    for line in _lines_of(name):
-        left, _, right = line.partition(":")
-        pairs.append((left, right.strip()))
-    return pairs
-
-
 KINDS: dict[str, Weighted] = _read_kinds()
 # slot -> kind, or "kind by slot.part": the list `kind:value`, where value is that part of the entry
 # that another slot has
 SLOTS: dict[str, str] = {}
-for _slots, _kind in read_pairs("slots.txt"):
+for _line in _lines_of("slots.txt"):
+    _slots, _, _kind = _line.partition(": ")
     SLOTS |= dict.fromkeys(_slots.split(), _kind)

@@ -2,53 +2,44 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
-from tinylm.storybook.corpus import Call, Telling, World, normalise
+from tinylm.storybook.corpus import Call, Telling, normalise
 
 Missed = Callable[[int, str, str], None]
 Words = tuple[str, ...]
 Options = set[tuple[str, str]]  # (word, origin)
 
 
-class Parse(NamedTuple):
-    """One way to tell a text: its ln P and its pieces (see `Telling`)."""
-
-    log_prob: float
-    pieces: list[str]
-
-
 @cache
 def words_of(piece: str) -> Words:
     """The words of a piece, lower case and letters only, "a" for "an"."""
-    return without_an(normalise(piece).split())
+    return with_a(normalise(piece).split())
 
 
-def without_an(words: Sequence[str]) -> Words:
+def with_a(words: Sequence[str]) -> Words:
     """The words with "a" for "an", as the generator's phrases have it."""
-    return tuple({"an": "a"}.get(word, word) for word in words)
+    return tuple("a" if word == "an" else word for word in words)
 
 
 def parse_all(
     wanted: Words, opening: bool = False, missed: Missed = lambda *_: None
-) -> Iterator[Parse]:
-    """Every way to tell just these words ("a" for "an").
+) -> Iterator[float]:
+    """ln P of every way to tell just these words ("a" for "an").
 
     Every option of every choice is tried; a telling is dropped once its words are no prefix.
     opening: the words are the start of a story; a telling is returned once it contains them all.
     missed: called where a telling and the words part. Its arguments are the number of words that
     agree, the telling's next word ("" where the story ends) and that word's origin.
     """
-    stack = [(Telling([Call("story")], World()), 0, Parse(0.0, []))]
+    stack = [(Telling([Call("story")]), 0, 0.0)]
     while stack:
-        telling, position, before = stack.pop()
+        telling, position, log_prob = stack.pop()
         choice = telling.advance()
         position = _follow(telling.pieces, telling.origins, wanted, position, opening, missed)
         if position < 0:
             continue
-        pieces = before.pieces + telling.pieces
         if position == len(wanted) and (opening or choice is None):
-            yield Parse(before.log_prob, pieces)
+            yield log_prob
             continue
         if choice is None:
             missed(position, "", "")
@@ -61,8 +52,8 @@ def parse_all(
                 continue
             branch = telling.fork()
             branch.take(choice, index)
-            log_prob = before.log_prob + choice.weighted.log_prob(index, choice.banned)
-            stack.append((branch, position, Parse(log_prob, pieces)))
+            of_choice = choice.weighted.log_prob(index, choice.banned)
+            stack.append((branch, position, log_prob + of_choice))
 
 
 def _follow(
@@ -105,7 +96,7 @@ def reach(words: Sequence[str], ended: bool) -> tuple[int, Options]:
         if position == furthest:
             instead.add((word, origin))
 
-    wanted = without_an(words)
+    wanted = with_a(words)
     for _ in parse_all(wanted, opening=not ended, missed=missed):
         return len(wanted), set()
     return furthest, instead

@@ -93,7 +93,7 @@ def _group_words(origin: str) -> frozenset[str]:
     for name, listed in KINDS.items():
         if name.partition(":")[0] in group:
             for entry in listed.options:
-                words.update(words_of(entry.parts.get(part, "")))
+                words.update(words_of(entry.get(part, "")))
     return frozenset(words)
 
 
@@ -107,7 +107,7 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
     lists: dict[str, set[str]] = {}
     for kind, listed in KINDS.items():
         for entry in listed.options:
-            for part, text in entry.parts.items():
+            for part, text in entry.items():
                 for word in words_of(text):
                     lists.setdefault(word, set()).add(f"{kind}.{part}")
     phrases: set[str] = set()

@@ -93,8 +93,8 @@ class Slot:
         self.path = Path.cwd()
         dvc.stage.run.cmd_run = lambda stage, dry=False, run_env=None: run_stage(stage)
         # a worker that was killed here may have left files half-written
-        index_lock = git("rev-parse", "--git-path", "index.lock")
-        for name in (".dvc/tmp/rwlock", ".dvc/tmp/lock", index_lock):
+        locks = (".dvc/tmp/rwlock", ".dvc/tmp/lock", git("rev-parse", "--git-path", "index.lock"))
+        for name in locks:
             Path(name).unlink(missing_ok=True)
         git("reset", "--quiet", "--hard", sweep.commit)
         self.base = Path(PARAMS_FILE).read_text(encoding="utf-8")
