@@ -72,14 +72,8 @@ def make_slot(sweep: Sweep, slot: Path) -> None:
     git("-C", str(root), "worktree", "add", "--force", "--detach", str(slot), sweep.commit)
     with Repo(str(root)) as repo:
         cache = repo.cache.local_cache_dir
-    lines = [
-        "[core]",
-        "no_scm = true",
-        f"site_cache_dir = {slot}/.dvc/site",
-        "[cache]",
-        f"dir = {cache}",
-    ]
-    write_bytes(config, "\n".join(lines).encode())
+    core = f"[core]\nno_scm = true\nsite_cache_dir = {slot}/.dvc/site\n"
+    write_bytes(config, f"{core}[cache]\ndir = {cache}\n".encode())
 
 
 class Slot:
