@@ -30,7 +30,7 @@ from tinylm.vocab.token_store import TokenStore
 
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
 MEMORY = ("peak_mib", "process_mib")
-TRIALS = 3
+TRIALS = 2
 TRIAL_UPDATES = 2  # a trial uses the mini-batches of this many updates of the largest setting
 
 
