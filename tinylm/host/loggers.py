@@ -10,12 +10,6 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError
 
 Send = Callable[[int, Mapping[str, float]], None]
-_also: list[Send] = []
-
-
-def also_to(send: Send) -> None:
-    """Let everything that loggers of this process send go here too; what it raises ends the run."""
-    _also.append(send)
 
 
 class Logger:
@@ -36,8 +30,7 @@ class Logger:
 
     def send(self, update: int, metrics: Mapping[str, float]) -> None:
         """Send named metrics as they are after this many updates."""
-        for send in (self._send, *_also):
-            send(update, metrics)
+        self._send(update, metrics)
 
 
 def _wandb(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
@@ -71,7 +64,7 @@ def open_logger(
     missing.
     """
     if name == "none":
-        yield Logger(lambda *_: None, every_s) if _also else None
+        yield None
         return
     try:
         package = importlib.import_module(name)

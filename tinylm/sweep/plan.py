@@ -2,8 +2,8 @@
 
 Everything is in runs/sweeps/NAME, where every process and host that works on it finds it.
 sweep.json lists the runs. A folder for each run has `log.txt` (a process that works on the run
-holds a lock on it), `progress.json`, the run's own `runs/` with its snapshots, and once it has
-ended `state.json`.
+holds a lock on it), the run's own `runs/` with its snapshots, and once it has ended
+`state.json`.
 """
 
 import contextlib
@@ -168,18 +168,14 @@ def current_state(sweep: Sweep, number: int) -> str:
 
 def _row(sweep: Sweep, number: int) -> dict[str, Any]:
     state = sweep.state(number)
-    progress = _read(sweep.run(number) / "progress.json")  # at the last validation
-    loss = state.get("held_out", progress.get("held_out"))
-    note = state.get("why", "")
-    if not state and progress.get("update"):
-        note = f"update {progress['update']:,}"
+    loss = state.get("held_out")
     return {
         "run": number,
         "values": sweep.label(number),
         "state": current_state(sweep, number),
         "held-out loss": "-" if loss is None else f"{loss:.4f}",
         "time": f"{state['seconds']:.1f} s" if "seconds" in state else "",
-        "": note,
+        "": state.get("why", ""),
     }
 
 

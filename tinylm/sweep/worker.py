@@ -24,7 +24,6 @@ from typing import IO, Any
 
 from tinylm.base import paths
 from tinylm.base.files import read_json, write_json
-from tinylm.host import loggers
 from tinylm.host.command import FAILED, CommandFailed, Interrupted, guard, one_line
 from tinylm.host.processes import locked
 from tinylm.host.workers import end_with_parent
@@ -103,19 +102,10 @@ class Worker:
             sys.orig_argv = [sys.executable, "-m", *sys.argv]
             stage = importlib.import_module(module)
             sys.modules["__main__"] = stage
-            loggers.also_to(self.note_loss)
             code = guard(stage.main)
             sys.stdout.flush()
         finally:
             os._exit(code)
-
-    def note_loss(self, update: int, metrics: Mapping[str, float]) -> None:
-        """In a stage: note each held-out loss, for `tinylm sweep --status`."""
-        loss = metrics.get("held_out_loss")
-        if loss is None:
-            return
-        progress = {"update": update, "tokens": metrics.get("tokens"), "held_out": loss}
-        write_json(self.sweep.run(self.number) / "progress.json", progress)
 
     def work(self) -> None:
         """Work on the runs that are free until all have ended, here or elsewhere."""
