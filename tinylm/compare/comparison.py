@@ -15,9 +15,9 @@ from tinylm.compare.runs import (
     ABSENT,
     PROMPT_COLUMNS,
     RESULT_SECTIONS,
+    STORY_IDS,
     Run,
     Setting,
-    match,
     settings_of,
 )
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
@@ -28,6 +28,7 @@ from tinylm.evaluate.statistics import (
     NOT_SHOWN,
     ONE_SEED,
     Claim,
+    Statistic,
     claims,
     mean,
     pooled_perplexity,
@@ -42,6 +43,16 @@ PERPLEXITY, BITS, RAW_BITS = "perplexity", "bits_per_byte", "raw_bits_per_byte"
 BLEU, MINIMAL_PAIRS = "bleu4", "minimal_pairs"
 STORIES_SHOWN = 5  # the stories whose loss changed most
 LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # lower is better; one hypothesis
+WHAT = {  # the columns that must be equal for a comparison, in words
+    "text_id": "the evaluation texts",
+    "tokens_id": "the vocabularies",
+    "tokens": "the tokens that are scored",
+    "bytes": "the normalised texts",
+    "raw_bytes": "the raw texts",
+    "story": "the stories",
+    "prompt": "the prompts",
+    "reference": "the references",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,62 +160,72 @@ def what_differs(first: Run, second: Run) -> str:
 
 
 class _Sides:
-    """Two settings, what they share, and the difference in each metric."""
+    """Two settings, the difference in each metric, and notes on what cannot be compared."""
 
     def __init__(self, first: Setting, second: Setting) -> None:
         self.first = first
         self.second = second
-        self.match = match(first.first, second.first)
         self.differs = what_differs(first.first, second.first)
+        self.notes: list[str] = []
+        for setting in (first, second):
+            if not setting.stories:
+                self.notes.append(f"{setting.name}: no losses of single stories, so no intervals")
         by_metric = {
-            PERPLEXITY: self._perplexity(),
-            RAW_BITS: self._bits(["raw_bits", "raw_bytes"]),
-            BITS: self._bits(["bits", "bytes"]),
+            PERPLEXITY: self._over_stories(PERPLEXITY, "nats", "tokens", pooled_perplexity),
+            RAW_BITS: self._over_stories(RAW_BITS, "raw_bits", "raw_bytes", pooled_ratio),
+            BITS: self._over_stories(BITS, "bits", "bytes", pooled_ratio),
             BLEU: self._bleu(),
             MINIMAL_PAIRS: self._minimal_pairs(),
         }
+        for run in (first.first, second.first):
+            contaminated = run.value("evaluate", "memorised", "warnings") or []
+            self.notes += [f"{run.name}: {warning}" for warning in contaminated]
         self.differences: dict[str, Difference] = {}
         for metric, difference in by_metric.items():
             if difference is not None:
                 self.differences[metric] = difference
 
-    def _tables(self, columns: list[str]) -> list[Tables]:
-        """{seed: two columns of the stories (S, 2)} of each side."""
-        sides: list[Tables] = []
-        for setting in (self.first, self.second):
-            tables = setting.stories.items()
-            sides.append({seed: table[columns].to_numpy() for seed, table in tables})
-        return sides
+    def _over_stories(
+        self, metric: str, loss: str, size: str, statistic: Statistic
+    ) -> Difference | None:
+        """All of one column of the stories over all of another, if both sides scored the same."""
+        sides = (self.first.stories, self.second.stories)
+        tables = [table for side in sides for table in side.values()]
+        if not all(sides) or any(table[[loss, size]].isna().any(axis=None) for table in tables):
+            return None
+        texts = STORY_IDS if metric == PERPLEXITY else STORY_IDS[:1]
+        if not self._same(metric, tables, [*texts, size]):
+            return None
+        one, other = (
+            {seed: table[[loss, size]].to_numpy() for seed, table in side.items()} for side in sides
+        )
+        return difference_of(one, other, statistic)
 
-    def _perplexity(self) -> Difference | None:
-        if not self.match.tokens:
-            return None
-        first, second = self._tables(["nats", "tokens"])
-        return difference_of(first, second, pooled_perplexity)
-
-    def _bits(self, columns: list[str]) -> Difference | None:
-        if not self.match.texts:
-            return None
-        first, second = self._tables(columns)
-        tables = [*first.values(), *second.values()]
-        different_bytes = {tuple(table[:, 1]) for table in tables}
-        if len(different_bytes) > 1 or any(np.isnan(table).any() for table in tables):
-            return None
-        return difference_of(first, second, pooled_ratio)
+    def _same(self, metric: str, tables: list[pd.DataFrame], columns: list[str]) -> bool:
+        """Whether the tables have equal values in these columns; otherwise it is noted."""
+        unequal = []
+        for column in columns:
+            if not all(table[column].equals(tables[0][column]) for table in tables):
+                unequal.append(WHAT[column])
+        if unequal:
+            self.notes.append(f"{metric} is not compared: {', '.join(unequal)} differ")
+        return not unequal
 
     def _bleu(self) -> Difference | None:
-        if not self.match.prompts:
+        sides = (self.first.samples, self.second.samples)
+        tables = [table for side in sides for table in side.values()]
+        if not all(sides) or not self._same(BLEU, tables, PROMPT_COLUMNS):
             return None
-        sides = []
-        for setting in (self.first, self.second):
-            tables = {}
-            for seed, samples in setting.samples.items():
+        counts: list[Tables] = []
+        for side in sides:
+            by_seed = {}
+            for seed, samples in side.items():
                 texts = samples["continuation"].tolist()
                 references = samples["reference"].tolist()
-                counts, _ = score_texts(texts, references, tokenize="none")
-                tables[seed] = counts.astype(float)
-            sides.append(tables)
-        return difference_of(sides[0], sides[1], corpus_bleu)
+                rows, _ = score_texts(texts, references, tokenize="none")
+                by_seed[seed] = rows.astype(float)
+            counts.append(by_seed)
+        return difference_of(counts[0], counts[1], corpus_bleu)
 
     def _minimal_pairs(self) -> Difference | None:
         """The mean over phenomena, as in stage evaluate, on the pairs that all runs judged.
@@ -259,7 +280,7 @@ def _against(sides: _Sides, claims_of: Mapping[str, Claim]) -> Against:
         second.name,
         sides.differs,
         findings,
-        sides.match.notes,
+        sides.notes,
         most_changed(first.first, second.first),
         (sorted(first.stories), sorted(second.stories)),
     )
@@ -289,22 +310,24 @@ def most_changed(first: Run, second: Run) -> pd.DataFrame:
     first. One row per story; `story` is its row in the evaluation split. Empty if the runs share no
     prompts.
     """
-    shared = match(first, second)
-    if not shared.prompts:
+    prompts = first.samples[PROMPT_COLUMNS]
+    if prompts.empty or not prompts.equals(second.samples[PROMPT_COLUMNS]):
         return pd.DataFrame()
+    assert first.stories is not None
+    assert second.stories is not None
     unit = "bits per byte"
     loss = "bits"
     size = "bytes"
-    if shared.tokens:
+    same_tokens = [*STORY_IDS, "tokens"]
+    if first.stories[same_tokens].equals(second.stories[same_tokens]):
         unit = "nats per token"
         loss = "nats"
         size = "tokens"
-    table = first.samples[PROMPT_COLUMNS].assign(unit=unit)
-    for side, run in (("first", first), ("second", second)):
-        assert run.stories is not None
-        losses = run.stories[loss] / run.stories[size]
-        table[side] = table["story"].map(losses)
-        table[f"{side}_continuation"] = run.samples["continuation"]
+    table = prompts.assign(unit=unit)
+    table["first"] = table["story"].map(first.stories[loss] / first.stories[size])
+    table["second"] = table["story"].map(second.stories[loss] / second.stories[size])
+    table["first_continuation"] = first.samples["continuation"]
+    table["second_continuation"] = second.samples["continuation"]
     table["change"] = table["second"] - table["first"]
     same_text = table["first_continuation"] == table["second_continuation"]
     is_equal = same_text & (table["change"] == 0)

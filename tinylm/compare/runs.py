@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -154,52 +154,6 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
             key += run.name  # without a seed it is a setting of its own
         groups.setdefault(key, []).append(run)
     return [Setting(group) for group in groups.values()]
-
-
-class Match(NamedTuple):
-    """What two runs share, and so what can be compared.
-
-    texts: the same evaluation stories in the same order. tokens: also the same tokens of one
-    vocabulary, and the same of them are scored, so perplexities may be compared. prompts: the same
-    prompts and references were continued. notes: what cannot be compared, and contaminated runs.
-    """
-
-    texts: bool
-    tokens: bool
-    prompts: bool
-    notes: list[str]
-
-
-def match(first: Run, second: Run) -> Match:
-    """What two runs share."""
-    for run in (first, second):
-        if run.stories is None:
-            note = f"{run.name}: no losses of single stories, so no intervals"
-            return Match(False, False, False, [note])
-    one = first.stories
-    other = second.stories
-    assert one is not None
-    assert other is not None
-    if not one["text_id"].equals(other["text_id"]):
-        return Match(False, False, False, ["the evaluation texts differ: they are not compared"])
-    notes = []
-    if not one["tokens_id"].equals(other["tokens_id"]):
-        notes.append("the vocabularies differ: bits per byte are compared, perplexities are not")
-        if not one["bytes"].equals(other["bytes"]):
-            notes.append(
-                "the texts are normalised differently: bits per byte of these are not compared"
-            )
-    elif not one["tokens"].equals(other["tokens"]):
-        notes.append("the layouts score other tokens: perplexities are not compared")
-    same_tokens = not notes
-    prompts = [run.samples[PROMPT_COLUMNS] for run in (first, second)]
-    same_prompts = not prompts[0].empty and prompts[0].equals(prompts[1])
-    if not same_prompts and not any(samples.empty for samples in prompts):
-        notes.append("the prompts or their references differ: BLEU is not compared")
-    for run in (first, second):
-        contaminated = run.value("evaluate", "memorised", "warnings") or []
-        notes += [f"{run.name}: {warning}" for warning in contaminated]
-    return Match(True, same_tokens, same_prompts, notes)
 
 
 def read_run(revision: Revision) -> Run:
