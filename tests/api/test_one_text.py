@@ -106,12 +106,12 @@ def test_every_way_gives_the_same_answer(folder, capsys):
 
         rule = rule_of(lm.tokenizer, "data/vocab/tokenizer.json")
         facts = {"title": "t", "about": "a", "token": "word", "slide": "half"}
-        page = Engine(build_page(lm.model, rule, facts, matrices="float32"))
+        page = Engine(build_page(lm.model, rule, facts))
         page_ids = page.call("(text) => tokenizer.encode(text)", RAW.replace("\u00e2\u20ac", ""))
         assert page_ids == lm.tokenizer.encode(RAW.replace("\u00e2\u20ac", ""))
         logits = torch.tensor(page.call("logits", expected.prompt_ids))
         chances = torch.softmax(logits.double(), 0).sort(descending=True).values
-        assert [word.probability for word in likeliest] == pytest.approx(chances.tolist(), abs=1e-5)
+        assert [word.probability for word in likeliest] == pytest.approx(chances.tolist(), abs=0.01)
 
         exported = tokenizer_files(lm.tokenizer, CONTEXT)["tokenizer.json"]
         library = tokenizers.Tokenizer.from_str(json.dumps(exported))

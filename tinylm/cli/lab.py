@@ -19,8 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     page = "the page (default %(default)s)"
     add("-o", "--output", default="lab.html", metavar="FILE", help=page)
-    stored = "how the page stores them (default %(default)s)"
-    add("--weights", choices=("int8", "float32"), default="int8", help=stored)
     add_model_options(parser)
 
 
@@ -36,6 +34,6 @@ def run(arguments: argparse.Namespace) -> None:
     models, vocab = find(arguments.models, arguments.vocab)
     is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
     run_files = read_run(".", params) if is_of_this_run else None
-    page = make_page(models, vocab, params, run_files, arguments.weights)
+    page = make_page(models, vocab, params, run_files)
     write_bytes(path, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")

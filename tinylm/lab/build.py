@@ -47,8 +47,6 @@ def build_page(
     rule: Mapping[str, Any],
     facts: Mapping[str, Any],
     checkpoints: Sequence[tuple[str, TinyLM]] = (),
-    matrices: str = "int8",
-    name: str = "the trained model",
 ) -> bytes:
     """The page's bytes; the same for the same arguments.
 
@@ -56,22 +54,20 @@ def build_page(
     facts: what the page shows of the run (`tinylm.lab.facts`).
     checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
     evenly spaced, the first always among them.
-    matrices: the format of weights with two axes, int8 or float32; the others are float32.
-    name: what the page calls the trained model.
     Raises InputError for a model of more than MAX_PARAMETERS.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if size > MAX_PARAMETERS:
         limit = f"at most {MAX_PARAMETERS:,}, which a browser opens in seconds"
         raise InputError(f"the model has {size:,} parameters; allowed in a page: {limit}")
-    trained = _packed(name, model, matrices)
+    trained = _packed("the trained model", model)
     room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
     count = max(0, min(room, len(checkpoints)))
     chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)
     earlier = []
     for index in chosen.tolist():
         name, weights = checkpoints[index]
-        earlier.append(_packed(name, weights, matrices))
+        earlier.append(_packed(name, weights))
     page_facts = {
         **facts,
         "settings": {
@@ -99,13 +95,12 @@ def build_page(
     return page.encode("utf-8")
 
 
-def _packed(name: str, model: TinyLM, matrices: str) -> dict[str, Any]:
-    """A checkpoint as page/weights.js reads it."""
+def _packed(name: str, model: TinyLM) -> dict[str, Any]:
+    """A checkpoint as page/weights.js reads it: matrices in int8, vectors in float32."""
     tensors = {}
     for tensor_name, tensor in model.state_dict().items():
         values = tensor.detach().cpu().numpy()
-        is_int8 = matrices == "int8" and values.ndim == 2
-        packed = _int8(values) if is_int8 else {"numbers": _base64(values.astype("<f4"))}
+        packed = _int8(values) if values.ndim == 2 else {"numbers": _base64(values.astype("<f4"))}
         tensors[tensor_name] = {"shape": list(values.shape), **packed}
     return {"name": name, "tensors": tensors}
 

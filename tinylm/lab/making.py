@@ -1,6 +1,5 @@
 """From the folder of a trained model to its page."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run, as_number
 from tinylm.report.wording import share
 from tinylm.vocab.tokenizer import open_tokenizer
-
-BATCHES = 5  # whose loss is averaged for a checkpoint
 
 
 def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
@@ -36,11 +33,7 @@ def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
 
 
 def make_page(
-    models: str | Path,
-    vocab: str | Path,
-    params: dict[str, Any],
-    run: Run | None,
-    matrices: str = "int8",
+    models: str | Path, vocab: str | Path, params: dict[str, Any], run: Run | None
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
@@ -51,30 +44,16 @@ def make_page(
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     title = Path(models).resolve().name
-    trained = "the trained model"
     epochs = None
     if run:
         title = read_section(params, "report", ReportSettings).title
         epochs = as_number(run.tree("train").epochs)
-        trained += _average(run, 1.0)
     decode = read_section(params, "decode", DecodeSettings)
     shown = facts(model, tokenizer, decode, run, title)
     checkpoints = []
     for epoch, earlier in load_checkpoints(models):
         name = f"after {epoch:g} epochs"
-        if run and epochs:
-            done = epoch / epochs
-            name = f"after {share(done, 0)} of the training{_average(run, done)}"
+        if epochs:
+            name = f"after {share(epoch / epochs, 0)} of the training"
         checkpoints.append((name, earlier))
-    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, matrices, trained)
-
-
-def _average(run: Run, done: float) -> str:
-    """What the right token got in the training batches nearest to the share `done`."""
-    losses = run.frame("loss")
-    if losses.empty:
-        return ""
-    batches = losses[losses["series"] == "train"]
-    distance = (batches["tokens"] - done * batches["tokens"].max()).abs()
-    loss = batches.loc[distance.nsmallest(BATCHES).index, "value"].mean()
-    return f": {share(math.exp(-loss))} for the right {run.token()} on average"
+    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints)

@@ -3,9 +3,8 @@ import { $, make, odds } from "./dom.js";
 
 const FULL_COLOUR = 10; // nats: a word that got 1 in 20,000
 const SURPRISE = 0.001; // what a surprising word got at most
-const PIECES = 3; // a word of so many tokens is rare
 
-// The words of the prompt, which the lab has read: {text, chance (null: nothing was read before it), isUnknown, isRare}
+// The words of the prompt, which the lab has read: {text, chance (null: nothing was read before it), isUnknown}
 export function typedWords(lab, prompt) {
   const { rule } = lab.tokenizer;
   const written = rule.kind === "words" ? lab.tokenizer.split(prompt) : [];
@@ -15,38 +14,31 @@ export function typedWords(lab, prompt) {
     const piece = rule.tokens[id];
     const chance = lab.chanceOf(position);
     const isNew = rule.kind === "words" || !words.length || /^[\u0120\u010a]/.test(piece);
-    if (isNew) words.push({ text: "", chance: 1, pieces: 0, isUnknown: id === rule.unk_id });
+    if (isNew) words.push({ text: "", chance: 1, isUnknown: id === rule.unk_id });
     const word = words.at(-1);
     word.text += written[words.length - 1] ?? lab.tokenizer.decode([id]);
     word.chance = chance === null ? null : word.chance * chance;
-    word.pieces += 1;
-    word.isRare = word.pieces >= PIECES;
   }
   return words;
 }
 
-function span({ text, chance, isUnknown, isRare }) {
+function span({ text, chance, isUnknown }) {
   const isScored = chance !== null && !isUnknown;
   const shown = isUnknown ? "unknown" : isScored ? odds(chance) : "";
   const surprise = isScored ? Math.min(1, -Math.log(chance) / FULL_COLOUR) : 0;
   const number = make("small", {}, shown);
-  const element = make("span", { className: isUnknown || isRare ? "unknown" : "" }, text, number);
+  const element = make("span", { className: isUnknown ? "unknown" : "" }, text, number);
   element.style.setProperty("--surprise", surprise.toFixed(2));
   return element;
 }
 
-function namesOf(words) {
-  return [...new Set(words.map(({ text }) => text.trim()))].join(", ");
-}
-
 function verdict(lab, words) {
   const unknown = words.filter(({ isUnknown }) => isUnknown);
-  const rare = words.filter(({ isRare }) => isRare);
   const strange = words.filter(({ chance, isUnknown }) => isUnknown || chance < SURPRISE);
   const parts = [];
   const known = lab.facts.settings.vocab_size.toLocaleString("en");
-  if (unknown.length) parts.push(`Not among its ${known} words: ${namesOf(unknown)}.`);
-  if (rare.length) parts.push(`Rare, so read in pieces: ${namesOf(rare)}.`);
+  const names = unknown.map(({ text }) => text).join(", ");
+  if (unknown.length) parts.push(`Not among its ${known} words: ${names}.`);
   if (strange.length > words.length / 3) {
     const share = `${strange.length} of ${words.length} words surprise the model`;
     parts.push(`${share}: expect a story that does not fit, or take an opening below.`);
