@@ -9,7 +9,7 @@ from tinylm.report.document import write_document
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.render import to_html
 from tinylm.report.sources import FILES, read_run
-from tinylm.report.wording import loss, number, setting
+from tinylm.report.wording import loss, number
 
 
 def test_the_numbers_are_those_of_the_files(run, settings):
@@ -25,8 +25,6 @@ def test_the_numbers_are_those_of_the_files(run, settings):
         assert text in markdown
     for row in run.rows("samples")[: settings.samples]:
         assert row["reference"][:40] in markdown
-    for value in run.params["model"].values():
-        assert f" | {setting(value)} |" in markdown
 
 
 @pytest.mark.parametrize("name", FILES)

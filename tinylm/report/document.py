@@ -16,7 +16,7 @@ from tinylm.report.findings import claims_of, findings_by_section, relative, tim
 from tinylm.report.heads import heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
-from tinylm.report.wording import FORMATS, many, setting
+from tinylm.report.wording import FORMATS, many
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
@@ -84,7 +84,6 @@ def template_values(run: Run) -> dict[str, Any]:
     return {
         "run": run,
         "params": as_tree(run.params),
-        "settings_rows": lambda section: [(key, setting(value)) for key, value in section.items()],
         "relative": lambda bench, index: relative(run, claimed, bench, index),
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
@@ -92,7 +91,6 @@ def template_values(run: Run) -> dict[str, Any]:
         "near_copies": copies[0].splits | copies[1].splits,
         "warnings": [*copies[0].warnings, *copies[1].warnings, *memorised.warnings],
         "baselines": pictures.baselines(run),
-        "beam_sense": {name: row.sense for name, row in run.tree("beam_bench").methods.items()},
         "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),
         "kv_settings": timed_pairs(run, "kv_bench_time"),

@@ -128,7 +128,7 @@ def _list(verdicts: Mapping[str, str], sentences: Mapping[str, str]) -> Iterator
         names = [name for name, of_name in verdicts.items() if of_name == verdict]
         if names:
             claim = sentence.format(f"{len(names)} of {len(verdicts)}")
-            evidence = "" if len(names) == len(verdicts) else f"These are: {', '.join(names)}."
+            evidence = "" if len(names) == len(verdicts) else f"By name: {', '.join(names)}."
             yield Finding(claim, evidence, verdict != NOT_SHOWN)
 
 

@@ -164,8 +164,6 @@ PICTURES: dict[str, Draw] = {
         "perplexity", "tokens", "Perplexity during training", "tokens seen", "perplexity",
         log_y=True, faint="train",
     ),
-    "learning_rate": _curves("learning_rate", "step", "Learning rate", "updates", "learning rate"),
-    "grad_norm": _curves("grad_norm", "step", "Gradient norm", "updates", "gradient norm"),
     "seed_losses": _seed_losses,
     "sense_training": _sense_training,
     "beam_trade_off": _trade_off,

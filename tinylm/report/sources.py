@@ -16,7 +16,7 @@ STAGES = (
     "download", "vocab", "train", "evaluate",
     "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
 )  # fmt: skip
-_CURVES = ("loss", "perplexity", "learning_rate", "grad_norm")
+_CURVES = ("loss", "perplexity")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
 _TABLES = (
     "samples", "roles", "ablation", "greedy",

@@ -151,6 +151,6 @@ FORMATS = {  # filters of the templates
     written.__name__.strip("_"): written
     for written in (
         number, count, many, loss, share, seconds, bytes_, mebibytes, big, ends,
-        with_interval, share_with_interval, with_trials, prediction, setting,
+        with_interval, share_with_interval, with_trials, prediction,
     )
 }  # fmt: skip
