@@ -64,7 +64,7 @@ def test_parameters_and_bytes_are_those_of_the_model(new_model, settings):
     assert totals["parameters_trainable"] == sum(p.parameters for p in parts if p.trainable)
     assert totals["weight_bytes"] == sum(p.nbytes for p in parameters)
     assert totals["gradient_bytes"] == sum(p.grad.nbytes for p in trainable)
-    adam = Adam([(trainable, 0.0)], (0.9, 0.99), 1e-8, True)
+    adam = Adam(trainable, (0.9, 0.99), 1e-8, 0.0, True)
     assert totals["optimizer_bytes"] == sum(t.nbytes for t in adam.first + adam.second)
     assert totals["kv_cache_bytes_per_row"] == model.new_cache(1).nbytes
 

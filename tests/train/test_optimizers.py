@@ -31,13 +31,9 @@ def set_gradients(tensors: list[torch.Tensor], update: int) -> None:
 def test_adam_matches_torch(decoupled, weight_decay, betas, fused):
     ours = parameters()
     theirs = parameters()
-    adam = Adam([(ours[:2], weight_decay), (ours[2:], 0.0)], betas, 1e-8, decoupled, fused)
+    adam = Adam(ours, betas, 1e-8, weight_decay, decoupled, fused)
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
-    groups = [
-        {"params": theirs[:2], "weight_decay": weight_decay},
-        {"params": theirs[2:], "weight_decay": 0.0},
-    ]
-    reference = kind(groups, lr=1.0, betas=betas, eps=1e-8)
+    reference = kind(theirs, lr=1.0, betas=betas, eps=1e-8, weight_decay=weight_decay)
     for update in range(20):
         rate = 0.01 * (update + 1)
         for group in reference.param_groups:
@@ -54,7 +50,7 @@ def test_adam_matches_torch(decoupled, weight_decay, betas, fused):
 def test_a_parameter_without_a_gradient_stays_and_those_behind_it_learn(kind):
     one, other, last = (torch.ones(2, 3, dtype=torch.float64, requires_grad=True) for _ in "abc")
     if kind == "adam":
-        optimizer: Adam | Muon = Adam([([one, other], 0.1), ([last], 0.0)], (0.9, 0.98), 1e-8, True)
+        optimizer: Adam | Muon = Adam([one, other, last], (0.9, 0.98), 1e-8, 0.1, True)
     else:
         optimizer = Muon([(one, 1), (other, 1), (last, 1)], 0.9, 0.1, torch.float64)
     for parameter in (other, last):
@@ -99,22 +95,20 @@ def test_every_trainable_parameter_has_one_optimizer(new_model, new_settings, op
     model = new_model(**changes)
     held: list[int] = []
     for part, _ in make_optimizers(model, new_settings(optimizer=optimizer)):
-        groups = [part.parameters] if isinstance(part, Muon) else part.groups
-        for group in groups:
-            parameters = [p for p, _ in group] if isinstance(part, Muon) else group[0]
-            held += [id(parameter) for parameter in parameters]
+        parameters = [p for p, _ in part.parameters] if isinstance(part, Muon) else part.parameters
+        held += [id(parameter) for parameter in parameters]
     assert sorted(held) == sorted(id(p) for p in model.parameters() if p.requires_grad)
 
 
 @pytest.mark.parametrize("decay", ["matrices", "all"])
 def test_weight_decay_falls_on_the_blocks_matrices_or_on_all(new_model, new_settings, decay):
     model = new_model(tied_output=False)
-    ((adam, rate),) = make_optimizers(model, new_settings(weight_decay=0.5, decay=decay))
-    decayed = {id(p) for group, share in adam.groups if share for p in group}
+    optimizers = make_optimizers(model, new_settings(weight_decay=0.5, decay=decay))
+    decayed = {id(p) for adam, _ in optimizers if adam.weight_decay for p in adam.parameters}
     names = {name for name, p in model.named_parameters() if id(p) in decayed}
     wanted = {name for name, _ in model.named_parameters()}
     if decay == "matrices":
         matrices = {name for name, p in model.named_parameters() if p.dim() == 2}
         wanted = {name for name in matrices if name.startswith("blocks")}
     assert names == wanted
-    assert rate == 1e-2
+    assert {rate for _, rate in optimizers} == {1e-2}

@@ -1,12 +1,10 @@
 """Adam and AdamW from scratch, and gradient clipping."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-
-Group = tuple[list[Tensor], float]  # parameters, weight decay
 
 
 class Adam:
@@ -17,25 +15,27 @@ class Adam:
     p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     decoupled (AdamW): p is first multiplied by 1 - lr * weight_decay. Otherwise weight_decay * p is
-    added to the gradient. Each group is (parameters, weight_decay). fused: PyTorch's kernel, which
-    makes one pass over memory, instead of the formula; the results differ by rounding.
+    added to the gradient. fused: PyTorch's kernel, which makes one pass over memory, instead of the
+    formula; the results differ by rounding.
     """
 
     def __init__(
         self,
-        groups: list[Group],
+        parameters: list[Tensor],
         betas: tuple[float, float],
         eps: float,
+        weight_decay: float,
         decoupled: bool,
         fused: bool = False,
     ) -> None:
-        self.groups = groups
+        self.parameters = parameters
         self.betas = betas
         self.eps = eps
+        self.weight_decay = weight_decay
         self.decoupled = decoupled
         self.fused = fused
-        self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
-        self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
+        self.first = [torch.zeros_like(p) for p in parameters]
+        self.second = [torch.zeros_like(p) for p in parameters]
 
     def state_dict(self) -> dict[str, Tensor]:
         """State, for snapshots."""
@@ -48,36 +48,26 @@ class Adam:
         """Update `number`, counted from 1, with the parameters' current gradients.
 
         In a CUDA graph both numbers are float32 scalars on the device, so that each replay reads
-        new ones; the update is then fused.
+        new ones; the update is then fused. A parameter without a gradient stays as it is.
         """
-        for weight_decay, tensors in self._tensors_by_group():
-            if isinstance(number, Tensor):
-                self._apply_fused_update(lr, number, weight_decay, tensors)
-            elif self.fused:
-                self._apply_fused_update(lr, torch.tensor(float(number)), weight_decay, tensors)
-            else:
-                self._apply_update(lr, number, weight_decay, *tensors)
-
-    def _tensors_by_group(self) -> Iterator[tuple[float, list[list[Tensor]]]]:
-        """(weight decay, [parameters, gradients, first moments, second moments]) of each group.
-
-        Parameters without a gradient are left out.
-        """
-        moments = iter(zip(self.first, self.second, strict=True))
-        for parameters, weight_decay in self.groups:
-            rows = []
-            for parameter in parameters:
-                first, second = next(moments)
-                if parameter.grad is not None:
-                    rows.append((parameter, parameter.grad.contiguous(), first, second))
-            if rows:
-                yield weight_decay, [list(column) for column in zip(*rows, strict=True)]
+        rows = []
+        for parameter, first, second in zip(self.parameters, self.first, self.second, strict=True):
+            if parameter.grad is not None:
+                rows.append((parameter, parameter.grad.contiguous(), first, second))
+        if not rows:
+            return
+        tensors = [list(column) for column in zip(*rows, strict=True)]
+        if isinstance(number, Tensor):
+            self._apply_fused_update(lr, number, tensors)
+        elif self.fused:
+            self._apply_fused_update(lr, torch.tensor(float(number)), tensors)
+        else:
+            self._apply_update(lr, number, *tensors)
 
     def _apply_update(
         self,
         lr: Any,
         number: int,
-        weight_decay: float,
         parameters: list[Tensor],
         grads: list[Tensor],
         first: list[Tensor],
@@ -85,10 +75,11 @@ class Adam:
     ) -> None:
         """The formula above on lists of tensors, in place."""
         beta1, beta2 = self.betas
-        if weight_decay and self.decoupled:
-            torch._foreach_mul_(parameters, 1.0 - lr * weight_decay)
-        elif weight_decay:
-            grads = list(torch._foreach_add(torch._foreach_mul(parameters, weight_decay), grads))
+        if self.weight_decay and self.decoupled:
+            torch._foreach_mul_(parameters, 1.0 - lr * self.weight_decay)
+        elif self.weight_decay:
+            decay = torch._foreach_mul(parameters, self.weight_decay)
+            grads = list(torch._foreach_add(decay, grads))
         torch._foreach_lerp_(first, grads, 1.0 - beta1)
         torch._foreach_mul_(second, beta2)
         torch._foreach_addcmul_(second, grads, grads, value=1.0 - beta2)
@@ -98,7 +89,7 @@ class Adam:
         torch._foreach_addcdiv_(parameters, first, scale, value=-lr / (1.0 - beta1**number))
 
     def _apply_fused_update(
-        self, lr: float | Tensor, number: Tensor, weight_decay: float, tensors: list[list[Tensor]]
+        self, lr: float | Tensor, number: Tensor, tensors: list[list[Tensor]]
     ) -> None:
         """`_apply_update` by PyTorch's kernel."""
         update: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
@@ -109,7 +100,7 @@ class Adam:
             lr=lr,
             beta1=self.betas[0],
             beta2=self.betas[1],
-            weight_decay=weight_decay,
+            weight_decay=self.weight_decay,
             eps=self.eps,
             amsgrad=False,
             maximize=False,

@@ -36,19 +36,21 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and name not in matrices:
             others.append(parameter)
-    betas = (settings.beta1, settings.beta2)
     decay_of_others = settings.weight_decay if settings.decay == "all" else 0.0
-    fused = settings.precision == "bf16"
+    is_bf16 = settings.precision == "bf16"
+
+    def adam(parameters: list[Tensor], weight_decay: float) -> Adam:
+        betas = (settings.beta1, settings.beta2)
+        decoupled = settings.optimizer != "adam"
+        return Adam(parameters, betas, settings.eps, weight_decay, decoupled, fused=is_bf16)
+
+    rest = (adam(others, decay_of_others), settings.lr)
     if settings.optimizer == "muon":
-        dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
+        dtype = torch.bfloat16 if is_bf16 else torch.float32
         muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, dtype)
-        adamw = Adam([(others, decay_of_others)], betas, settings.eps, decoupled=True, fused=fused)
-        return [(muon, settings.muon_lr), (adamw, settings.lr)]
+        return [(muon, settings.muon_lr), rest]
     decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]
-    groups = [(decayed, settings.weight_decay), (others, decay_of_others)]
-    decoupled = settings.optimizer == "adamw"
-    adam = Adam(groups, betas, settings.eps, decoupled, fused)
-    return [(adam, settings.lr)]
+    return [(adam(decayed, settings.weight_decay), settings.lr), rest]
 
 
 def accumulate_gradients(

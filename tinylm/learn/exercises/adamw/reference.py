@@ -8,7 +8,7 @@ class _Adam(Adam):
 def adamw(p, g, m, v, t, lr, b1, b2, eps, weight_decay):
     parameter = p.clone()
     parameter.grad = g
-    optimizer = _Adam([([parameter], weight_decay)], (b1, b2), eps, decoupled=True)
+    optimizer = _Adam([parameter], (b1, b2), eps, weight_decay, decoupled=True)
     optimizer.first = [m.clone()]
     optimizer.second = [v.clone()]
     optimizer.step(lr, t)

@@ -9,11 +9,10 @@ def run(updates):
 
 def replacements(student):
     @torch.no_grad()
-    def apply_update(optimizer, lr, number, weight_decay, parameters, grads, first, second):
+    def apply_update(optimizer, lr, number, parameters, grads, first, second):
+        settings = (lr, *optimizer.betas, optimizer.eps, optimizer.weight_decay)
         for p, g, m, v in zip(parameters, grads, first, second, strict=True):
-            new = student.adamw(
-                p, g, m, v, number, lr, *optimizer.betas, optimizer.eps, weight_decay
-            )
+            new = student.adamw(p, g, m, v, number, *settings)
             for old, value in zip((p, m, v), new, strict=True):
                 old.copy_(value)
 
