@@ -65,7 +65,6 @@ def write(stage: Stage, run: Run, result: TrainResult) -> None:
     times = result.timing()
     times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
     shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
-    stage.start -= result.earlier_s
     stage.write(metrics, {"train": shown}, times)
     run.snapshots.finish()
 

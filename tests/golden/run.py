@@ -179,7 +179,7 @@ def flat(name: str, value: Any) -> Record:
 def killed(tree: Tree) -> None:
     """Train, killed by SIGKILL after its second snapshot, and again to the end."""
     running = tree.start("stages.train")
-    while len(list(tree.path.glob("runs/train/0*.json"))) < 2 and running.poll() is None:
+    while len(list(tree.path.glob("runs/train/0*.safetensors"))) < 2 and running.poll() is None:
         time.sleep(0.01)
     running.send_signal(signal.SIGKILL)
     running.communicate()

@@ -27,4 +27,4 @@ def test_curves_are_long_tables(tmp_path):
 def test_an_update_of_several_epochs():
     held_out = [(0, 0, 9.0), (1, 250, 3.0), (2, 500, 1.0)]
     rows = epoch_metrics(Curves([1, 2], [250, 500], [4.0, 2.0], held_out=held_out), 100)
-    assert [(row["update"], row["train_loss"]) for row in rows] == [(1, 4.0)] * 2 + [(2, 2.0)] * 3
+    assert [(row["epoch"], row["train_loss"]) for row in rows] == [(2, 4.0), (5, 2.0)]

@@ -9,7 +9,7 @@ import signal
 import pytest
 import torch
 
-from tinylm.host.command import CommandFailed, Interrupted
+from tinylm.host.command import Interrupted
 from tinylm.train import loop
 from tinylm.train.loop import train
 from tinylm.train.snapshot import Snapshots
@@ -59,7 +59,7 @@ def assert_equal_runs(one, other):
     results = []
     for _, result in (one, other):
         entries = dataclasses.asdict(result)
-        del entries["train_s"], entries["earlier_s"]
+        del entries["train_s"]
         results.append(json.loads(json.dumps(entries)))
     assert results[0] == results[1]
 
@@ -108,7 +108,7 @@ def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_run_after_its_update(tmp_path, run, number):
     def press(tokens):
-        if tokens and not list(tmp_path.rglob("0*.json")):
+        if tokens and not list(tmp_path.rglob("0*.safetensors")):
             signal.raise_signal(number)
             signal.raise_signal(number)  # a wrapper may repeat it at once
 
@@ -127,27 +127,19 @@ def test_after_the_last_update_nothing_is_computed_again(tmp_path, run, monkeypa
     monkeypatch.setattr(loop, "split_loss", None)
     again = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
     assert_equal_runs(whole, again)
-    assert again[1].earlier_s >= again[1].train_s > 0
+    assert again[1].train_s >= whole[1].train_s > 0
 
 
-@pytest.mark.parametrize("before", [True, False])
-def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(
-    tmp_path, run, monkeypatch, before
-):
-    """A weight is not a number before or after the sixth update."""
+def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(tmp_path, run, monkeypatch):
     launch = Trainer.launch
 
     def poisoned(self, batches):
-        weight = self.parameters[1].data.view(-1)
-        if before and self.updates == 5:
-            weight[0] = math.nan
-        result = launch(self, batches)
-        if self.updates == 6:
-            weight[0] = math.nan
-        return result
+        if self.updates == 5:
+            self.parameters[1].data.view(-1)[0] = math.nan
+        return launch(self, batches)
 
     monkeypatch.setattr(Trainer, "launch", poisoned)
-    with pytest.raises(TrainingFailed, match=r"^update 6: .*0005\.safetensors"):
+    with pytest.raises(TrainingFailed, match=r"^update 6: "):
         run(Snapshots(tmp_path, PARTS, 1e-9))
     assert Snapshots(tmp_path, PARTS, 1e9).latest()[1]["updates"] == 5
 
@@ -155,13 +147,4 @@ def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(
 def test_a_held_out_loss_that_is_not_finite_ends_the_run(run, monkeypatch):
     monkeypatch.setattr(loop, "split_loss", lambda *_: (math.nan, 7))
     with pytest.raises(TrainingFailed, match=r"^update 0: "):
-        run(None)
-
-
-def test_out_of_memory_names_the_keys_to_lower(run, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
-
-    monkeypatch.setattr(Trainer, "launch", fail)
-    with pytest.raises(CommandFailed, match=r"train\.batch_size = 8 .*model\.context"):
         run(None)

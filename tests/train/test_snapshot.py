@@ -13,10 +13,8 @@ PARTS = {"train.lr": 3e-4, "data/tokens/train.ids": "1f", "code": "a", "threads"
 
 
 def saved(folder, updates):
-    snapshots = Snapshots(folder, PARTS, 1.0)
     for update in updates:
-        snapshots.save(update, TENSORS, {"updates": update})
-    return snapshots
+        Snapshots(folder, PARTS, 1.0).save(update, TENSORS, {"updates": update})
 
 
 def test_snapshots_come_back_as_written_and_the_last_two_stay(tmp_path):
@@ -28,13 +26,13 @@ def test_snapshots_come_back_as_written_and_the_last_two_stay(tmp_path):
     assert len(list(tmp_path.rglob("*.safetensors"))) == 2
 
 
-@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
-def test_a_truncated_snapshot_is_named_and_the_one_before_is_taken(tmp_path, capsys, suffix):
-    newest = saved(tmp_path, updates=(1, 2)).newest.with_suffix(suffix)
+def test_a_truncated_snapshot_is_named_and_the_one_before_is_taken(tmp_path, capsys):
+    saved(tmp_path, updates=(1, 2))
+    newest = tmp_path / "000000000002.safetensors"
     newest.write_bytes(newest.read_bytes()[:-9])
     snapshots = Snapshots(tmp_path, PARTS, 1.0)
     assert snapshots.latest()[1] == {"updates": 1}
-    assert newest.stem in capsys.readouterr().out
+    assert newest.name in capsys.readouterr().out
     snapshots.save(2, TENSORS, {"updates": 2})
     assert Snapshots(tmp_path, PARTS, 1.0).latest()[1] == {"updates": 2}
 
@@ -50,7 +48,7 @@ def test_another_runs_snapshot_is_refused_by_what_changed_and_stays(tmp_path, ke
 def test_a_damaged_run_is_refused_and_snapshots_without_one_are_removed(tmp_path):
     saved(tmp_path, updates=(1,))
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match=r"run\.json"):
         Snapshots(tmp_path, PARTS, 1.0).latest()
     (tmp_path / "run.json").unlink()
     assert Snapshots(tmp_path, PARTS, 1.0).latest() is None

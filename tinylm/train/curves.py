@@ -1,6 +1,5 @@
 """What a run measured: its metrics, and its tables (step, tokens, series, value) for plots."""
 
-import bisect
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,14 +51,13 @@ class TrainResult:
     """The outcome of `train`; the model holds the weights to save.
 
     kept_best: the weights of the best held-out loss were restored. train_s: seconds of updates
-    alone, without validation. earlier_s: seconds in the processes that this run continues.
+    alone, without validation.
     """
 
     curves: Curves
     stopped_early: bool
     kept_best: bool
     train_s: float
-    earlier_s: float
 
     @property
     def tokens(self) -> int:
@@ -110,25 +108,19 @@ def epoch_metrics(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
     Losses in nats per token. An update that spans two epochs counts for the first.
     """
     held_out = {update: loss for update, _, loss in curves.held_out}
-    seen = curves.tokens[-1] if curves.tokens else 0
-    epochs = []
-    start = 0
-    for epoch in range(1, seen // tokens_per_epoch + 1):
-        end = bisect.bisect_left(curves.tokens, epoch * tokens_per_epoch) + 1
-        losses = curves.train[start:end]
-        if not losses:  # one update spans several epochs
-            losses = curves.train[end - 1 : end]
-        update = curves.updates[end - 1]
-        epochs.append(
-            {
-                "epoch": epoch,
-                "update": update,
-                "train_loss": sum(losses) / len(losses),
-                "held_out_loss": held_out[update],
-                "held_out_perplexity": capped_perplexity(held_out[update]),
-            }
-        )
-        start = end
+    epochs: list[dict[str, Any]] = []
+    losses = []
+    before = 0  # whole epochs
+    for update, tokens, loss in zip(curves.updates, curves.tokens, curves.train, strict=True):
+        losses.append(loss)
+        epoch = tokens // tokens_per_epoch
+        if epoch > before:
+            row = {"epoch": epoch, "update": update, "train_loss": sum(losses) / len(losses)}
+            row["held_out_loss"] = held_out[update]
+            row["held_out_perplexity"] = capped_perplexity(held_out[update])
+            epochs.append(row)
+            losses = []
+            before = epoch
     return epochs
 
 

@@ -134,7 +134,7 @@ class GraphedTrainer(Trainer):
             for _ in range(WARM_UPS):
                 self._fresh_gradients(batches)
         torch.cuda.current_stream().wait_stream(side)
-        self._clear_gradients()
+        self.clear_gradients()
         torch.cuda.set_rng_state(state, self._device)  # as if there had been no warm-up
         graph = torch.cuda.CUDAGraph()
         # All graphs share memory: they run one after another, and none keeps a result in it.
@@ -145,7 +145,7 @@ class GraphedTrainer(Trainer):
         ):
             self._compute(batches)
         self._pool = self._pool or graph.pool()
-        self._clear_gradients()
+        self.clear_gradients()
         replay: Callable[[], None] = graph.replay
         return replay
 
@@ -160,20 +160,15 @@ class GraphedTrainer(Trainer):
 
     def _fresh_gradients(self, batches: list[Batch]) -> Tensor:
         """Fresh gradients of an update; returns the sum of nats."""
-        self._clear_gradients()
+        self.clear_gradients()
         tokens = self._scalars[0]
         return accumulate_gradients(self.model, batches, self.settings.precision, tokens)[0]
-
-    def _clear_gradients(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
 
 
 def new_trainer(
     model: TinyLM, batches: TrainBatches, settings: TrainSettings, group: Group | None = None
 ) -> Trainer:
     """The Trainer for the model's device, with CUDA graphs if the settings allow them."""
-    is_alone = group is None or group.size == 1
-    if is_alone and resolved(settings, model.embedding.device).cuda_graphs == "true":
+    if resolved(settings, model.embedding.device).cuda_graphs == "true":
         return GraphedTrainer(model, batches, settings)
     return Trainer(model, batches, settings, group)

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.host.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
+from tinylm.host.command import Interrupted, signals_noted
 from tinylm.host.loggers import Logger
 from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
@@ -19,7 +19,7 @@ from tinylm.train.distributed import Group
 from tinylm.train.graphs import GraphedTrainer, new_trainer
 from tinylm.train.schedules import best_validation, checkpoint_tokens, out_of_patience
 from tinylm.train.settings import TrainSettings
-from tinylm.train.snapshot import Snapshots, State
+from tinylm.train.snapshot import Snapshots
 from tinylm.train.split_loss import capped_perplexity, split_loss
 from tinylm.train.trainer import Trainer, TrainingFailed, Update
 from tinylm.vocab.batches import Batch, TrainBatches
@@ -67,19 +67,16 @@ def train(
         signals_noted(snapshots is not None or group.size > 1) as received,
     ):
         run = _Run(trainer, held_out, on_sample, snapshots, logger, checkpoints, progress)
-        try:
-            run.begin()
+        run.begin()
+        run.stop_if_signalled(received)
+        while not run.is_out_of_patience():
+            upcoming = trainer.next_batches()
+            if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.end:
+                break
+            run.update(upcoming)
             run.stop_if_signalled(received)
-            while not run.is_out_of_patience():
-                upcoming = trainer.next_batches()
-                if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.end:
-                    break
-                run.update(upcoming)
-                run.stop_if_signalled(received)
-            run.end()
-            run.stop_if_signalled(received)
-        except TrainingFailed as error:
-            raise TrainingFailed(f"{error}; {run.last_good()}") from None
+        run.end()
+        run.stop_if_signalled(received)
     return run.result()
 
 
@@ -88,8 +85,7 @@ class _Run:
     """A run in progress: its state, which snapshots save, and the steps between updates.
 
     checkpoints: see `checkpoint_tokens`. best: the weights of the best held-out loss. pending:
-    updates whose results are still to be read. train_s: seconds of all updates. earlier_s: seconds
-    of the processes that this run continues.
+    updates whose results are still to be read. train_s: seconds of all updates.
     """
 
     trainer: Trainer
@@ -103,8 +99,6 @@ class _Run:
     best: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     pending: deque[Update] = dataclasses.field(default_factory=deque)
     train_s: float = 0.0
-    earlier_s: float = 0.0
-    started: float = dataclasses.field(default_factory=time.perf_counter)
 
     def begin(self) -> None:
         """Continue from the newest snapshot, or validate and sample before the first update."""
@@ -121,9 +115,15 @@ class _Run:
 
     def update(self, batches: list[Batch]) -> None:
         """One update, then validation, checkpoints, logging, sample and snapshot if due."""
-        trainer, settings = self.trainer, self.trainer.settings
+        trainer = self.trainer
+        settings = trainer.settings
         before = trainer.tokens
-        self._launch(batches)
+        start = time.perf_counter()
+        self.pending.append(trainer.launch(batches))
+        self.train_s += time.perf_counter() - start
+        # results of a CUDA card are read some updates late, so that it always has work
+        reads_late = isinstance(trainer, GraphedTrainer) and self.curves.train
+        self.read(UPDATES_AHEAD if reads_late else 0)
         self.progress.advance(trainer.tokens - before, f"loss {self.curves.train[-1]:.3f}")
         per_epoch = trainer.batches.tokens_per_epoch
         ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch
@@ -139,22 +139,6 @@ class _Run:
         if self.snapshots is not None and self.snapshots.due():
             self.save()
 
-    def _launch(self, batches: list[Batch]) -> None:
-        """Start an update and read the result of an earlier one, so that a CUDA card always has work.
-
-        On a CPU, the result of the update itself is read.
-        """
-        start = time.perf_counter()
-        try:
-            self.pending.append(self.trainer.launch(batches))
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise CommandFailed(self._out_of_memory(batches)) from None
-        self.train_s += time.perf_counter() - start
-        reads_late = isinstance(self.trainer, GraphedTrainer) and self.curves.train
-        self.read(UPDATES_AHEAD if reads_late else 0)
-
     def read(self, ahead: int = 0) -> None:
         """Add the results of all but the last `ahead` updates to the curves.
 
@@ -167,19 +151,12 @@ class _Run:
             self.curves.add(update.number, update.all_tokens, loss, rate, norm)
         self.train_s += time.perf_counter() - start
 
-    def _out_of_memory(self, batches: list[Batch]) -> str:
-        rows, width = max((batch.inputs.shape for batch in batches), key=math.prod)
-        batch_size = self.trainer.settings.batch_size
-        return (
-            f"update {self.trainer.updates + 1}: out of memory in a mini-batch of {rows} x {width} "
-            f"tokens; lower train.batch_size = {batch_size} or model.context = "
-            f"{self.trainer.model.settings.context}, or set train.recompute"
-        )
-
     def validate(self) -> None:
         """Measure the held-out loss."""
         self.read()
-        trainer, model, settings = self.trainer, self.trainer.model, self.trainer.settings
+        trainer = self.trainer
+        model = trainer.model
+        settings = trainer.settings
         nats, tokens = trainer.group.summed_loss(
             lambda batches: split_loss(model, batches, settings.precision), self.held_out()
         )
@@ -210,48 +187,29 @@ class _Run:
         if self.on_sample is not None:
             self.on_sample(self.trainer.tokens)
 
-    def state(self) -> State:
-        """Everything that determines how the run continues.
-
-        Raises TrainingFailed if a value is not finite: such a state is never saved.
-        """
+    def save(self) -> None:
+        """Write a snapshot: everything that determines how the run continues."""
+        if self.snapshots is None:
+            return
         self.read()
         tensors = self.trainer.state_dict()
         tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
-        for name, tensor in tensors.items():
-            if tensor.is_floating_point() and not tensor.isfinite().all():
-                raise TrainingFailed(
-                    f"update {self.trainer.updates}: {name} has a value that is not finite; "
-                    "lower train.lr"
-                )
         numbers = {
             "updates": self.trainer.updates,
             "tokens": self.trainer.tokens,
             "curves": dataclasses.asdict(self.curves),
             "train_s": self.train_s,
-            "run_s": self.earlier_s + time.perf_counter() - self.started,
         }
-        return tensors, numbers
+        self.snapshots.save(self.trainer.updates, tensors, numbers)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from what `save` wrote."""
         self.trainer.load_state_dict(tensors, numbers["updates"], numbers["tokens"])
         self.curves = Curves(**numbers["curves"])
         for name, tensor in tensors.items():
             if name.startswith("best."):
                 self.best[name.removeprefix("best.")] = tensor
         self.train_s = numbers["train_s"]
-        self.earlier_s = numbers["run_s"]
-
-    def save(self) -> None:
-        """Write a snapshot."""
-        if self.snapshots is not None:
-            self.snapshots.save(self.trainer.updates, *self.state())
-
-    def last_good(self) -> str:
-        """The newest snapshot, in words."""
-        newest = self.snapshots.newest if self.snapshots is not None else None
-        return f"last good snapshot: {newest}" if newest else "no snapshot was written yet"
 
     def stop_if_signalled(self, received: list[int]) -> None:
         """End the run if any rank has received a signal: write a snapshot and raise Interrupted."""
@@ -267,13 +225,8 @@ class _Run:
         )
 
     def end(self) -> None:
-        """Report the epochs that were not reached; validate and sample once more if needed."""
+        """Validate and sample once more if needed, and write a snapshot."""
         trainer = self.trainer
-        done = trainer.tokens / trainer.batches.tokens_per_epoch
-        for epoch, tokens in self.checkpoints.items():
-            if tokens > trainer.tokens:
-                text = f"epoch {epoch:g} was not reached: the run ended at {done:.6g}"
-                self.progress.write(f"{text}; no weights saved")
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
         if trainer.updates % trainer.settings.sample_every:
@@ -289,5 +242,4 @@ class _Run:
             stopped_early=self.is_out_of_patience(),
             kept_best=bool(self.best),
             train_s=self.train_s,
-            earlier_s=self.earlier_s,
         )

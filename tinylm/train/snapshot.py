@@ -3,8 +3,7 @@
 A folder holds one unfinished run:
 
     run.json                     what decides the run: settings, hashes of data and code, environment
-    000000000120.safetensors     the state after 120 updates, then
-    000000000120.json            its numbers and the SHA-256 of both; without it there is no snapshot
+    000000000120.safetensors     the state after 120 updates: tensors, and its numbers as metadata
     checkpoints/0.5.safetensors  weights kept after chosen epochs
 """
 
@@ -16,22 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tinylm.base.config import InputError
-from tinylm.base.files import (
-    copy_file,
-    read_json,
-    sha256,
-    write_bytes,
-    write_json,
-    write_sums,
-)
+from tinylm.base.files import copy_file, read_json, sha256, write_bytes, write_json, write_sums
 from tinylm.model.checkpoint import CHECKPOINTS
 
-FORMAT = 5
 RUN_FILE = "run.json"
 KEPT_SNAPSHOTS = 2  # so that one is whole even if a disk damages the other
 State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
@@ -39,7 +30,7 @@ State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snap
 
 def fingerprint(sections: Mapping[str, Any], data: list[str], code: str) -> dict[str, Any]:
     """What decides a run: every setting, the SHA-256 of each data file, and that of the code."""
-    parts: dict[str, Any] = {"format": FORMAT}
+    parts: dict[str, Any] = {}
     for name, settings in sections.items():
         for key, value in dataclasses.asdict(settings).items():
             parts[f"{name}.{key}"] = value
@@ -48,9 +39,11 @@ def fingerprint(sections: Mapping[str, Any], data: list[str], code: str) -> dict
     return parts | {"code": code}
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def _write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_bytes(path, save(on_cpu))
+    write_bytes(path, save(on_cpu, metadata))
 
 
 class Snapshots:
@@ -63,7 +56,6 @@ class Snapshots:
         self.folder = Path(folder)
         self.parts = json.loads(json.dumps(parts))
         self.every_s = every_s
-        self.newest: Path | None = None  # the last whole snapshot written or resumed from
         self._last_s = time.monotonic()
 
     def due(self) -> bool:
@@ -74,12 +66,9 @@ class Snapshots:
         """Write a snapshot and remove all but the last two."""
         self._begin_run()
         path = self.folder / f"{update:012d}.safetensors"
-        _write_tensors(path, tensors)
-        note = {"sha256": sha256(path), "state": numbers}
-        write_json(path.with_suffix(".json"), note, sealed=True)
-        for old in sorted(self.folder.glob("[0-9]*.safetensors"))[:-KEPT_SNAPSHOTS]:
-            _remove(old)
-        self.newest = path
+        _write_tensors(path, tensors, {"numbers": json.dumps(numbers)})
+        for old in self._newest_first()[KEPT_SNAPSHOTS:]:
+            old.unlink()
         self._last_s = time.monotonic()
 
     def keep(self, name: str, weights: Mapping[str, Tensor]) -> None:
@@ -102,20 +91,17 @@ class Snapshots:
         Damaged snapshots are named and removed; without run.json none counts. Raises InputError
         if run.json is damaged or of another run: the message names what changed.
         """
-        notes = sorted(self.folder.glob("[0-9]*.json"), reverse=True)
-        is_known = (self.folder / RUN_FILE).exists()
-        if notes and is_known:
+        snapshots = self._newest_first()
+        if snapshots and (self.folder / RUN_FILE).exists():
             self._refuse_another_run()
-        for path in notes if is_known else ():
-            weights = path.with_suffix(".safetensors")
-            try:
-                state = _read(path, weights)
-            except InputError as error:
-                print(f"warning: {error}; going back to the snapshot before it", flush=True)
-                _remove(weights)
-                continue
-            self.newest = weights
-            return state
+            for path in snapshots:
+                try:
+                    with safe_open(path, "pt") as file:
+                        numbers = json.loads(file.metadata()["numbers"])
+                    return load_file(path), numbers
+                except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+                    print(f"warning: {path}: damaged ({error}); going back to the one before it")
+                    path.unlink()
         self.finish()
         return None
 
@@ -124,40 +110,23 @@ class Snapshots:
         (self.folder / RUN_FILE).unlink(missing_ok=True)  # first: the rest is nothing without it
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _newest_first(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9]*.safetensors"), reverse=True)
+
     def _begin_run(self) -> None:
         if not (self.folder / RUN_FILE).exists():
             write_json(self.folder / RUN_FILE, self.parts)
 
     def _refuse_another_run(self) -> None:
-        again = f"rm -r {self.folder} to start again"
-        try:
-            before = dict(read_json(self.folder / RUN_FILE))
-        except (InputError, TypeError, ValueError):
-            raise InputError(f"{self.folder / RUN_FILE}: damaged; {again}") from None
+        before = read_json(self.folder / RUN_FILE)
+        if before == self.parts:
+            return
+        earlier = before if isinstance(before, dict) else {}
         changes = []
-        for key in {**before, **self.parts}:
-            old = before.get(key)
-            new = self.parts.get(key)
-            if old != new:
-                is_hash = key == "code" or key.startswith("data/")
-                changes.append(f"{key} changed" if is_hash else f"{key} {old!s:.40} -> {new!s:.40}")
-        if changes:
-            since = ", ".join(changes)
-            raise InputError(f"{self.folder}: an unfinished run, but since then: {since}; {again}")
-
-
-def _remove(weights: Path) -> None:
-    """Remove a snapshot, its note first."""
-    weights.with_suffix(".json").unlink(missing_ok=True)
-    weights.unlink(missing_ok=True)
-
-
-def _read(path: Path, weights: Path) -> State:
-    """The snapshot with the note at `path`. Raises InputError if it is damaged."""
-    note = read_json(path)
-    try:
-        if sha256(weights) == note["sha256"]:
-            return load_file(weights), note["state"]
-    except (OSError, SafetensorError, KeyError, TypeError):
-        pass
-    raise InputError(f"{weights}: not the snapshot that its note describes")
+        for key, value in self.parts.items():
+            if earlier.get(key) != value:
+                changes.append(f"{key} {earlier.get(key)!s:.40} -> {value!s:.40}")
+        raise InputError(
+            f"{self.folder}: an unfinished run, but since then: {', '.join(changes)}; "
+            f"rm -r {self.folder} to start again"
+        )

@@ -147,8 +147,7 @@ class Trainer:
     def launch(self, batches: list[Batch]) -> Update:
         """One update. Raises TrainingFailed before the step if loss or norm is not finite."""
         settings = self.settings
-        for parameter in self.parameters:
-            parameter.grad = None
+        self.clear_gradients()
         tokens = sum(batch.tokens for batch in batches)
         self.group.seed_dropout(settings.seed, self.updates)
         share = self.group.share(batches)
@@ -162,6 +161,11 @@ class Trainer:
         for optimizer, peak in self.optimizers:
             optimizer.step(factor * peak, update.number)
         return update
+
+    def clear_gradients(self) -> None:
+        """Let the next backward pass start from fresh gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def count_update(self, tokens: int, factor: float, read: Callable[[], Any]) -> Update:
         """Count an update of `tokens` tokens; factor: fraction of the peak learning rate."""
