@@ -57,7 +57,7 @@ def test_two_ranks_compute_what_one_process_does(folder):
 @pytest.mark.parametrize(
     ("action", "code", "named"),
     [
-        (("1", "3", "os.kill(os.getpid(), 9)"), 1, "rank 1 was killed"),
+        (("1", "3", "os.kill(os.getpid(), 9)"), 1, "rank 1: Signal 9"),
         (("0", "3", "from tinylm.base.config import InputError; raise InputError('no')"), 2, "no"),
     ],
 )

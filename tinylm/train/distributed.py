@@ -15,9 +15,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -41,7 +41,6 @@ from tinylm.vocab.batches import Batch
 
 WAIT_S = 300  # how long a rank waits for one that does not answer
 LOST = 3  # exit code of a rank that ends because another one did
-STARTED_HERE = "TINYLM_RANKS"  # set for ranks whose parent reports their errors
 T = TypeVar("T")
 
 
@@ -82,10 +81,6 @@ class Group:
         """Keep other commands from training in the folder. Raises InputError if one does."""
         with exclusive_lock(f"{folder}.lock", "training") if self.is_rank0 else nullcontext():
             yield
-
-    def threads(self, of_host: int) -> int:
-        """This rank's share of the host's threads, at least 1."""
-        return max(1, of_host // self.local_size)
 
     def device(self, name: str) -> torch.device:
         """As `pick_device`; on a host with several CUDA devices the ranks take them in turn."""
@@ -155,16 +150,6 @@ class Group:
             dist.broadcast_object_list(values, 0)
         return values[0]
 
-    def check_same(self, parts: Mapping[str, Any]) -> None:
-        """Raise InputError if settings, data, code or versions differ from those of rank 0."""
-        rank0 = self.broadcast(parts)
-        differing = [key for key in {**rank0, **parts} if rank0.get(key) != parts.get(key)]
-        if differing:
-            raise InputError(
-                f"rank {self.rank}: {', '.join(differing[:3])} differs from rank 0's; every host "
-                f"needs the same {PARAMS_FILE}, data, code and versions"
-            )
-
 
 def in_ranks(processes: int, command: list[str], work: Callable[[Group], None]) -> None:
     """Call work(group) in each process of the run.
@@ -187,7 +172,6 @@ def _start_torchrun(processes: int, command: list[str]) -> None:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    os.environ[STARTED_HERE] = "1"
     logging.disable(logging.CRITICAL)  # torchrun's messages; the ranks log in their own processes
     sys.stdout.flush()
     words = ["--standalone", "--nproc-per-node", str(processes), *command]
@@ -196,24 +180,13 @@ def _start_torchrun(processes: int, command: list[str]) -> None:
     except SignalException as error:
         sys.exit(128 + error.sigval)  # rank 0 has printed how far it got
     except ChildFailedError as error:
-        _raise_cause(list(error.failures.values()))
-
-
-def _raise_cause(failures: list[Any]) -> None:
-    """Raise the first of torchrun's failures that is not a consequence of another."""
-    causes = [failure for failure in failures if failure.exitcode != LOST] or failures
-    first = min(causes, key=lambda failure: failure.timestamp)
-    if first.exitcode > 128:
-        sys.exit(first.exitcode)  # rank 0 has printed how far it got
-    text = f"rank {first.local_rank} ended with exit code {first.exitcode}"
-    if first.exitcode < 0:
-        text = (
-            f"rank {first.local_rank} was killed (signal {-first.exitcode}); run the same command "
-            "again to continue from the last snapshot"
-        )
-    elif first.error_file_data["message"]:
-        text = first.message
-    raise InputError(text) if first.exitcode == BAD_INPUT else CommandFailed(text)
+        failures = error.failures.values()
+        causes = [failure for failure in failures if failure.exitcode != LOST] or failures
+        first = min(causes, key=lambda failure: failure.timestamp)
+        if first.exitcode > 128:
+            sys.exit(first.exitcode)  # rank 0 has printed how far it got
+        text = f"rank {first.local_rank}: {first.message}"
+        raise InputError(text) if first.exitcode == BAD_INPUT else CommandFailed(text) from None
 
 
 def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
@@ -257,16 +230,12 @@ def _connected(group: Group) -> Iterator[None]:
 
 
 def _leave_reason(error: BaseException, group: Group) -> int:
-    """Write the error to the file that torchrun reads; print it if no other process does.
-
-    Returns the exit code.
-    """
+    """Write the error to the file that torchrun reads; returns the exit code."""
     text = str(error) if isinstance(error, InputError | Interrupted) else one_line(error)
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
         write_json(path, {"message": text, "timestamp": int(time.time())})
-    is_interrupted = isinstance(error, Interrupted) and group.is_rank0
-    if is_interrupted or (STARTED_HERE not in os.environ and group.local_rank == 0):
+    if isinstance(error, Interrupted) and group.is_rank0:
         print(text, file=sys.stderr, flush=True)
     if isinstance(error, RankLost):
         return LOST
