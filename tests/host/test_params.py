@@ -83,7 +83,6 @@ def test_errors_of_all_sections_are_raised_at_once():
         ({"data.evaluation_stories": 199}, "evaluate.tendency_sentences"),
         ({"kv_bench.batch": 501}, "kv_bench.batch"),
         ({"seeds.more": [2, 1]}, "seeds.more"),
-        ({"runtime.device": "cpu", "train.compile": True}, "train.compile"),
         ({"runtime.device": "cuda", "decode.step": "compiled"}, "decode.step"),
     ],
 )

@@ -181,7 +181,6 @@ def test_stop_after_ends_a_run_on_the_schedule_of_the_whole_budget(start):
         ({"tokens": None}, "tokens"),
         ({"epochs": 2.5}, "tokens"),
         ({"stop_after": 6001}, "stop_after"),
-        ({"keep_epochs": (1.0, 2.0, 1.0000001)}, "keep_epochs"),
         ({"processes": 9}, "processes"),
     ],
 )

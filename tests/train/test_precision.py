@@ -3,12 +3,9 @@
 import pytest
 import torch
 
-from tests.support.small import needs_compiler
 from tinylm.base.config import InputError
-from tinylm.host.runtime import conditions
-from tinylm.kernels.library import FLAGS
 from tinylm.train import precision as module
-from tinylm.train.precision import numeric_environment, resolved
+from tinylm.train.precision import resolved
 
 CPU = torch.device("cpu")
 
@@ -58,23 +55,5 @@ def test_what_only_a_card_can_do_is_refused_elsewhere(new_settings, key):
     with pytest.raises(InputError, match=rf"train\.{key}"):
         resolved(settings, torch.device("cpu"))
     assert getattr(resolved(settings, torch.device("cuda")), key) == "true"
-    assert new_settings(**{key: "true", "recompute": "sqrt"}).problems()
-
-
-@needs_compiler
-def test_kernels_are_identified_by_what_was_compiled(new_settings, monkeypatch, tmp_path):
-    """The same wherever the cache is; other flags are other kernels; without a compiler, torch."""
-
-    def kernels(precision="bf16"):
-        settings = resolved(new_settings(precision=precision), CPU)
-        return numeric_environment(conditions(CPU, 1), settings, CPU)["kernels"]
-
-    first = kernels()
-    assert first.startswith("native ")
-    assert kernels("fp32") == "torch"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kernels() == first
-    monkeypatch.setattr("tinylm.kernels.library.FLAGS", (*FLAGS, "-ffast-math"))
-    assert kernels() != first
-    monkeypatch.setattr(module, "why_not_native", lambda *_: "no C++ compiler")
-    assert kernels() == "torch"
+    with pytest.raises(InputError, match=rf"train\.{key}"):
+        resolved(new_settings(**{key: "true", "recompute": "sqrt"}), torch.device("cuda"))

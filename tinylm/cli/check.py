@@ -9,7 +9,6 @@ import argparse
 import dataclasses
 import importlib.util
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from tinylm.cli.command import check_clone
 from tinylm.host.params import Sections, read_sections, rule_errors
 
 EXAMPLES = "  tinylm check && dvc repro\n"
-QUICK_BYTES = 20_000_000  # of a corpus that is read in seconds
-FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
+FROM_HUB = "; or tinylm preset NAME --hub, with data from the Hugging Face hub"
 REPOSITORY = {  # what DVC needs, and how to get it
     ".git": "type: git init && git add . && git commit -m start",
     ".dvc": "dvc init, or run in the clone",
@@ -65,36 +63,21 @@ def _is_readable(key: str, name: str, findings: Findings) -> bool:
 
 
 def _check_corpus(data: Any, findings: Findings) -> None:
-    """Whether stage download can read the corpus; notes on what that stage would warn of."""
-    from tinylm.presets.write import hub_names, preset_values
+    """Whether stage download can read the corpus, with notes on files that it leaves out."""
+    from tinylm.download.splits import open_source
 
     if not _is_readable("data.path", data.path, findings):
-        if data.path in {preset_values(name)["data.path"] for name in hub_names()}:
-            findings.problems[-1] += f"; {FROM_HUB}"
+        findings.problems[-1] += FROM_HUB
     elif data.source == "local":
         try:
-            findings.notes += [f"data.path: {note}" for note in _corpus_notes(data)]
+            source = open_source(data)
+            if not source.size:
+                raise InputError(f"data.path = {data.path!r}: empty; allowed: files with stories")
+            next(source.train(), None)
         except InputError as error:
             findings.problems.append(str(error))
-
-
-def _corpus_notes(data: Any) -> list[str]:
-    """Files that are not read, and near-copies between the splits. Raises InputError.
-
-    A small corpus is split in a temporary folder, as stage download does it.
-    """
-    from tinylm.download.splits import open_source, write_stories
-
-    source = open_source(data)
-    if not source.size:
-        raise InputError(f"data.path = {source.name!r}: empty; allowed: files with stories")
-    notes = [f"not read: {name}" for name in source.description["left_out"]]
-    if source.size <= QUICK_BYTES and data.held_out == "hash":
-        with tempfile.TemporaryDirectory() as folder:
-            notes += write_stories(data, folder, every_s=3600)["near_copies"]["warnings"]
-    else:
-        next(source.train(), None)
-    return notes
+            return
+        findings.notes += [f"not read: {name}" for name in source.description["left_out"]]
 
 
 def _check_vectors(embedding: Any, findings: Findings) -> None:
@@ -123,6 +106,7 @@ def check_machine(sections: Sections, findings: Findings) -> None:
     """Cores, device and logger that section `runtime` names."""
     from tinylm.base.machine import pick_device
     from tinylm.host.workers import cores
+    from tinylm.train.precision import resolved
 
     runtime = sections.get("runtime")
     if runtime is None:
@@ -130,7 +114,9 @@ def check_machine(sections: Sections, findings: Findings) -> None:
     if runtime.threads > cores():
         findings.notes.append(f"runtime.threads = {runtime.threads}: only {cores()} cores; slower")
     try:
-        pick_device(runtime.device)
+        device = pick_device(runtime.device)
+        if "train" in sections:
+            resolved(sections["train"], device)
     except InputError as error:
         findings.problems.append(str(error))
     if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:

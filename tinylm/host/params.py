@@ -154,10 +154,7 @@ def _evaluation_stories_suffice(
             yield f"{name} = {count}; allowed: at most data.evaluation_stories = {most}"
 
 
-def _device_allows(train: Any, decode: Any, runtime: Any) -> Iterator[str]:
-    for key in ("compile", "cuda_graphs"):
-        if runtime.device == "cpu" and getattr(train, key) == "true":
-            yield f"train.{key} = true; allowed with runtime.device = cpu: auto | false"
+def _device_allows(decode: Any, runtime: Any) -> Iterator[str]:
     if runtime.device == "cuda" and decode.step == "compiled":
         yield "decode.step = compiled; allowed with runtime.device = cuda: plain | auto"
 

@@ -5,8 +5,6 @@ compiler, the formulas of `tinylm.model.ops` do the same work.
 """
 
 import dataclasses
-import importlib.metadata
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,8 +19,6 @@ try:
     from tinylm.kernels.train import ops as kernels
 except ModuleNotFoundError:  # the core works alone
     kernels = None
-
-_CONDITIONS = ("cpu", "instructions", "torch_level", "onednn_level", "device", "threads", "torch")
 
 
 def multiplies_in_bf16(device: Any) -> bool:
@@ -39,9 +35,10 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     """The settings with each `auto` replaced by the value for this device.
 
     tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's fused
-    one. Blocks and loss are compiled by torch on CUDA for batches of full windows, and an update is
-    replayed as a CUDA graph, unless blocks are recomputed: that needs the same bits twice. Raises
-    InputError if a setting needs a CUDA card and the device is not one.
+    one. Blocks and loss are compiled by torch on CUDA for batches of full windows, and a single
+    process replays an update as a CUDA graph, unless blocks are recomputed: that needs the same
+    bits twice.
+    Raises InputError if compile or cuda_graphs is true where it cannot be.
     """
     on_card = device.type == "cuda"
     precision = settings.precision
@@ -53,13 +50,14 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     if attention == "auto":
         attention = "torch" if on_card else "own"
     is_plain = on_card and settings.recompute == "none"
+    is_alone = settings.processes == 1
     has_full_windows = settings.layout != "stories"
     return dataclasses.replace(
         settings,
         precision=precision,
         attention=attention,
         compile=_decided(settings, "compile", is_plain, default=has_full_windows),
-        cuda_graphs=_decided(settings, "cuda_graphs", is_plain, default=True),
+        cuda_graphs=_decided(settings, "cuda_graphs", is_plain and is_alone, default=True),
     )
 
 
@@ -69,7 +67,10 @@ def _decided(settings: TrainSettings, key: str, is_possible: bool, default: bool
     if choice == "auto":
         return "true" if default and is_possible else "false"
     if choice == "true" and not is_possible:
-        raise InputError(f"{PARAMS_FILE}: train.{key} = true; allowed on a CPU: auto | false")
+        raise InputError(
+            f"{PARAMS_FILE}: train.{key} = true; allowed: auto or false, unless one process trains "
+            "on CUDA with recompute: none"
+        )
     return choice
 
 
@@ -93,21 +94,3 @@ def why_not_native(precision: str, device: torch.device) -> str:
     if kernels is None:
         return "the package tinylm/kernels/train is not here"
     return kernels.why_not_native(precision, device)
-
-
-def numeric_environment(
-    conditions: Mapping[str, Any], settings: TrainSettings, device: torch.device
-) -> dict[str, Any]:
-    """What decides the last bits of a run's numbers besides settings, data and code, by name.
-
-    Two runs have equal bytes if all of it is equal. conditions: of `host.runtime.conditions`.
-    settings: `resolved` for the device.
-    """
-    environment = {name: conditions[name] for name in _CONDITIONS if name in conditions}
-    environment["numpy"] = importlib.metadata.version("numpy")  # draws the order of the stories
-    for key in ("precision", "compile", "cuda_graphs"):
-        environment[key] = getattr(settings, key)
-    environment["kernels"] = "torch"
-    if not why_not_native(settings.precision, device):
-        environment["kernels"] = f"native {kernels.kernels_sha256()}"
-    return environment

@@ -55,16 +55,6 @@ class TrainSettings:
         if self.processes > self.batch_size:
             most = f"at most batch_size = {self.batch_size}, a row for each"
             problems.append(f"processes = {self.processes}; allowed: {most}")
-        for key in ("compile", "cuda_graphs"):
-            if getattr(self, key) != "true":
-                continue
-            if self.recompute != "none":
-                problems.append(f"{key} = true with recompute = {self.recompute}; allowed: auto")
-            elif key == "cuda_graphs" and self.processes > 1:
-                problems.append(f"{key} = true with processes = {self.processes}; allowed: auto")
-        epochs = list(self.keep_epochs or ())
-        if len({f"{epoch:g}" for epoch in epochs}) < len(epochs):
-            problems.append(f"keep_epochs = {epochs}; allowed: all different, to six digits")
         return problems
 
     def budget(self, tokens_per_epoch: int) -> tuple[int, int]:

@@ -128,11 +128,6 @@ def why_not_native(precision: str, device: torch.device) -> str:
     return why_no_kernels()
 
 
-def kernels_sha256() -> str:
-    """Part of the SHA-256 of the compiled kernels: sources, flags and compiler decide it."""
-    return binding.KERNELS.sha256()[:16]
-
-
 def training_ops(
     precision: str,
     device: torch.device,
