@@ -16,8 +16,8 @@ class Part:
 
     block: its number, or None outside the blocks. kind: embedding, blocks, norms or output.
     flop, per token: of products with weights, forward. attention_flop: of queries with keys and
-    weights with values, forward, per token of a full context. training_flop: of both, forward and
-    backward. A multiply-add counts as 2; norms, softmax and activations are left out.
+    weights with values, forward, per token of a full context. A multiply-add counts as 2; norms,
+    softmax and activations are left out. recomputed: how often backward repeats the forward pass.
     """
 
     name: str
@@ -28,7 +28,12 @@ class Part:
     trainable: bool
     flop: int = 0
     attention_flop: int = 0
-    training_flop: int = 0
+    recomputed: int = 0
+
+    @property
+    def training_flop(self) -> int:
+        """Forward and backward, which has twice the operations: for gradients of inputs and weights."""
+        return (3 + self.recomputed) * (self.flop + self.attention_flop)
 
 
 def _part(
@@ -49,14 +54,6 @@ def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Par
     attention: SelfAttention = block.attention
     # the zero columns of narrower heads are computed as well
     columns = attention.heads * attention.head_width
-    into = 2 * model.width * 3 * columns
-    out = 2 * columns * model.width
-    scores = 2 * 2 * columns * model.settings.context
-    forward = into + out + scores
-    # The first block's input needs a gradient only if something below it learns.
-    learns_below = model.embedding.requires_grad or model.settings.positions == "learned"
-    needs_gradient = number > 1 or block.pre or learns_below or recomputed > 0
-    backward = 2 * forward - (0 if needs_gradient else into)
     widest = attention.head_width
     narrowest = attention.inner // attention.heads
     widths = f"{widest}" if widest == narrowest else f"{narrowest}-{widest}"
@@ -70,9 +67,9 @@ def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Par
         "blocks",
         shape,
         attention.parameters(),
-        flop=into + out,
-        attention_flop=scores,
-        training_flop=forward + backward + recomputed * forward,
+        flop=2 * model.width * 4 * columns,
+        attention_flop=2 * 2 * columns * model.settings.context,
+        recomputed=recomputed,
     )
 
 
@@ -89,20 +86,17 @@ def _feed_forward(model: TinyLM, block: Block, number: int, recomputed: int) -> 
         shape,
         layer.parameters(),
         flop=flop,
-        training_flop=(3 + recomputed) * flop,
+        recomputed=recomputed,
     )
 
 
 def _output(model: TinyLM) -> Part:
     """The output layer. Tied weights are counted with the embedding, their bias here."""
-    weights = model.vocab_size * model.width
-    learns = not model.settings.tied_output or model.embedding.requires_grad
     parameters = [p for name, p in model.named_parameters() if name.startswith("output")]
     name = "output (tied)" if model.settings.tied_output else "output"
     shape = f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias
-    flop = 2 * weights
-    training_flop = (3 if learns else 2) * flop
-    return _part(name, None, "output", shape, parameters, flop=flop, training_flop=training_flop)
+    flop = 2 * model.vocab_size * model.width
+    return _part(name, None, "output", shape, parameters, flop=flop)
 
 
 def describe(model: TinyLM) -> list[Part]:
