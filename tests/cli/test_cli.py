@@ -150,7 +150,7 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
     [
         (["--beams", "0"], "--beams: 0"),
         (["--beams", "999"], "width 999"),
-        (["--beams", "2", "--n-best", "3"], "--n-best 3"),
+        (["--beams", "2", "--n-best", "3"], "n_best 3"),
         (["--length-penalty", "1"], "--length-penalty"),
         (["--greedy", "--temperature-end", "3"], "--temperature-end"),
         (["--beams", "2", "--top-k", "3"], "--top-k"),

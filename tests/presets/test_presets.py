@@ -94,7 +94,7 @@ def test_differences_name_changed_new_and_lost_keys():
     assert differences(old, new) == ["a.y: null -> 0.5", "b: (none) -> t", "a.z: true -> (none)"]
 
 
-@pytest.mark.parametrize("name", write.hub_names())
+@pytest.mark.parametrize("name", write.HUB)
 def test_the_hub_form_differs_in_where_its_files_are(name):
     write_preset(name)
     changed = write_preset(name, hub=True)
@@ -109,12 +109,12 @@ def test_the_hub_form_differs_in_where_its_files_are(name):
 
 
 @pytest.mark.parametrize("hub", [False, True])
-def test_a_hand_edit_is_refused_and_named_against_the_nearest_preset(hub):
+def test_a_hand_edit_is_refused(hub):
     write_preset("word-50k", hub=hub)
     text = Path("params.yaml").read_text("utf-8")
     edited = re.sub("^  context: .*", "  context: 4321", text, count=1, flags=re.MULTILINE)
     Path("params.yaml").write_text(edited, encoding="utf-8")
-    with pytest.raises(InputError, match=r"word-50k .*\(model\.context: \d+ -> 4321\)"):
+    with pytest.raises(InputError, match="--force"):
         write_preset("storybook")
     assert Path("params.yaml").read_text("utf-8") == edited
     assert write_preset("storybook", force=True)

@@ -11,7 +11,6 @@ Each module imports what it computes with when it runs, so that help is quick.
 """
 
 import argparse
-import difflib
 import importlib
 import io
 import sys
@@ -88,9 +87,6 @@ def _run(words: Sequence[str]) -> None:
     parser = Parser(prog="tinylm", description=PURPOSE, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"tinylm {tinylm.__version__}")
     commands = add_commands(parser)
-    close = difflib.get_close_matches("".join(words[:1]), NAMES, 1)
-    if close and words[0] not in NAMES:
-        raise InputError(f"tinylm {words[0]}: unknown; did you mean {close[0]}?")
     arguments, unknown = parser.parse_known_args(words or ["--help"])
     if unknown:  # the command's own parser names its help
         command = commands.get(arguments.command, parser)

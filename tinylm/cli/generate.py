@@ -69,15 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for options that cannot be combined."""
-    beams = arguments.beams
     if arguments.greedy and arguments.temperature_end is not None:
         raise InputError("--temperature-end is not allowed with --greedy, which is temperature 0")
-    problem = "is allowed only with" if beams is None else "is not allowed with"
-    for name in OF_BEAMS if beams is None else SAMPLING:
+    samples = arguments.beams is None
+    problem = "is allowed only with" if samples else "is not allowed with"
+    for name in OF_BEAMS if samples else SAMPLING:
         if getattr(arguments, name) is not None:
             raise InputError(f"{_option(name)} {problem} --beams")
-    if arguments.n_best is not None and arguments.n_best > beams:
-        raise InputError(f"--n-best {arguments.n_best}; allowed: 1 to the beams' {beams}")
 
 
 def read_prompts(words: Sequence[str]) -> list[str]:

@@ -21,7 +21,6 @@ from tinylm.base.files import atomic_write
 FOLDER = Path(__file__).parent
 BASE = "storybook"
 BASE_TITLE = "stories written here by a small generator; no network, minutes on a CPU"
-MOST_SHOWN = 12  # differing keys that a message names
 
 Values = dict[str, Any]  # "section.key" -> value
 Params = dict[str, dict[str, Any]]  # section -> key -> value
@@ -73,11 +72,6 @@ def title(name: str) -> str:
     if name == BASE:
         return BASE_TITLE
     return _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
-
-
-def hub_names() -> list[str]:
-    """The presets whose data can be fetched from the hub."""
-    return list(HUB)
 
 
 @functools.cache
@@ -158,30 +152,13 @@ def preset_values(name: str, hub: bool = False) -> Values:
     return flatten(parse_yaml(preset_text(name, hub), f"preset {name}"))
 
 
-def _forms() -> list[tuple[str, bool]]:
-    """Every preset without, then with the hub's data."""
-    return [(name, False) for name in names()] + [(name, True) for name in HUB]
-
-
 def current(path: str | Path = PARAMS_FILE) -> str | None:
     """The preset whose values the file holds, or None. Raises InputError if it cannot be read."""
     values = flatten(load_params(path))
-    matches = (name for name, hub in _forms() if preset_values(name, hub) == values)
-    return next(matches, None)
-
-
-def _refuse_hand_edits(path: Path) -> None:
-    """InputError if the file's values are no preset's, naming the keys that differ."""
-    if current(path) is not None:
-        return
-    values = flatten(load_params(path))
-    nearest = min(_forms(), key=lambda form: len(differences(preset_values(*form), values)))
-    edits = differences(preset_values(*nearest), values)
-    more = f", and {len(edits) - MOST_SHOWN} more" if len(edits) > MOST_SHOWN else ""
-    raise InputError(
-        f"{path} was edited since preset {nearest[0]} was written "
-        f"({', '.join(edits[:MOST_SHOWN])}{more}); --force writes over it"
-    )
+    for name in names():
+        if values == preset_values(name) or (name in HUB and values == preset_values(name, True)):
+            return name
+    return None
 
 
 def write_preset(
@@ -196,8 +173,8 @@ def write_preset(
     text = preset_text(name, hub)
     old: Values | None = None
     if path.exists() or path.is_symlink():
-        if not force:
-            _refuse_hand_edits(path)
+        if not force and current(path) is None:
+            raise InputError(f"{path}: edited since a preset was written; --force writes over it")
         with contextlib.suppress(InputError):  # only with force
             old = flatten(load_params(path))
         if old == preset_values(name, hub):
