@@ -124,7 +124,7 @@ class Run(Assembly):
 def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Run:
     """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
-    Raises InputError if an input is missing or the ranks' inputs differ.
+    Raises InputError if an input is missing.
     """
     runtime = stage.runtime
     device = group.device(runtime.device)
