@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.base.files import keep_only
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage
 from tinylm.lab.making import write_lab
@@ -24,7 +23,6 @@ def main() -> None:
         device = stage.begin(stage.params["decode"]["seed"])
         run = with_own_texts(run, settings, device)
     pictures = write_report(run, settings, ".", has_lab)
-    keep_only(paths.PICTURES, pictures)
     for problem in run.problems.values():
         print(f"not shown: {problem}")
     for path in (paths.REPORT_PAGE, paths.REPORT_PDF, *([paths.REPORT_LAB] if has_lab else [])):

@@ -3,7 +3,7 @@
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import keep_only, read_json, write_csv
+from tinylm.base.files import read_json, write_csv
 from tinylm.bench import seeds
 from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
@@ -20,7 +20,6 @@ def main() -> None:
         run = seeds.read_run(seed)
         scores[seed] = seeds.scores_of(run, seed)
         curves[seed] = run["held_out"]
-    keep_only(paths.SEEDS, {"train", *map(str, more)})
 
     merged = seeds.merge(scores)
     perplexity = merged["perplexity"]["mean"]

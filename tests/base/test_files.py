@@ -129,14 +129,6 @@ def test_a_file_other_than_its_folders_sums_say_is_refused(tmp_path):
         files.check_sums(path, "vocab")
 
 
-def test_outputs_that_params_yaml_no_longer_names_are_removed(tmp_path):
-    for name in ("a.json", "b.a"):
-        (tmp_path / name).touch()
-    (tmp_path / "c").mkdir()
-    files.keep_only(tmp_path, ["a"])
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
 def test_csv_has_six_digits_and_quotes_commas(tmp_path):
     files.write_csv(tmp_path / "t.csv", ("n", "value"), [(1, 2.0), ("a,b", 1 / 3)])
     assert (tmp_path / "t.csv").read_text() == 'n,value\n1,2\n"a,b",0.333333\n'

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -120,21 +120,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def keep_only(folder: str | Path, stems: Collection[str]) -> None:
-    """Remove from a folder all outputs but those named (without suffixes).
-
-    A setting that params.yaml no longer lists leaves its outputs behind, and DVC would count them
-    as dependencies of the stage that reads the folder.
-    """
-    for path in Path(folder).glob("*"):
-        if path.stem in stems:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def _seal(value: dict[str, Any]) -> str:
