@@ -101,10 +101,9 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         with gzip.open(path) if is_gzip else open(path, "rb") as handle:
             for number, line in enumerate(handle, start=1):
                 yield number, line
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}, after line {number}: damaged gzip file ({error})") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (EOFError, OSError, zlib.error) as error:
+        reason = first_line(error)
+        raise InputError(f"{path}, after line {number}: cannot be read ({reason})") from None
 
 
 def _text_lines(path: Path) -> Iterator[str]:
@@ -176,10 +175,10 @@ def _json_texts(path: Path, column: str) -> Iterator[Any]:
         where = f"{path}, line {number}"
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({first_line(error)})") from None
+        except (ValueError, RecursionError):
+            row = None
         if not isinstance(row, dict):
-            raise InputError(f"{where}: not a JSON object; allowed: one object in each line")
+            raise InputError(f"{where}: allowed: one JSON object in each line")
         _check_columns(where, column, list(row))
         yield row[column]
 
@@ -202,20 +201,17 @@ def _csv_texts(path: Path, column: str) -> Iterator[str]:
 def _check_csv(path: Path, separator: str, index: int) -> None:
     """InputError for a row that the library would join, cut or shift; index: of the text's field."""
     reader = csv.reader(_text_lines(path), delimiter=separator, strict=True)
-    width = 0
+    rows = filter(None, reader)
     try:
-        for row in filter(None, reader):
-            width = width or len(row)
-            if not index < len(row) <= width:
-                raise InputError(
-                    f"{path}, line {reader.line_num}: {len(row)} fields, {width} in the header; a "
-                    "text with a separator in it belongs in double quotes"
-                )
-    except csv.Error as error:
+        width = len(next(rows))
+        is_whole = all(index < len(row) <= width for row in rows)
+    except csv.Error:
+        is_whole = False
+    if not is_whole:
         raise InputError(
-            f"{path}, line {reader.line_num}: not CSV ({error}); a text with a quotation mark in it "
-            "belongs in double quotes, and the mark is doubled"
-        ) from None
+            f"{path}, line {reader.line_num}: not CSV; allowed: a field for each column of line 1, in "
+            "double quotes if it has a separator or a quotation mark, which is doubled"
+        )
 
 
 def _check_columns(where: str, column: str, columns: list[str]) -> None:
