@@ -81,17 +81,13 @@ def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
 
 def _upgraded(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters of release 0.3.0 with the keys of this one, where this changes no result."""
-    is_old = False
     for path, harmless in REMOVED.items():
         section, _, key = path.partition(".")
-        values = params.get(section)
-        if isinstance(values, dict) and key in values:
-            is_old = True
-            if values[key] == harmless:
-                del values[key]
+        if parameter(params, path) == harmless:
+            del params[section][key]
     for path, harmless in ADDED.items():
         section, _, key = path.partition(".")
-        if is_old and isinstance(params.get(section), dict):
+        if isinstance(params.get(section), dict):
             params[section].setdefault(key, harmless)
     return params
 
