@@ -96,10 +96,11 @@ def test_other_characters_are_refused_in_stories_and_left_out_of_prompts():
 
 
 def test_other_scripts_round_trip_where_they_were_trained_on():
-    texts = ["naïve café, ÉTÉ été", "日本語 ÀÉ \u0644\u064e"]  # its bytes look like capitals
-    tokenizer = train_longest_match(texts, settings(60))
+    texts = ["naïve café, ÉTÉ été", "日本語 ÀÉ \u0644\u064e", r"a \\ b \\ c"]  # bytes like capitals
+    tokenizer = train_longest_match(texts, settings(90))
     assert [tokenizer.decode(tokenizer.encode_story(text)) for text in texts] == texts
     assert [tokenizer.decode(tokenizer.encode(text)) for text in texts] == texts
+    assert r"Ġ\\" in tokenizer.tokens
 
 
 def test_a_size_below_the_number_of_characters_is_refused():

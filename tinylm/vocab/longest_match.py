@@ -67,7 +67,8 @@ def merged_pairs(word_counts: Mapping[str, int], min_count: int) -> Iterator[str
         joined = "".join(most_frequent)
         yield joined
         neighbours = re.escape(" ".join(most_frequent))
-        text = re.sub(rf"(?<!\S){neighbours}(?!\S)", joined, text)
+        replacement = joined.replace("\\", r"\\")
+        text = re.sub(rf"(?<!\S){neighbours}(?!\S)", replacement, text)
 
 
 def story_library(tokens: Sequence[str]) -> Any:
