@@ -113,16 +113,14 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
     """The tokenizer that `save` wrote to the file. Raises InputError if it is anything else."""
     from tokenizers import Tokenizer as Library
 
-    check_sums(path, "vocab")
-    try:
-        library = Library.from_file(str(path))
-    except Exception as error:  # the library raises nothing more specific
-        if tokens := _tokens_of_release_0_3_0(path):
-            from tinylm.vocab.longest_match import LongestMatchTokenizer
+    from tinylm.vocab.longest_match import LongestMatchTokenizer
 
-            return LongestMatchTokenizer(tokens)
-        raise _not_ours(path, error) from None
+    check_sums(path, "vocab")
+    content: Any = read_json(path, "vocab")
     try:
+        if content.get("type") == "longest_match":  # the format of release 0.3.0
+            return LongestMatchTokenizer(content["tokens"])
+        library = Library.from_file(str(path))
         rule = _rule(library)
         for tokenizer in _with_its_vocabulary(library):
             if _rule(tokenizer.library()) == rule:
@@ -131,19 +129,10 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # where its regular expressions give up, the library panics
-        raise _not_ours(path, error) from None
-
-
-def _tokens_of_release_0_3_0(path: str | Path) -> list[str]:
-    """The tokens of `longest_match`, which had a format of its own; [] for any other file."""
-    try:
-        content = read_json(path)
-    except InputError:
-        return []
-    is_ours = isinstance(content, dict) and content.get("type") == "longest_match"
-    tokens: Any = content.get("tokens") if is_ours else None
-    is_right = isinstance(tokens, list) and all(isinstance(one, str) for one in tokens)
-    return tokens if is_right else []
+        line = str(error).partition("\n")[0][:160]
+        raise InputError(
+            f"{path}: not a tokenizer of tinylm ({line}); run dvc repro -f -s vocab"
+        ) from None
 
 
 def _rule(library: Any) -> tuple[Any, ...]:
@@ -154,11 +143,6 @@ def _rule(library: Any) -> tuple[Any, ...]:
     text = PROBE if library.normalizer is None else library.normalizer.normalize_str(PROBE)
     words = library.pre_tokenizer.pre_tokenize_str(text) if library.pre_tokenizer else [text]
     return library.model.__getstate__(), words, library.get_added_tokens_decoder()
-
-
-def _not_ours(path: str | Path, reason: object) -> InputError:
-    line = str(reason).partition("\n")[0][:160]
-    return InputError(f"{path}: not a tokenizer of tinylm ({line}); run dvc repro -f -s vocab")
 
 
 def _with_its_vocabulary(library: Any) -> Iterator[Tokenizer]:
