@@ -88,39 +88,31 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
     Raises InputError if the token, the name or the repository is not suitable, CommandFailed if the
     hub or the way to it failed. No message contains the token.
     """
-    from huggingface_hub import HfApi, get_session, logging
-    from huggingface_hub.utils import disable_progress_bars
+    import huggingface_hub as hub
 
-    logging.set_verbosity_error()  # its warnings print addresses that let anyone upload
+    hub.logging.set_verbosity_error()  # its warnings print addresses that let anyone upload
     if not sys.stderr.isatty():
-        disable_progress_bars()
-    get_session().timeout = ANSWER_S  # by default it waits without end
+        hub.utils.disable_progress_bars()
+    hub.get_session().timeout = ANSWER_S  # by default it waits without end
+    api = hub.HfApi(token=token)
+    files = files_of(folder)
+    operations: list[Any] = [hub.CommitOperationAdd(name, folder / name) for name in files]
     try:
-        return _upload(HfApi(token=token), folder, repo, private, message)
+        url = str(api.create_repo(repo, private=private or None, exist_ok=True))
+        head = api.model_info(repo)
+        present = {file.rfilename for file in head.siblings or []}
+        if private and not head.private:
+            raise InputError(f"{url} is public: make it private in its settings")
+        if MARK not in present and not present <= OF_ANY_REPOSITORY:
+            raise InputError(f"{url} holds files that tinylm did not publish; choose another name")
+        for name in sorted(present.difference(files)):
+            if name in NAMES or name.startswith(FOLDERS):
+                operations.append(hub.CommitOperationDelete(name))
+        commit = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
     except InputError:
         raise
     except Exception as error:  # any error of the library becomes one line
         raise _failure(error, repo, token) from None
-
-
-def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> tuple[str, str]:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
-
-    url = str(api.create_repo(repo, private=private or None, exist_ok=True))
-    head = api.model_info(repo)
-    present = [file.rfilename for file in head.siblings or []]
-    if private and not head.private:
-        raise InputError(f"{url} is public: make it private in its settings")
-    foreign = sorted(set(present) - OF_ANY_REPOSITORY)
-    if foreign and MARK not in present:
-        raise InputError(f"{url} holds files that tinylm did not publish; choose another name")
-    files = files_of(folder)
-    operations: list[Any] = [CommitOperationAdd(name, folder / name) for name in files]
-    for name in present:
-        is_published = name in NAMES or name.startswith(FOLDERS)
-        if is_published and name not in files:
-            operations.append(CommitOperationDelete(name))
-    commit = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
     return url, commit.oid
 
 
