@@ -8,7 +8,7 @@ from tinylm.base.files import sha256, write_sums
 from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
 from tinylm.host.stage import Stage
-from tinylm.host.tables import format_description
+from tinylm.host.tables import print_description
 from tinylm.model.checkpoint import save_model
 from tinylm.model.describe import describe, summary
 from tinylm.train.curves import TrainResult, run_metrics, write_curves
@@ -27,7 +27,7 @@ def main() -> None:
 def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """Train in one process of the run; rank 0 writes all files."""
     run = prepare(stage, settings, group, paths.TRAIN_RUN)
-    print(format_description(describe(run.model)))
+    print_description(describe(run.model))
     logged = {f"model.{name}": value for name, value in stage.params["model"].items()}
     logged |= {f"train.{name}": value for name, value in stage.params["train"].items()}
     tracker = stage.runtime.logger if group.is_rank0 else "none"

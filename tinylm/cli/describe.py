@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.base.machine import pick_device
     from tinylm.embedding.settings import EmbeddingSettings
     from tinylm.host.runtime import RuntimeSettings
-    from tinylm.host.tables import format_description
+    from tinylm.host.tables import print_description
     from tinylm.model.checkpoint import new_model
     from tinylm.model.describe import describe, summary
     from tinylm.model.recompute import RunRecomputing
@@ -63,8 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     tokens = train.batch_size * settings.context
     flop = tokens * totals["training_flop_per_token"]
     trained = totals["parameters_trainable"]
-    print(format_description(describe(model)))
-    print()
+    print_description(describe(model))
     print(f"{trained:,} parameters are trained; weights start as in init: {settings.init}")
     print(f"{weights:,.1f} MiB of weights")
     print(f"{training:,.1f} MiB with gradients and {train.optimizer}")

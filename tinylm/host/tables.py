@@ -1,11 +1,9 @@
 """Tables for a terminal. They change no result, so no stage depends on this module."""
 
 import dataclasses
-import io
 from collections.abc import Sequence
 from typing import Any
 
-WIDTH = 100  # columns
 NUMBERS = {
     "parameters": "parameters",
     "FLOP/token": "flop",
@@ -14,8 +12,8 @@ NUMBERS = {
 }
 
 
-def format_description(parts: Sequence[Any]) -> str:
-    """A model's parts (tinylm.model.describe) as a table of at most WIDTH columns.
+def print_description(parts: Sequence[Any]) -> None:
+    """Print a model's parts (tinylm.model.describe) as a table of at most 100 columns.
 
     Equal blocks are shown once, with the numbers of one block.
     """
@@ -41,6 +39,4 @@ def format_description(parts: Sequence[Any]) -> str:
         numbers = [getattr(part, field) for field in NUMBERS.values()]
         cells = [f"{number:,}" if number else "-" for number in numbers]
         table.add_row(name, label, part.shape, *cells)
-    text = io.StringIO()
-    Console(file=text, width=WIDTH, color_system=None).print(table)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines() if line.strip())
+    Console(width=100).print(table)
