@@ -7,7 +7,6 @@ The same run gives the same bytes.
 import contextlib
 import html
 import io
-import logging
 import re
 import warnings
 from collections.abc import Iterator
@@ -16,15 +15,17 @@ from typing import NamedTuple
 
 from matplotlib import rc_context, rc_params_from_file
 from matplotlib.figure import Figure
+from matplotlib.font_manager import get_font_names
 
 from tinylm.base.printable import visible
 
 STYLE = rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_default_template=False)
+# Only installed fonts: for each text, matplotlib searches all of them.
+STYLE["font.family"] = [name for name in STYLE["font.family"] if name in get_font_names()]
 STYLE_SHEET = Path(__file__).with_name("page.css")
 _LIGHT = STYLE_SHEET.read_text(encoding="utf-8").partition("@media")[0]
 COLOURS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _LIGHT))
 HEAT = COLOURS["heat"]
-logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # about absent fonts
 
 _WIDE = 7.0  # inches: a wider picture is scrolled on a phone, not shrunk
 
