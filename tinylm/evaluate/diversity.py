@@ -1,4 +1,7 @@
-"""How varied generated texts are: distinct and repeated n-grams."""
+"""How varied generated texts are: distinct and repeated n-grams.
+
+In scripts without spaces each character is a word.
+"""
 
 from collections.abc import Sequence
 
@@ -7,14 +10,9 @@ import numpy as np
 from tinylm.download.same_story import spaced
 
 
-def ngrams(text: str, n: int) -> list[tuple[str, ...]]:
-    """All n-grams of a text's words in order; none if it has fewer than n words.
-
-    In scripts without spaces each character is a word.
-    """
-    words = spaced(text).split()
-    starts = range(len(words) - n + 1)
-    return [tuple(words[start : start + n]) for start in starts]
+def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """All n-grams of words in order; none of fewer than n words."""
+    return list(zip(*(words[start:] for start in range(n))))
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float:
@@ -24,7 +22,7 @@ def distinct_n(texts: Sequence[str], n: int) -> float:
     """
     grams = []
     for text in texts:
-        grams += ngrams(text, n)
+        grams += ngrams(spaced(text).split(), n)
     return len(set(grams)) / max(len(grams), 1)
 
 
@@ -35,7 +33,7 @@ def repeated_share(texts: Sequence[str], n: int) -> float:
     """
     shares = []
     for text in texts:
-        grams = ngrams(text, n)
+        grams = ngrams(spaced(text).split(), n)
         if grams:
             shares.append(1 - len(set(grams)) / len(grams))
     return float(np.mean(shares)) if shares else 0.0

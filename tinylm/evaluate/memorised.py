@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tinylm.download.same_story import ORDER, bare_words
+from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import mean
@@ -24,11 +25,6 @@ PROTOCOL = (
 )
 
 
-def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
-    """The different 4-grams of words."""
-    return set(zip(*(words[start:] for start in range(N))))
-
-
 def nearest_story(
     texts: Sequence[Sequence[str]],
     openings: Sequence[Sequence[str]],
@@ -40,7 +36,7 @@ def nearest_story(
     text without a 4-gram.
     """
     owners: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    grams_of_texts = [_grams(text) for text in texts]
+    grams_of_texts = [set(ngrams(text, N)) for text in texts]
     for number, grams in enumerate(grams_of_texts):
         for gram in grams:
             owners[gram].append(number)
@@ -50,7 +46,7 @@ def nearest_story(
     for story in stories:
         unseen -= {tuple(story[:length]) for length in lengths}
         shared: Counter[int] = Counter()
-        for gram in owners.keys() & _grams(story):
+        for gram in owners.keys() & set(ngrams(story, N)):
             shared.update(owners[gram])
         for number, count in shared.items():
             most_shared[number] = max(most_shared[number], count)

@@ -27,17 +27,10 @@ def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
     return None if frame.empty else draw_lines(frame, *labels, **options)
 
 
-def _curves(table: str, x: str, *labels: str, **options: Any) -> Draw:
-    """Draws the series of a table against its column x."""
-    return lambda run: _lines(run.frame(table).rename(columns={x: "x"}), *labels, **options)
-
-
-def _seed_losses(run: Run) -> Picture | None:
-    frame = run.frame("seed_curves").rename(columns={"tokens": "x"})
-    if frame.empty or run.tree("seeds").n == 1:
-        return None
-    seeds = frame[frame["series"].str.startswith("seed ")]
-    return _lines(seeds, "Held-out loss of each seed", "tokens seen", "nats per token")
+def _curves(table: str, *labels: str, **options: Any) -> Draw:
+    """Draws the series of a table against the tokens seen; that of train is thin."""
+    options["faint"] = "train"
+    return lambda run: _lines(run.frame(table).rename(columns={"tokens": "x"}), *labels, **options)
 
 
 def _accumulation(table: str, x: str, *labels: str) -> Draw:
@@ -157,14 +150,10 @@ def _over_training(name: str, checkpoints: Sequence[Sentence]) -> dict[str, Pict
 
 
 PICTURES: dict[str, Draw] = {
-    "loss_tokens": _curves(
-        "loss", "tokens", "Loss during training", "tokens seen", "loss, nats per token", faint="train"
-    ),
+    "loss_tokens": _curves("loss", "Loss during training", "tokens seen", "loss, nats per token"),
     "perplexity": _curves(
-        "perplexity", "tokens", "Perplexity during training", "tokens seen", "perplexity",
-        log_y=True, faint="train",
+        "perplexity", "Perplexity during training", "tokens seen", "perplexity", log_y=True
     ),
-    "seed_losses": _seed_losses,
     "sense_training": _sense_training,
     "beam_trade_off": _trade_off,
     "kv_speed": _switched(

@@ -32,7 +32,6 @@ FILES = {  # name: (path, the stage that writes it)
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "attention_training": (paths.evaluated("attention_training.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
-    "seed_curves": (paths.plot("seeds"), "seeds"),
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
 _TEXTS = ("prompt", "continuation", "text")  # columns that may be empty, or digits
