@@ -56,6 +56,8 @@ class GraphedTrainer(Trainer):
     card. On a CPU nothing is recorded, and each replay computes the update directly; tests use this.
     """
 
+    ahead = 8  # so that the card always has work
+
     def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
         super().__init__(model, batches, settings)
         self._device = model.embedding.device

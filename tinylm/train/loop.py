@@ -16,15 +16,13 @@ from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.distributed import Group
-from tinylm.train.graphs import GraphedTrainer, new_trainer
+from tinylm.train.graphs import new_trainer
 from tinylm.train.schedules import best_validation, checkpoint_tokens, out_of_patience
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots
 from tinylm.train.split_loss import capped_perplexity, split_loss
 from tinylm.train.trainer import Trainer, TrainingFailed, Update
 from tinylm.vocab.batches import Batch, TrainBatches
-
-UPDATES_AHEAD = 8  # updates that the loop may start before it reads the results of a CUDA card
 
 
 def train(
@@ -121,9 +119,7 @@ class _Run:
         start = time.perf_counter()
         self.pending.append(trainer.launch(batches))
         self.train_s += time.perf_counter() - start
-        # results of a CUDA card are read some updates late, so that it always has work
-        reads_late = isinstance(trainer, GraphedTrainer) and self.curves.train
-        self.read(UPDATES_AHEAD if reads_late else 0)
+        self.read(trainer.ahead if self.curves.train else 0)
         self.progress.advance(trainer.tokens - before, f"loss {self.curves.train[-1]:.3f}")
         per_epoch = trainer.batches.tokens_per_epoch
         ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch

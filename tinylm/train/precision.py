@@ -1,8 +1,4 @@
-"""What a run computes with on this machine: precision, compilation and native kernels.
-
-Training itself is plain PyTorch: without the package `tinylm.kernels.train`, or without a C++
-compiler, the formulas of `tinylm.model.ops` do the same work.
-"""
+"""What a run computes with on this machine: precision, attention, compilation, CUDA graphs."""
 
 import dataclasses
 from typing import Any
@@ -11,14 +7,7 @@ import torch
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import cpu_multiplies_in_bf16
-from tinylm.model.ops import REFERENCE, Ops
 from tinylm.train.settings import TrainSettings
-
-kernels: Any
-try:
-    from tinylm.kernels.train import ops as kernels
-except ModuleNotFoundError:  # the core works alone
-    kernels = None
 
 
 def multiplies_in_bf16(device: Any) -> bool:
@@ -72,25 +61,3 @@ def _decided(settings: TrainSettings, key: str, is_possible: bool, default: bool
             "on CUDA with recompute: none"
         )
     return choice
-
-
-def training_ops(
-    precision: str,
-    device: torch.device,
-    fused_attention: bool = False,
-    compiled: bool = False,
-) -> Ops:
-    """The fastest operations for a run in fp32, tf32 or bf16 on the device.
-
-    fused_attention: PyTorch's own. compiled: for blocks that torch.compile compiles.
-    """
-    if kernels is None:
-        return REFERENCE
-    return kernels.training_ops(precision, device, fused_attention, compiled)
-
-
-def why_not_native(precision: str, device: torch.device) -> str:
-    """Why such a run computes with torch alone, in words; empty if native kernels are used."""
-    if kernels is None:
-        return "the package tinylm/kernels/train is not here"
-    return kernels.why_not_native(precision, device)

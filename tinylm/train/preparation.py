@@ -18,11 +18,12 @@ from tinylm.host.runtime import conditions
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import new_model
 from tinylm.model.compiled import CompiledBlocks
+from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, TinyLM, in_order
 from tinylm.train.distributed import Group
-from tinylm.train.precision import resolved, training_ops, why_not_native
+from tinylm.train.precision import resolved
 from tinylm.train.sampling import sample
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint
@@ -30,6 +31,17 @@ from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+
+try:
+    from tinylm.kernels.train.ops import training_ops, why_not_native
+except ModuleNotFoundError:  # without that package, the formulas of tinylm.model.ops do the work
+
+    def training_ops(*_: Any) -> Ops:  # type: ignore[misc]
+        return REFERENCE
+
+    def why_not_native(*_: Any) -> str:  # type: ignore[misc]
+        return "the package tinylm/kernels/train is not here"
+
 
 SPLITS = ("train", "held_out")
 NO_BITS = ("cores", "python", "date")  # conditions that change no bit of a result

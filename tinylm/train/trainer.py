@@ -110,6 +110,8 @@ class Trainer:
     `tinylm.train.graphs` has the version for a CUDA card.
     """
 
+    ahead = 0  # updates that are launched before the result of the first is read
+
     def __init__(
         self,
         model: TinyLM,
