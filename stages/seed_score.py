@@ -7,14 +7,14 @@ from tinylm.base.files import require, write_json
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage, number_argument
+from tinylm.host.stage import Stage, seed_argument
 from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
-    seed = number_argument("seed_score", "one seed, a whole number >= 0")
+    seed = seed_argument("seed_score")
     stage = Stage("seed_score")
     settings = stage.settings("evaluate", EvaluateSettings)
     require(f"{paths.seed_run(seed)}/config.json", f"seed_train@{seed}")

@@ -6,7 +6,7 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import sha256, write_json, write_sums
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage, number_argument
+from tinylm.host.stage import Stage, seed_argument
 from tinylm.model.checkpoint import save_model
 from tinylm.train.curves import run_metrics
 from tinylm.train.distributed import Group, in_ranks
@@ -17,7 +17,7 @@ from tinylm.train.settings import TrainSettings
 
 def main() -> None:
     stage = Stage("seed_train")
-    seed = number_argument("seed_train", "one seed, a whole number >= 0")
+    seed = seed_argument("seed_train")
     settings = stage.settings("train", TrainSettings)
     settings = dataclasses.replace(settings, seed=seed, keep_epochs=())
     command = ["-m", "stages.seed_train", str(seed)]

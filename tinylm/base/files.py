@@ -7,7 +7,6 @@ fsync, rename, fsync of the folder. A reader sees the old file or the new one, n
 import contextlib
 import csv
 import errno
-import functools
 import hashlib
 import json
 import math
@@ -188,19 +187,9 @@ def _damaged(path: str | Path, made_by: str) -> InputError:
     )
 
 
-@functools.lru_cache(maxsize=64)
-def _sha256_of_version(path: Path, inode: int, changed_ns: int) -> str:
-    return sha256(path)
-
-
 def check_sha256(path: str | Path, expected: str, made_by: str) -> None:
-    """Raises InputError if a file is missing or its bytes changed (a damaged cache).
-
-    Each version of a file is read once in a process.
-    """
-    file = require(path, made_by).absolute()
-    state = file.stat()
-    if _sha256_of_version(file, state.st_ino, state.st_ctime_ns) != expected:
+    """Raises InputError if a file is missing or its bytes changed (a damaged cache)."""
+    if sha256(require(path, made_by)) != expected:
         raise _damaged(path, made_by)
 
 

@@ -13,18 +13,17 @@ A stage script reads its settings, calls the package that does the work, and wri
         sys.exit(guard(main))
 """
 
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256, stage_entry
-from tinylm.base.config import PARAMS_FILE, InputError, load_params, parameter, read_section
+from tinylm.base.config import PARAMS_FILE, load_params, parameter, read_section
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
-from tinylm.host.command import CommandFailed, check_at_end
+from tinylm.host.command import CommandFailed, Parser, check_at_end
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
@@ -36,16 +35,12 @@ ENVIRONMENT = (
 )  # fmt: skip
 
 
-def number_argument(stage: str, allowed: str) -> int:
-    """The command-line argument of a stage that dvc.yaml runs once per number.
-
-    allowed: its description in the error message. Raises InputError for any other argument.
-    """
-    arguments = sys.argv[1:]
-    if len(arguments) == 1 and arguments[0].isdecimal():
-        return int(arguments[0])
-    given = " ".join(arguments) or "nothing"
-    raise InputError(f"stages.{stage}: argument {given}; allowed: {allowed}")
+def seed_argument(stage: str) -> int:
+    """The argument of a stage that dvc.yaml runs once per seed. Raises InputError without one."""
+    parser = Parser(prog=f"stages.{stage}")
+    parser.add_argument("seed", type=int)
+    seed: int = parser.parse_args().seed
+    return seed
 
 
 class Stage:

@@ -76,7 +76,7 @@ def write_packed(folder: str | Path, split: str, packed: Iterable[Packed], vocab
 
 
 class TokenStore:
-    """One split, opened for reading; its bytes are checked against their SHA-256 once per process.
+    """One split, opened for reading; its bytes are checked against their SHA-256.
 
     `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,) int64, where each story starts.
     Raises InputError naming the file and the stage that makes it.
