@@ -25,7 +25,6 @@ def draw_lines(
     log_y: bool = False,
     from_zero: bool = False,
     faint: str = "",
-    counted_x: bool = True,
 ) -> Picture:
     """One line for each series, with a band where it has an interval; one row is a point.
 
@@ -33,7 +32,6 @@ def draw_lines(
         frame: columns x, series and value; low and high too where lines have bands.
         from_zero: whether the vertical axis starts at zero.
         faint: the series that is thin, because it is noisier than the others.
-        counted_x: x counts tokens or updates, so that its ticks are whole numbers.
     """
     drawing = Figure()
     axes = drawing.add_subplot()
@@ -51,7 +49,7 @@ def draw_lines(
             axes.fill_between(x, rows["low"], rows["high"], color=colour, alpha=_SHADE, linewidth=0)
         ends.append(f"{name} from {number(values.iloc[0])} to {number(values.iloc[-1])}")
     axes.margins(0.05, 0.08)
-    if counted_x:
+    if (frame["x"] % 1 == 0).all():  # tokens, updates, layers: no ticks between
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     if log_y:

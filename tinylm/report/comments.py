@@ -13,7 +13,7 @@ def comments(run: Run) -> list[str]:
     evaluate = run.tree("evaluate")
     stories = evaluate.samples.reference_perplexity.value
     decoded = evaluate.sense.methods.decode
-    errors = {error["sample"]: error for error in run.rows("sense")}
+    errors = {error.get("sample"): error for error in run.rows("sense")}
     is_judged = decoded.texts == len(samples) and len(errors) == sum(decoded.kinds.values())
     near = [row for row in run.rows("memorised") if row["text"] == "continuation"]
     result = []

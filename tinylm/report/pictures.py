@@ -67,7 +67,7 @@ def _sense_training(run: Run) -> Picture | None:
             epochs = run.tree("train").epochs if row.epochs is None else row.epochs
             rows.append({"x": epochs, "series": "samples", **row.words})
     labels = ("Words per error", "epochs", "words per error")
-    return _lines(pd.DataFrame(rows), *labels, from_zero=True, counted_x=False)
+    return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
 
 def _trade_off(run: Run) -> Picture | None:
