@@ -17,7 +17,7 @@ for section, values in {  # what the limits below are counted from, whatever the
     "train": {"batch_size": 32, "accumulation": 1, "tokens": 1_500_000, "validate_every": 50},
     "decode": {"top_k": 50},
     "evaluate": {"stories": 50, "tendency_sentences": 200},
-    "accum_sweep": {"settings": [1, 2, 4, 8], "batch_size": 16, "tokens": 160_000},
+    "accum_sweep": {"settings": [1, 2, 4, 8], "batch_size": 16, "context": 64, "tokens": 160_000},
 }.items():
     assert BASE[section].keys() >= values.keys()
     BASE[section] |= values

@@ -99,9 +99,9 @@ class Allowed:
     The range of a tuple holds for each element, and `length` is the least number of elements.
     """
 
-    low: float | None = None
-    high: float | None = None
-    above: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    above: float = -math.inf
     choices: tuple[str, ...] = ()
     length: int = 0
 
@@ -111,17 +111,13 @@ class Allowed:
             return value in self.choices
         if isinstance(value, str | bool):
             return True
-        if self.low is not None and value < self.low:
-            return False
-        if self.high is not None and value > self.high:
-            return False
-        return self.above is None or value > self.above
+        return bool(self.low <= value <= self.high and value > self.above)
 
     def __str__(self) -> str:
         if self.choices:
             return " | ".join(self.choices)
         limits = ((">", self.above), (">=", self.low), ("<=", self.high))
-        return " and ".join(f"{sign} {limit}" for sign, limit in limits if limit is not None)
+        return " and ".join(f"{sign} {limit}" for sign, limit in limits if math.isfinite(limit))
 
 
 def parameter(params: dict[str, Any], name: str) -> Any:
