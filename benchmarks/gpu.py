@@ -35,7 +35,6 @@ from tinylm.model.describe import summary
 from tinylm.presets.write import merge
 from tinylm.train.loop import train
 from tinylm.train.preparation import assemble
-from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 
 GPT2_BPE = Shape(
@@ -198,19 +197,8 @@ def report_d(options: Options) -> Iterator[dict[str, Any]]:
     """All 5,000 updates of the preset gpt2-bpe with products in bf16, validation included."""
     shape = options.of(GPT2_BPE)
     updates = 3 if options.tiny else REPORT_D_UPDATES
-    settings: TrainSettings = shapes.section(
-        "train",
-        TrainSettings,
-        {
-            "tokens": updates * shape.step_tokens,
-            "batch_size": shape.batch,
-            "precision": "bf16",
-            "compile": "auto",
-            "attention": "auto",
-            "keep_epochs": [],
-        },
-        "gpt2-bpe",
-    )
+    changes = {"tokens": updates * shape.step_tokens, "precision": "bf16", "keep_epochs": []}
+    settings = shapes.train_settings(shape, "gpt2-bpe", **changes)
     stores = shapes.stores(shape, options.tokens)
     model = shapes.model_settings(shape, {}, "gpt2-bpe")
     matrix = torch.randn(shape.vocab, shape.width, generator=torch.Generator().manual_seed(1))

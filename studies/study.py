@@ -27,8 +27,6 @@ from tinylm.sweep import begin, engines, plan
 from tinylm.sweep.recording import git
 
 FILE = FOLDER / "studies.yaml"
-REQUIRED = ("preset", "question", "seeds", "settings")
-OPTIONAL = ("system", "answer", "set")
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
 # Keys of section data that may differ from the preset: they say which stories, not how they become tokens.
 FREE = (
@@ -56,39 +54,32 @@ class Study:
     question: str
     seeds: list[int]
     settings: dict[str, Values]
-    common: Values  # laid over the preset in every setting
+    set: Values = dataclasses.field(default_factory=dict)  # laid over the preset in every setting
     system: str = ""  # the published system that asked or answered it
     answer: str = ""
 
     def values(self, setting: str) -> Values:
         """Every value of the preset as this setting has it."""
-        return preset_values(self.preset) | self.common | self.settings[setting]
+        return preset_values(self.preset) | self.set | self.settings[setting]
 
 
 def _study(name: str, row: Record) -> Study:
     def refuse(what: str, allowed: str) -> InputError:
         return InputError(f"{FILE.name}: {name}: {what}; allowed: {allowed}")
 
-    unknown = set(row) - {*REQUIRED, *OPTIONAL}
-    missing = set(REQUIRED) - set(row)
-    if unknown or missing:
-        raise refuse(
-            ", ".join(sorted(unknown | missing)),
-            f"{', '.join(REQUIRED)}, and perhaps {', '.join(OPTIONAL)}",
-        )
-    if row["preset"] not in names():
+    try:
+        study = Study(name, **row)
+    except TypeError as error:  # a key that is unknown or missing
+        keys = [field.name for field in dataclasses.fields(Study)]
+        raise refuse(str(error), ", ".join(keys[1:])) from None
+    if study.preset not in names():
         raise refuse("preset", " | ".join(names()))
-    settings = {str(setting): dict(values) for setting, values in row["settings"].items()}
-    common = dict(row.get("set", {}))
-    known = preset_values(row["preset"])
-    for values in (common, *settings.values()):
+    known = preset_values(study.preset)
+    for values in (study.set, *study.settings.values()):
         for key in values:
             if key not in known or key.partition(".")[0] not in SECTIONS:
                 raise refuse(key, f"a key of section {', '.join(SECTIONS)}")
-    system, answer = row.get("system", ""), row.get("answer", "")
-    return Study(
-        name, row["preset"], row["question"], row["seeds"], settings, common, system, answer
-    )
+    return study
 
 
 def read_studies() -> dict[str, Study]:

@@ -46,7 +46,10 @@ class Noise:
 def recorded_noise(runs: Sequence[Run]) -> Noise | None:
     """The noise of these runs, pooled over their settings; None if no setting has two seeds."""
     settings = [setting for setting in settings_of(runs) if setting.stories]
-    losses = [setting.metric("nats_per_token") for setting in settings]
+    losses = []
+    for setting in settings:
+        tables = setting.stories.items()
+        losses.append({seed: table["nats"].sum() / table["tokens"].sum() for seed, table in tables})
     differences = []
     for one, other in itertools.pairwise(losses):
         seeds = shared_seeds(one, other)

@@ -15,7 +15,6 @@ from tinylm.base.files import SEAL
 from tinylm.compare.provenance import stage_paths, stale_stages
 from tinylm.compare.revisions import Revision
 from tinylm.presets.write import Values, flatten
-from tinylm.report.sources import as_number
 
 T = TypeVar("T")
 SEED_KEY = "train.seed"
@@ -121,16 +120,6 @@ class Setting:
     def pairs(self) -> dict[int, pd.Series]:
         """Answers to minimal pairs by seed."""
         return self._by_seed(lambda run: run.pairs if len(run.pairs) else None)
-
-    def metric(self, name: str) -> dict[int, float]:
-        """A metric of stage evaluate by seed: the runs' own, and what stage seeds recorded."""
-        values = self._by_seed(lambda run: as_number(run.value("evaluate", name)))
-        for run in self.runs:
-            for seed in run.value("seeds", "seeds") or []:
-                value = as_number(run.value("seeds", "by_seed", str(seed), name))
-                if value is not None:
-                    values.setdefault(seed, value)
-        return values
 
 
 def _with_equal(
