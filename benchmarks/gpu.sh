@@ -6,7 +6,7 @@
 #   NANOGPT   a clone of nanoGPT, to train in turn with
 #   TOKENS    token stores of the preset gpt2-bpe (stage vocab writes them to data/tokens)
 #   WHEELS    a folder of wheels, installed first without network access
-#   PARTS     those of benchmarks.gpu that are wanted, e.g. "training stages"
+#   PARTS     the parts of benchmarks.gpu to run, e.g. "training stages"; default all
 #   PARAMS    parameters of the stages; default params.yaml
 #   TINY=1    on the CPU, small, only to show that everything runs
 set -u -o pipefail

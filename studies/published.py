@@ -1,7 +1,7 @@
 """The published systems compared with our recorded runs: every table of comparison.yaml, the studies and the claims.
 
-Printed as Markdown; `--write FOLDER` writes published.md and published.pdf. Nothing is printed or written if a number
-does not stand in the record that it names.
+Printed as Markdown; `--write FOLDER` writes published.md and published.pdf. Nothing is printed or written if a number is
+not in the record that it names.
 """
 
 import math
@@ -103,14 +103,14 @@ def study_table(study: Record) -> Markup:
 
 
 def in_words(entry: Record) -> str:
-    """A claim, the source's own words, and where they stand, as far as these are known."""
+    """A claim, the source's own words, and its place, as far as these are known."""
     quote = f" “{entry['quote']}”" if "quote" in entry else ""
     where = f" ({entry['place']})" if "place" in entry else ""
     return f"{entry['claim']}{quote}{where}"
 
 
 def page() -> str:
-    """The page as Markdown. Raises CommandFailed if a number does not stand in the record that it names."""
+    """The page as Markdown. Raises CommandFailed if a number is not in the record that it names."""
     comparison = read("comparison.yaml")
     ledger = list(read("ledger.yaml").values())
     entries = list(ledger)

@@ -1,4 +1,4 @@
-"""Published and recorded results, and the check that a number in a text stands in the record it names.
+"""Published and recorded results, and the check that a number in a text is in the record that it names.
 
 - published.yaml: the numbers of the published systems, as they print them;
 - runs/NAME.json: a recorded run of a preset, its seeds side by side (`python -m studies.record`);
@@ -45,7 +45,7 @@ def _record(name: str) -> Record:
 
 
 def value_at(tree: Any, path: str) -> Any:
-    """What stands at a path of keys and list positions. Raises LookupError."""
+    """The value at a path of keys and list positions. Raises LookupError."""
     for key in path.split("/"):
         if isinstance(tree, list):
             tree = tree[int(key)]
@@ -96,7 +96,7 @@ def _difference(name: str, path: str, number: Any) -> Iterator[str]:
 
 
 def wrong_numbers(entry: Record) -> Iterator[str]:
-    """A line for each number of an entry that does not stand where the entry says."""
+    """A line for each number of an entry that differs from the one at the place that the entry names."""
     for path, number in entry.get("quotes", {}).items():
         yield from _difference(PUBLISHED, path, number)
     for name, numbers in entry.get("numbers", {}).items():

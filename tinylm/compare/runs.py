@@ -82,7 +82,7 @@ class Setting:
 
     @property
     def first(self) -> Run:
-        """The run that stands for the setting where one is shown."""
+        """The run that represents the setting."""
         return self.runs[0]
 
     @property
