@@ -33,11 +33,10 @@ _SAMPLES = {
 
 @dataclasses.dataclass(frozen=True)
 class DataLicence:
-    """The data by name, its licence (None: not known), and where the licence is stated."""
+    """The data in words, and the name of its licence; None if it is not known."""
 
     data: str
     name: str | None
-    source: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,21 +67,15 @@ class Publication:
 def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
     """The licence for section `data` of params.yaml; `given`, the user's statement, wins."""
     licence = None
-    stated_by = ""
     if section["source"] == "storybook":
         data = "the storybook, stories that tinylm writes itself"
         licence = "mit"
-        stated_by = "tinylm's own licence"
     elif section["source"] == "hub":
         data = f"{section['hub_id']} of the Hugging Face hub, revision {section['hub_revision']}"
         licence = LICENCES.get(section["hub_id"])
-        stated_by = "the data set's page on the hub"
     else:
         data = f"{Path(section['path']).name}, read from a local file or folder"
-    if given is not None:
-        licence = given
-        stated_by = "whoever published this model"
-    return DataLicence(data, licence, stated_by)
+    return DataLicence(data, licence if given is None else given)
 
 
 def _metrics(run: Run) -> list[tuple[str, str, str]]:
