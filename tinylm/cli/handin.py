@@ -63,14 +63,6 @@ def _code() -> list[str]:
     return files
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
-    if arguments.exercises:
-        _hand_in_exercises(arguments.entry, arguments.course)
-    else:
-        _hand_in_run(arguments)
-
-
 def _hand_in_exercises(entry: str, course: str | None) -> None:
     from tinylm.exchange.handin import check_entry, write_zip
     from tinylm.learn.course import COURSE, load_course
@@ -82,7 +74,12 @@ def _hand_in_exercises(entry: str, course: str | None) -> None:
     print(f"{path}: {len(files)} files")
 
 
-def _hand_in_run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
+    """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
+    if arguments.exercises:
+        _hand_in_exercises(arguments.entry, arguments.course)
+        return
+
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.handin import NOT_NEEDED, check_entry, write_hand_in
     from tinylm.exchange.loading import load_trained
