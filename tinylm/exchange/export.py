@@ -10,12 +10,7 @@ from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
 from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form
-from tinylm.exchange.tokenizer_files import (
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    special_roles,
-    tokenizer_files,
-)
+from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, tokenizer_files
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
 
@@ -47,13 +42,12 @@ def _write_transformers(folder: Path, trained: Trained, form: StockForm) -> None
     from safetensors.torch import save
 
     context = trained.model.settings.context
+    generation = generation_config(trained.tokenizer, trained.decode, context)
     # roles that no token plays are null, or the class's default would apply
-    ids: dict[str, int | None] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
-    for role, index in special_roles(trained.tokenizer).items():
-        ids[f"{role}_token_id"] = index
+    roles = {key: generation.get(key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
     files: dict[str, Any] = {
-        CONFIG: form.config | ids,
-        GENERATION_CONFIG: generation_config(trained.tokenizer, trained.decode, context),
+        CONFIG: form.config | roles,
+        GENERATION_CONFIG: generation,
         **tokenizer_files(trained.tokenizer, context),
     }
     for name, content in files.items():
