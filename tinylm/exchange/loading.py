@@ -9,7 +9,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
-from tinylm.base.files import SUMS, copy_file, sha256, write_json
+from tinylm.base.files import SUMS, copy_file, write_sums
 from tinylm.base.machine import pick_device
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
@@ -38,15 +38,11 @@ def write_originals(folder: Path, trained: Trained) -> None:
 
     Whoever reads these files checks them by it.
     """
-    sources = {
-        WEIGHTS: trained.models / WEIGHTS,
-        CONFIG: trained.models / CONFIG,
-        TOKENIZER: trained.vocab,
-    }
     target = folder / ORIGINALS
-    for name, source in sources.items():
-        copy_file(source, target / name)
-    write_json(target / SUMS, {name: sha256(target / name) for name in sources})
+    copy_file(trained.models / WEIGHTS, target / WEIGHTS)
+    copy_file(trained.models / CONFIG, target / CONFIG)
+    copy_file(trained.vocab, target / TOKENIZER)
+    write_sums(target)
 
 
 def is_export(folder: str | Path) -> bool:
