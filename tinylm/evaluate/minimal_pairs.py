@@ -18,7 +18,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-PAIRS = 200  # of each phenomenon, if the vocabulary has enough words
+PAIRS = 100  # of each phenomenon, if the vocabulary has enough words
 TOO_FEW = 20  # with fewer pairs there is no share
 SEEN = 10  # times that each token of a pair must have occurred in the train split
 TRIES = 3000
