@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinylm.base.files import atomic_path
+from tinylm.base.files import write_bytes
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
 
@@ -64,68 +65,29 @@ class Library:
             raise CannotCompile(
                 "no home folder to keep it in; the environment's XDG_CACHE_HOME may name another"
             ) from None
-        return (
-            folder
-            / f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
-        )
-
-    def is_compiled(self) -> bool:
-        """Whether `load` would return at once. Raises CannotCompile."""
-        return _is_whole(self.path())
+        digest = hashlib.sha256(chr(0).join(parts).encode()).hexdigest()
+        return folder / f"{self.name}-{digest[:20]}.so"
 
     def compile(self) -> Path:
         """Compile, unless that was done before; takes some seconds. Raises CannotCompile."""
-        target, name = self.path(), compiler()
+        target = self.path()
         if _is_whole(target):
             return target
+        name = compiler()
         if name is None:
             raise CannotCompile(
                 "no C++ compiler found (c++, g++, clang++ or the environment's CXX)"
             )
-        errors = ""
+        problem = ""
         for extra in self.tries:
+            command = [name, *FLAGS, *self.flags, *extra, *map(str, self.units)]
             try:
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                with atomic_path(target) as new:
-                    command = [
-                        name,
-                        *FLAGS,
-                        *self.flags,
-                        *extra,
-                        *map(str, self.units),
-                        "-o",
-                        str(new),
-                    ]
-                    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-                    if done.returncode:
-                        raise CannotCompile
-                    with open(new, "r+b") as handle:
-                        handle.write(
-                            hashlib.sha256(handle.read()).digest()
-                        )  # the loader ignores it
-            except CannotCompile:
-                errors = next(
-                    (line for line in done.stderr.splitlines() if "error" in line),
-                    f"exit {done.returncode}",
-                )
+                problem = _build(command, target)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise CannotCompile(f"{name}: {error}") from None
-            else:
+            if not problem:
                 return target
-        raise CannotCompile(f"{name}: {errors}")
-
-    def sha256(self) -> str:
-        """Of the compiled library: the same wherever and whenever an equal compiler made it. Raises CannotCompile."""
-        return self.compile().read_bytes()[-32:].hex()
-
-    def is_at_hand(self) -> bool:
-        """Compile if needed; return whether a library exists, and print the reason if it does not."""
-        try:
-            self.compile()
-        except CannotCompile as error:
-            print(f"{self.name}: the slower path without compiled code ({error})", flush=True)
-            return False
-        return True
+        raise CannotCompile(f"{name}: {problem}")
 
     def load(self) -> ctypes.CDLL:
         """The library, compiled if needed. Raises CannotCompile."""
@@ -136,3 +98,22 @@ class Library:
             return ctypes.CDLL(str(path))
         except OSError as error:
             raise CannotCompile(str(error)) from None
+
+
+def _build(command: list[str], target: Path) -> str:
+    """Compile into `target`, followed by the SHA-256, which the loader ignores.
+
+    Returns the compiler's first error, or nothing if there is none; then the file is written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        built = Path(folder) / target.name
+        done = subprocess.run(
+            [*command, "-o", str(built)], capture_output=True, text=True, timeout=300
+        )
+        if done.returncode:
+            errors = (line for line in done.stderr.splitlines() if "error" in line)
+            return next(errors, f"exit {done.returncode}")
+        content = built.read_bytes()
+    write_bytes(target, content + hashlib.sha256(content).digest())
+    return ""
