@@ -10,7 +10,6 @@ import matplotlib
 import typst
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from matplotlib.ft2font import FT2Font
 
 _LAYOUT = Path(__file__).with_name("pdf.typ")
 # Matplotlib ships DejaVu and typst the serif font, so that nothing has to be installed.
@@ -43,9 +42,6 @@ _TYPST = {  # what each token of the Markdown becomes
 }
 
 
-_LARGE = 1100  # pixels: wider pictures are as large as the page
-
-
 def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
     """The Markdown as a PDF; the same Markdown gives the same bytes.
 
@@ -66,16 +62,9 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
             source,
             root=folder,
             font_paths=[_FONTS],
-            ignore_system_fonts=_is_covered(markdown),
             timestamp=0,
             pdf_tags=False,
         )
-
-
-def _is_covered(text: str) -> bool:
-    """Whether DejaVu Sans has every character; only else fonts of the system are used."""
-    characters = FT2Font(_FONTS / "DejaVuSans.ttf").get_charmap().keys()
-    return {ord(character) for character in text} <= {ord("\n"), *characters}
 
 
 def _to_typst(markdown: str, pictures: Mapping[str, bytes]) -> str:
@@ -128,10 +117,8 @@ def _inline(part: Token, pictures: Mapping[str, bytes]) -> str:
             name = Path(str(part.attrs["src"])).stem
             if name not in pictures:
                 return ""
-            width = int.from_bytes(pictures[name][16:20])  # a PNG's first number
-            large = "true" if width > _LARGE else "false"
             title = _quoted(part.attrs.get("title", ""))
-            return f"#picture({_quoted(f'{name}.png')}, {title}, large: {large})"
+            return f"#picture({_quoted(f'{name}.png')}, {title})"
     return _TYPST[part.type]
 
 
