@@ -4,16 +4,14 @@ from typing import Any
 
 from tinylm.evaluate.diversity import repeated_share
 from tinylm.report.sources import Run
-from tinylm.report.wording import number, share
+from tinylm.report.wording import share
 
 
 def comments(run: Run) -> list[str]:
     """One comment for each row of samples, in its order."""
     samples = run.rows("samples")
-    evaluate = run.tree("evaluate")
-    stories = evaluate.samples.reference_perplexity.value
-    decoded = evaluate.sense.methods.decode
     errors = {error.get("sample"): error for error in run.rows("sense")}
+    decoded = run.tree("evaluate").sense.methods.decode
     is_judged = decoded.texts == len(samples) and len(errors) == sum(decoded.kinds.values())
     near = [row for row in run.rows("memorised") if row["text"] == "continuation"]
     result = []
@@ -28,10 +26,6 @@ def comments(run: Run) -> list[str]:
             lines.append(f"The nearest training story shares {shared} of the 4-grams.")
             if not nearest["opening_seen"]:
                 lines.append("No training story has this opening.")
-        if not is_judged and stories and row.get("perplexity"):
-            side = "less" if row["perplexity"] > stories else "more"
-            numbers = f"perplexity {number(row['perplexity'])} compared with {number(stories)}"
-            lines.append(f"To the model it is {side} predictable than true stories: {numbers}.")
         result.append(" ".join(lines))
     return result
 
