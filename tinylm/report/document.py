@@ -12,7 +12,7 @@ from tinylm.host.runtime import conditions
 from tinylm.report import pictures, render
 from tinylm.report.comments import comments
 from tinylm.report.drawing import Picture, to_png, to_svg
-from tinylm.report.findings import claims_of, findings_by_section, relative, timed_pairs
+from tinylm.report.findings import findings_by_section
 from tinylm.report.heads import heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
@@ -20,13 +20,6 @@ from tinylm.report.wording import FORMATS, many
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
-_SEED_METRICS = {
-    "perplexity": "perplexity on evaluation",
-    "nats_per_token": "nats per token",
-    "bits_per_byte": "bits per byte, normalised text",
-    "raw_bits_per_byte": "bits per byte, raw text",
-    "held_out_loss": "held-out loss",
-}
 
 
 def write_report(
@@ -76,7 +69,6 @@ def write_document(
 
 def template_values(run: Run) -> dict[str, Any]:
     """The values that the templates name: params, results and times of each stage, tables."""
-    claimed = claims_of(run)
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
     phenomena = run.tree("evaluate").pairs.phenomena.items()
     memorised = run.tree("evaluate").memorised
@@ -84,17 +76,13 @@ def template_values(run: Run) -> dict[str, Any]:
     return {
         "run": run,
         "params": as_tree(run.params),
-        "relative": lambda bench, index: relative(run, claimed, bench, index),
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
-        "seed_metrics": _SEED_METRICS,
         "near_copies": copies[0].splits | copies[1].splits,
         "warnings": [*copies[0].warnings, *copies[1].warnings, *memorised.warnings],
         "baselines": pictures.baselines(run),
         "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),
-        "kv_settings": timed_pairs(run, "kv_bench_time"),
-        "ckpt_settings": timed_pairs(run, "ckpt_bench_time"),
         "stages": STAGES,
         "elsewhere": measured_elsewhere(run),
     }

@@ -8,10 +8,10 @@ claim anything; the roles of heads, which stage evaluate decides, have the fifth
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from operator import itemgetter
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import Any
 
 from tinylm.evaluate.statistics import (
     ALPHA,
@@ -26,10 +26,11 @@ from tinylm.evaluate.statistics import (
 )
 from tinylm.report.heads import roles
 from tinylm.report.sources import Run, Tree, as_number
-from tinylm.report.wording import ABSENT, count, interval, loss, number, with_interval
+from tinylm.report.wording import count, interval, loss, number, with_interval
 
 LEVEL = ALPHA - 0.01
 CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
+_UNITS = {"tokens_per_s": "tokens/s", "step_s": "s"}
 _ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
 
 Key = tuple[Any, ...]  # what is compared, then what distinguishes its effects
@@ -77,11 +78,11 @@ def questions(run: Run) -> list[Question]:
     return [question for question in asked if question.effect is not None]
 
 
-def claims_of(run: Run) -> Claims:
+def _claims(asked: Iterable[Question]) -> Claims:
     """What may be claimed of every difference, by its key."""
     effects: dict[Key, Effect] = {}
     hypotheses: dict[Key, Key] = {}
-    for question in questions(run):
+    for question in asked:
         assert question.effect is not None
         effects[question.key] = question.effect
         if question.key[0] in ("chance", "untrained"):  # a phenomenon is learnt if it is above both
@@ -91,9 +92,10 @@ def claims_of(run: Run) -> Claims:
 
 def findings_by_section(run: Run) -> dict[str, list[Finding]]:
     """What this run shows and does not show, for each section that answers a question."""
-    claimed = claims_of(run)
+    asked = questions(run)
+    claimed = _claims(asked)
     findings: dict[str, list[Finding]] = defaultdict(list)
-    for question in questions(run):
+    for question in asked:
         if question.claim:
             findings[question.section].append(question.answer(claimed[question.key]))
     findings["pairs"] += _list(
@@ -209,8 +211,9 @@ def _generation(run: Run) -> Iterator[Question]:
 
 
 def _beams(run: Run) -> Iterator[Question]:
-    """Probability and errors of the widest beam, compared with greedy decoding."""
+    """Probability, speed and errors of the widest beam, compared with greedy decoding."""
     methods = run.tree("beam_bench").methods
+    speeds = run.tree("beam_bench_time").methods
     greedy = methods.greedy.sense.words
     beams = [name for name in methods if name.startswith("beam ") and name != "beam 1"]
     for name in beams[-1:]:
@@ -224,6 +227,16 @@ def _beams(run: Run) -> Iterator[Question]:
             ("more", "less"),
             f"Its log-probability minus that of greedy text: {with_interval(against.difference)} nats, "
             f"mean over {count(against.prompts)} prompts.",
+        )
+        pair = speeds[name], speeds.greedy
+        effect, evidence = _ratio(run, "beam_bench", "tokens_per_s", speeds.values(), *pair)
+        yield Question(
+            ("beam_bench",),
+            effect,
+            "beams",
+            f"{search} is {{}} than greedy decoding.",
+            ("faster", "slower"),
+            evidence,
         )
         texts = methods[name].sense.texts
         words = methods[name].sense.words
@@ -275,80 +288,61 @@ def _heads(run: Run) -> Iterator[Question]:
 # ---------------------------------------------------------------- what it costs
 
 
-class Bench(NamedTuple):
-    """What a bench times, the size and the switch of its settings, and the sentence about the last one."""
-
-    key: str
-    size: str
-    switch: str
-    section: str
-    claim: str
-    words: tuple[str, str]
-    unit: str
-
-
-BENCHES = {
-    "kv_bench_time": Bench(
-        "tokens_per_s", "new_tokens", "cache", "cache",
-        "Decoding {} tokens is {{}} with the key-value cache.", ("faster", "slower"), "tokens/s",
-    ),
-    "ckpt_bench_time": Bench(
-        "step_s", "layers", "recompute", "checkpointing",
-        "At a depth of {}, a training step is {{}} with checkpointing.", ("slower", "faster"), "s",
-    ),
-    "beam_bench_time": Bench(
-        "tokens_per_s", "", "", "beams",
-        "Beam search of width {} is {{}} than greedy decoding.", ("faster", "slower"), "tokens/s",
-    ),
-}  # fmt: skip
-
-
-def timed_pairs(run: Run, bench: str) -> dict[Any, tuple[Tree, Tree]]:
-    """The settings of a bench by name or number, each with the one that its time is compared with."""
-    results = run.tree(bench)
-    if bench == "beam_bench_time":
-        return {name: (row, results.methods.greedy) for name, row in results.methods.items()}
-    _, size, switch, *_ = BENCHES[bench]
-    rows = [*(results.settings or []), *(results.other_ways or [])]
-    rows.sort(key=itemgetter(size))
-    off = {row[size]: row for row in rows if row[switch] is False}
-    return dict(enumerate((row, off.get(row[size], row)) for row in rows))
-
-
 def _times(run: Run) -> Iterator[Question]:
-    """The ratio of two median times, with the mean variance of all settings of the bench.
+    """The greatest size of two benches: the time with what is measured, compared with the time without."""
+    settings = run.tree("kv_bench_time").settings or []
+    with_cache, without = _largest(settings, "new_tokens", "cache")
+    effect, evidence = _ratio(run, "kv_bench", "tokens_per_s", settings, with_cache, without)
+    yield Question(
+        ("kv_bench",),
+        effect,
+        "cache",
+        f"Decoding {with_cache.new_tokens} tokens is {{}} with the key-value cache.",
+        ("faster", "slower"),
+        evidence,
+    )
+    settings = run.tree("ckpt_bench_time").settings or []
+    recomputed, stored = _largest(settings, "layers", "recompute")
+    effect, evidence = _ratio(run, "ckpt_bench", "step_s", settings, recomputed, stored)
+    yield Question(
+        ("ckpt_bench",),
+        effect,
+        "checkpointing",
+        f"At a depth of {recomputed.layers}, a training step is {{}} with checkpointing.",
+        ("slower", "faster"),
+        evidence,
+    )
 
-    If the two settings vary more than that, their own mean variance is used. The last setting, of
-    the greatest size, has the sentence.
+
+def _largest(settings: list[Tree], size: str, switch: str) -> tuple[Tree, Tree]:
+    """The settings of the greatest size, with the switch on and off; empty if not measured."""
+    largest = max((row[size] for row in settings), default=None)
+    by_switch = {row[switch]: row for row in settings if row[size] == largest}
+    return by_switch.get(True, Tree()), by_switch.get(False, Tree())
+
+
+def _ratio(
+    run: Run, bench: str, key: str, settings: Iterable[Tree], row: Tree, base: Tree
+) -> tuple[Effect | None, str]:
+    """The logarithm of the ratio of two median times, and both in words.
+
+    Its variance is the mean of all settings of the bench, or that of the two if they vary more.
     """
-    for bench, (key, size, switch, section, claim, words, unit) in BENCHES.items():
-        pairs = timed_pairs(run, bench)
-        trials = run.param(bench.removesuffix("_time"), "repeats") or 1
-        variances = {name: _variance(row, key, trials) for name, (row, _) in pairs.items()}
-        measured = [variance for variance in variances.values() if variance is not None]
-        if not measured:
-            continue
-        compared = [name for name, (row, base) in pairs.items() if row is not base]
-        last = [name for name in compared if pairs[name][0][switch] != "sqrt"][-1:]
-        mean_variance = sum(measured) / len(measured)
-        degrees = len(measured) * (trials - 1)
-        for name in compared:
-            row, base = pairs[name]
-            value, other = as_number(row[key]), as_number(base[key])
-            if not value or not other:
-                continue
-            of_base = _variance(base, key, trials) or 0.0
-            variance = max(mean_variance, ((variances[name] or 0.0) + of_base) / 2)
-            ratio = math.log(value / other)
-            half = Z95 * math.sqrt(2 * variance / trials)
-            yield Question(
-                (bench, name),
-                Effect(ratio, ratio - half, ratio + half, degrees + 1, pooled=True),
-                section,
-                claim.format(row[size] or name.removeprefix("beam ")) if [name] == last else "",
-                words,
-                f"{number(value)} compared with {number(other)} {unit}.",
-            )
+    value = as_number(row[key])
+    other = as_number(base[key])
+    trials = run.param(bench, "repeats") or 1
+    variances = [_variance(setting, key, trials) for setting in settings]
+    measured = [variance for variance in variances if variance is not None]
+    if not value or not other or not measured:
+        return None, ""
+    both = [_variance(row, key, trials) or 0.0, _variance(base, key, trials) or 0.0]
+    variance = max(fmean(measured), fmean(both))
+    ratio = math.log(value / other)
+    half = Z95 * math.sqrt(2 * variance / trials)
+    degrees = len(measured) * (trials - 1)
+    effect = Effect(ratio, ratio - half, ratio + half, degrees + 1, pooled=True)
+    both_times = f"{number(value)} compared with {number(other)} {_UNITS[key]}"
+    return effect, f"{both_times}, a ratio of {number(value / other)}."
 
 
 def _variance(row: Tree, key: str, trials: int) -> float | None:
@@ -357,18 +351,3 @@ def _variance(row: Tree, key: str, trials: int) -> float | None:
     if trials < 2 or span is None or not span[0] > 0:
         return None
     return math.log(span[1] / span[0]) ** 2 / 4 * trials / (trials - 1)
-
-
-def relative(run: Run, claimed: Claims, bench: str, name: Any) -> str:
-    """One time relative to another, such as 2.1 times, or why no ratio is given."""
-    row, base = timed_pairs(run, bench).get(name, (Tree(), Tree()))
-    key = BENCHES[bench].key
-    value, other = as_number(row[key]), as_number(base[key])
-    if row is base or not value or not other:
-        return ABSENT
-    claim = claimed.get((bench, name))
-    if claim is None:
-        return "measured once"
-    return (
-        "no difference shown" if claim.verdict == NOT_SHOWN else f"{number(value / other, 2)} times"
-    )
