@@ -18,6 +18,7 @@ class Part:
     flop, per token: of products with weights, forward. attention_flop: of queries with keys and
     weights with values, forward, per token of a full context. A multiply-add counts as 2; norms,
     softmax and activations are left out. recomputed: how often backward repeats the forward pass.
+    backward: the gradients that each product needs: of its inputs and of its weights, unless frozen.
     """
 
     name: str
@@ -29,17 +30,18 @@ class Part:
     flop: int = 0
     attention_flop: int = 0
     recomputed: int = 0
+    backward: int = 2
 
     @property
     def training_flop(self) -> int:
-        """Forward and backward, which has twice the operations: for gradients of inputs and weights."""
-        return (3 + self.recomputed) * (self.flop + self.attention_flop)
+        """Forward and backward. A gradient of a product takes as many operations as the product."""
+        return (1 + self.recomputed + self.backward) * (self.flop + self.attention_flop)
 
 
 def _part(
     name: str, block: int | None, kind: str, shape: str, parameters: Iterable[Tensor], **flop: int
 ) -> Part:
-    """A part with the number of its parameters; flop: the fields of `Part` that are not 0."""
+    """A part with the number of its parameters; flop: fields of `Part`."""
     tensors = list(parameters)
     size = sum(tensor.numel() for tensor in tensors)
     learns = any(tensor.requires_grad for tensor in tensors)
@@ -79,15 +81,8 @@ def _feed_forward(model: TinyLM, block: Block, number: int, recomputed: int) -> 
     flop = 2 * 2 * model.width * inner
     bias = _bias(layer.up)
     shape = f"{model.width} -> {inner}{bias} {layer.activation} -> {model.width}{bias}"
-    return _part(
-        "feed-forward",
-        number,
-        "blocks",
-        shape,
-        layer.parameters(),
-        flop=flop,
-        recomputed=recomputed,
-    )
+    weights = layer.parameters()
+    return _part("feed-forward", number, "blocks", shape, weights, flop=flop, recomputed=recomputed)
 
 
 def _output(model: TinyLM) -> Part:
@@ -96,7 +91,9 @@ def _output(model: TinyLM) -> Part:
     name = "output (tied)" if model.settings.tied_output else "output"
     shape = f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias
     flop = 2 * model.vocab_size * model.width
-    return _part(name, None, "output", shape, parameters, flop=flop)
+    is_frozen = model.settings.tied_output and not model.embedding.requires_grad
+    backward = 1 if is_frozen else 2
+    return _part(name, None, "output", shape, parameters, flop=flop, backward=backward)
 
 
 def describe(model: TinyLM) -> list[Part]:
