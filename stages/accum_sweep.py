@@ -44,10 +44,10 @@ def main() -> None:
     timed, not_timed = measure.split_failures("accum_sweep", results)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    columns = (*measure.with_spread(accum.TIMES), *accum.MEMORY)
-    measured, missing = measure.records(timed, ("accumulation",), columns)
+    columns = ("accumulation", *measure.with_spread(accum.TIMES), *accum.MEMORY)
+    measured = measure.rounded(timed, columns)
     costs = {row.pop("accumulation"): row for row in measured}
-    times = {"settings": costs, "not_measured": failed + not_timed + missing}
+    times = {"settings": costs, "not_measured": failed + not_timed}
     shown = {f"accum/{number}": costs.get(number, {}) for number in settings.settings}
     stage.write(accum.merge(by_number), measure.shown(shown, "epoch_s", "peak_mib"), times)
 

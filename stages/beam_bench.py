@@ -46,11 +46,11 @@ def main() -> None:
     write_sums(paths.BEAM_BENCH)
     methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    timed, missing = measure.records(measured, ("setting",), measure.with_spread(beam.TIMES))
+    timed = measure.rounded(measured, ("setting", *measure.with_spread(beam.TIMES)))
     speeds = {row.pop("setting"): row for row in timed}
     header = ("method", "width", "series", "value")
     write_csv(paths.plot("beam_bench"), header, beam.plotted_speeds(speeds, tasks))
-    times = {"methods": speeds, "not_measured": failed + missing}
+    times = {"methods": speeds, "not_measured": failed}
     names = {f"beam/{width}": f"beam {width}" for width in settings.widths}
     rows = {row: {**methods.get(name, {}), **speeds.get(name, {})} for row, name in names.items()}
     stage.write(results, measure.shown(rows, "bleu4", "tokens_per_s"), times)

@@ -24,19 +24,15 @@ def main() -> None:
     )
     measured, failed = measure.split_failures("ckpt_bench", trials)
     depths = ckpt.compare(measured)
-    columns = (*ckpt.MEMORY, *measure.with_spread(ckpt.TIMES))
-    rows, missing = measure.records(measured, ("layers", "recompute"), columns)
+    columns = ("layers", "recompute", *ckpt.MEMORY, *measure.with_spread(ckpt.TIMES))
+    rows = measure.rounded(measured, columns)
     # a difference has failed the stage; None: nothing to compare with was measured
     same = True if depths else None
     results = {"same_loss": same, "same_gradients": same, "depths": depths}
-    plotted = [
-        (row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"])
-        for row in rows
-        if "peak_mib" in row
-    ]
+    plotted = [(row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"]) for row in rows]
     write_csv(paths.plot("ckpt_bench"), ("layers", "series", "value"), plotted)
     pairs, others = ckpt.apart(rows)
-    times = {"settings": pairs, "other_ways": others, "not_measured": failed + missing}
+    times = {"settings": pairs, "other_ways": others, "not_measured": failed}
     deepest = measure.largest("ckpt", pairs, "layers", "recompute")
     stage.write(results, measure.shown(deepest, "epoch_s", "peak_mib"), times)
 

@@ -38,8 +38,9 @@ def main() -> None:
     )
     measured, failed = measure.split_failures("kv_bench", trials)
     compared, ties = kv.compare(measured, tasks[0])
-    columns = (*measure.with_spread(kv.TIMES), *MEMORY)
-    rows, missing = measure.records(measured, ("new_tokens", "cache", "past_context"), columns)
+    keys = ("new_tokens", "cache", "past_context")
+    columns = (*keys, *measure.with_spread(kv.TIMES), *MEMORY)
+    rows = measure.rounded(measured, columns)
     same = not ties if compared else None  # any other difference has failed the stage
     results = {"batch": len(prompts), "same_ids": same, "compared": compared, "ties": ties}
     plotted = [
@@ -47,7 +48,7 @@ def main() -> None:
         for row in rows
     ]
     write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
-    times = {"settings": rows, "not_measured": failed + missing}
+    times = {"settings": rows, "not_measured": failed}
     metrics = measure.shown(kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
     stage.write(results, metrics, times)
 

@@ -113,7 +113,7 @@ def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(
 
         return run
 
-    monkeypatch.setattr(measure, "in_own_processes", failing(measure.KILLED))
+    monkeypatch.setattr(measure, "in_own_processes", failing("its process was killed"))
     with pytest.raises(CommandFailed):
         accum_sweep.main()
     assert not (folder / "data/figures/accum_sweep.json").exists()

@@ -37,20 +37,24 @@ def test_peak_is_above_what_was_there_before():
     assert measure.peak_mib(step, CPU, before=step) == pytest.approx(0, abs=0.01)
 
 
-def test_peak_is_none_where_nothing_was_recorded():
-    assert measure.peak_mib(lambda: None, CPU) is None
+def test_a_step_that_allocates_nothing_has_no_peak():
+    assert measure.peak_mib(lambda: None, CPU) == 0.0
 
 
 def test_own_process_returns_the_dict_and_is_another_process():
     assert measure.in_own_process(dict, [("a", 1)]) == {"a": 1}
-    assert measure.in_own_process(os.getpid) != os.getpid()
+    assert measure.in_own_process(own_pid, None) != os.getpid()
+
+
+def own_pid(_):
+    return os.getpid()
 
 
 @pytest.mark.parametrize(
     ("function", "argument", "error"),
     [
         (bytearray, 1 << 60, "oom"),
-        (signal.raise_signal, signal.SIGKILL, measure.KILLED),
+        (signal.raise_signal, signal.SIGKILL, "its process ended with exit code -9"),
         (os._exit, 3, "its process ended with exit code 3"),
         (int, "three", "ValueError: invalid literal"),
     ],
@@ -101,8 +105,6 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
         measure.split_failures("bench", results[2:])
 
 
-def test_a_metric_without_value_is_absent_and_named():
-    results = [{"setting": "a", "n": 1, "x": 0.12345678, "y": None}]
-    rows, missing = measure.records(results, ("n",), ("x", "y"))
-    assert rows == [{"n": 1, "x": 0.123457}]
-    assert [(entry["setting"], entry["figure"]) for entry in missing] == [("a", "y")]
+def test_floats_are_rounded_to_six_digits():
+    results = [{"setting": "a", "n": 1, "x": 0.12345678}]
+    assert measure.rounded(results, ("n", "x")) == [{"n": 1, "x": 0.123457}]

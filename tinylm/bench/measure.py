@@ -6,7 +6,6 @@ interpreter, but start sooner. Only functions import torch here, so `tinylm chec
 import itertools
 import multiprocessing
 import os
-import signal
 import statistics
 import time
 import traceback
@@ -88,9 +87,7 @@ class SeedSettings:
 
 MIB = 1 << 20
 OOM = "oom"
-KILLED = "its process was killed (signal 9: out of memory, or a user ended it)"
 _STEP = "the step that is measured"
-_DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
 
 
 def start_server(module: str) -> None:
@@ -103,77 +100,73 @@ def start_server(module: str) -> None:
         forkserver.ensure_running()
 
 
-class Started:
-    """A call of function(*args) in a new process, which has begun.
+def in_own_process(function: Callable[[Any], Any], task: Any) -> Any:
+    """function(task), computed in a new process; {"error": reason} if it failed.
 
-    `function` must be defined at the top level of a module; arguments and result are pickled.
+    The reason is "oom" if memory ran out. `function` must be defined at the top level of a module;
+    task and result are pickled. Raises InputError if the function does.
     """
-
-    def __init__(self, function: Callable[..., dict[str, Any]], *args: Any) -> None:
-        start_server(function.__module__)
-        context = multiprocessing.get_context("forkserver")
-        self._receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=_answer, args=(function, args, sender), daemon=True)
-        self._process.start()
-        sender.close()
-
-    def result(self) -> dict[str, Any]:
-        """Wait for the function's dict; {"error": reason} if it failed.
-
-        The reason is "oom" if memory ran out. Raises InputError if the function does.
-        """
-        try:
-            kind, answer = _receive(self._receiver, self._process)
-        finally:
-            self.end()
-        if kind == _BAD_INPUT:
-            raise InputError(answer)
-        return answer if kind == _DONE else {"error": answer}
-
-    def end(self) -> None:
-        """Kill the process if it still runs."""
-        if self._process.is_alive():
-            self._process.kill()
-        self._receiver.close()
-
-
-def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """Call function(*args) in a new process; see `Started`."""
-    return Started(function, *args).result()
+    return _result(*_started(function, task))
 
 
 def in_own_processes(
-    function: Callable[..., dict[str, Any]], tasks: Sequence[Any], together: int
-) -> Iterator[dict[str, Any]]:
-    """Yield function(task) of each task in order, each in its own process; `together` at a time."""
-    running: deque[Started] = deque()
-    try:
-        for task in tasks:
-            if len(running) == together:
-                yield running.popleft().result()
-            running.append(Started(function, task))
-        while running:
-            yield running.popleft().result()
-    finally:
-        for process in running:
-            process.end()
+    function: Callable[[Any], Any], tasks: Sequence[Any], together: int
+) -> Iterator[Any]:
+    """`in_own_process` for each task, in order; `together` run at a time."""
+    running: deque[tuple[Any, Connection]] = deque()
+    for task in tasks:
+        if len(running) == together:
+            yield _result(*running.popleft())
+        running.append(_started(function, task))
+    while running:
+        yield _result(*running.popleft())
 
 
-def _receive(receiver: Connection, process: Any) -> tuple[str, Any]:
-    """(kind, answer) of a process; a failure if the process ended without an answer."""
+def _started(function: Callable[[Any], Any], task: Any) -> tuple[Any, Connection]:
+    """(a new process that calls function(task), the pipe that receives its answer)."""
+    start_server(function.__module__)
+    context = multiprocessing.get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    # daemon: it is ended when this process ends
+    process = context.Process(target=_answer, args=(function, task, sender), daemon=True)
+    process.start()
+    sender.close()
+    return process, receiver
+
+
+def _answer(function: Callable[[Any], Any], task: Any, pipe: Connection) -> None:
+    """Send function(task), its InputError, or {"error": reason}."""
+    begin_worker()
     try:
-        kind, answer = receiver.recv()
+        answer = function(task)
+    except InputError as error:
+        answer = error
+    except Exception as error:
+        if os.environ.get("TINYLM_DEBUG") == "1":
+            traceback.print_exc()
+        reason = OOM if is_out_of_memory(error) else f"{type(error).__name__}: {error}"
+        answer = {"error": reason}
+    pipe.send(answer)
+
+
+def _result(process: Any, receiver: Connection) -> Any:
+    """Wait for the answer of a process, and end it."""
+    try:
+        answer = receiver.recv()
     except (EOFError, OSError):
         process.join()
-        if process.exitcode == -signal.SIGKILL:
-            return _FAILED, KILLED
-        return _FAILED, f"its process ended with exit code {process.exitcode}"
-    return kind, answer
+        code = process.exitcode
+        answer = {"error": f"its process ended with exit code {code} (-9: killed or out of memory)"}
+    process.kill()  # instead of waiting until it has tidied up
+    receiver.close()
+    if isinstance(answer, InputError):
+        raise answer
+    return answer
 
 
 def run_trials(
-    first: Callable[..., dict[str, Any]],
-    again: Callable[..., dict[str, Any]],
+    first: Callable[[Any], Any],
+    again: Callable[[Any], Any],
     tasks: Sequence[Any],
     *,
     times: Sequence[str],
@@ -187,29 +180,30 @@ def run_trials(
     has its median over trials, the lowest value as low_KEY and the highest as high_KEY. If a trial
     fails, it has "error" instead.
     """
-    results = []
+    answers_by_task: list[list[dict[str, Any]]] = []
     for task in tasks:
-        result = task.columns | in_own_process(first, task)
-        results.append(result)
-        print(f"{result['setting']}: {result.get('error') or _in_words(result)}", flush=True)
-    answers_by_task = [[result] for result in results]
+        answer = in_own_process(first, task)
+        answers_by_task.append([answer])
+        print(f"{task.columns['setting']}: {_in_words(answer)}", flush=True)
     for trial in range(2, trials + 1):
         print(f"times, trial {trial} of {trials}", flush=True)
         for task, answers in zip(tasks, answers_by_task, strict=True):
             if "error" not in answers[-1]:
                 answers.append(in_own_process(again, task))
-    for result, answers in zip(results, answers_by_task, strict=True):
+    results = []
+    for task, answers in zip(tasks, answers_by_task, strict=True):
         if "error" in answers[-1]:
-            result["error"] = answers[-1]["error"]
+            results.append(task.columns | answers[-1])
         else:
-            result.update(_over_trials(answers, times))
+            results.append(task.columns | answers[0] | _spread(answers, times))
     return results
 
 
-def _in_words(result: Mapping[str, Any]) -> str:
-    speed = f"{result['tokens_per_s']:,.0f} tokens/s"
-    peak = result.get("peak_mib")
-    return speed if peak is None else f"{speed}, peak {peak:.1f} MiB"
+def _in_words(answer: Mapping[str, Any]) -> str:
+    if "error" in answer:
+        return str(answer["error"])
+    peak = f", peak {answer['peak_mib']:.1f} MiB" if "peak_mib" in answer else ""
+    return f"{answer['tokens_per_s']:,.0f} tokens/s{peak}"
 
 
 def with_spread(keys: Sequence[str]) -> list[str]:
@@ -217,27 +211,14 @@ def with_spread(keys: Sequence[str]) -> list[str]:
     return [name for key in keys for name in (key, f"low_{key}", f"high_{key}")]
 
 
-def _over_trials(answers: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[str, float]:
+def _spread(answers: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[str, float]:
     spread: dict[str, float] = {}
     for key in times:
-        values = [trial[key] for trial in answers]
+        values = [answer[key] for answer in answers]
         spread[key] = statistics.median(values)
         spread[f"low_{key}"] = min(values)
         spread[f"high_{key}"] = max(values)
     return spread
-
-
-def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connection) -> None:
-    begin_worker()
-    try:
-        answer: tuple[str, Any] = (_DONE, function(*args))
-    except InputError as error:
-        answer = (_BAD_INPUT, str(error))
-    except Exception as error:
-        if os.environ.get("TINYLM_DEBUG") == "1":
-            traceback.print_exc()
-        answer = (_FAILED, OOM if is_out_of_memory(error) else f"{type(error).__name__}: {error}")
-    pipe.send(answer)
 
 
 def synchronize(device: Any) -> None:
@@ -267,8 +248,8 @@ def peak_mib(
     step: Callable[[], object],
     device: Any,
     before: Callable[[], object] = lambda: None,
-) -> float | None:
-    """Peak memory of one step() in MiB above what was allocated at its start; None if unknown.
+) -> float:
+    """Peak memory of one step() in MiB above what was allocated at its start.
 
     On CUDA, torch's allocator counts. On the CPU it is the running sum of the allocations and
     releases that torch's profiler records. The profiler misses the release of memory allocated
@@ -292,13 +273,13 @@ def peak_mib(
             pass  # an event that marks the start of the step
         step()
     recorded: Any = profiler.kineto_results
-    events = recorded.events() if recorded else []
-    begins = next((event.start_ns() for event in events if event.name() == _STEP), 0)
+    events = recorded.events()
+    begins = next(event.start_ns() for event in events if event.name() == _STEP)
     changes = sorted(
         (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
     )
     step_changes = (size for when, size in changes if when >= begins)
-    return max(itertools.accumulate(step_changes, initial=0)) / MIB or None
+    return max(itertools.accumulate(step_changes, initial=0)) / MIB
 
 
 def split_failures(
@@ -308,16 +289,19 @@ def split_failures(
 
     Raises CommandFailed if nothing was measured.
     """
-    results = list(results)
-    errors = {result["setting"]: result["error"] for result in results if "error" in result}
-    failed = [
-        {"setting": setting, "figure": "all", "reason": error} for setting, error in errors.items()
-    ]
-    if results and len(failed) == len(results):
+    measured = []
+    failed = []
+    for result in results:
+        if "error" in result:
+            reason = result["error"]
+            failed.append({"setting": result["setting"], "figure": "all", "reason": reason})
+        else:
+            measured.append(result)
+    if failed and not measured:
         raise CommandFailed(
             f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}"
         )
-    return [result for result in results if "error" not in result], failed
+    return measured, failed
 
 
 SHOWN = {"bleu4": "bleu", "tokens_per_s": "tokens/s"}  # names of `dvc metrics show`
@@ -340,19 +324,13 @@ def largest(
     return ways
 
 
-def records(
-    results: Iterable[dict[str, Any]], keys: Sequence[str], measures: Sequence[str]
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(rows, rounded to six digits; {"setting", "figure", "reason"} of each measure that is None)."""
-    rows: list[dict[str, Any]] = []
-    missing: list[dict[str, str]] = []
+def rounded(results: Iterable[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows with these columns; floats are rounded to six digits."""
+    rows = []
     for result in results:
-        row = {key: result[key] for key in keys}
-        for name in measures:
-            if result[name] is None:
-                reason = "the allocator recorded nothing"
-                missing.append({"setting": result["setting"], "figure": name, "reason": reason})
-            else:
-                row[name] = float(f"{result[name]:.6g}")
+        row = {}
+        for column in columns:
+            value = result[column]
+            row[column] = float(f"{value:.6g}") if isinstance(value, float) else value
         rows.append(row)
-    return rows, missing
+    return rows
