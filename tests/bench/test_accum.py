@@ -78,7 +78,7 @@ def test_accumulation_adds_no_memory(task, model_settings):
     peaks = []
     for number in (1, 8):
         chosen = dataclasses.replace(settings, accumulation=number)
-        trainer = accum.Trainer(accum.fresh_model(task), batches, chosen)
+        trainer = accum.Trainer(accum.fresh(task).model, batches, chosen)
         peaks.append(accum.update_peak_mib(trainer, trainer.model.embedding.device))
     assert peaks[1] == pytest.approx(peaks[0], rel=0.05)
 

@@ -12,19 +12,17 @@ import torch
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
-from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import TinyLM
 from tinylm.train.graphs import new_trainer
 from tinylm.train.loop import train
-from tinylm.train.preparation import prepare_process, training_model
+from tinylm.train.preparation import SPLITS, Assembly, assemble
 from tinylm.train.trainer import Trainer, TrainSettings
-from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
+from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 
@@ -103,56 +101,47 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
     )
 
 
-def fresh_model(task: Task) -> TinyLM:
-    """A model with the initial weights of stage train, the same in every run."""
-    seed_everything(derive_seed(task.train.seed, "train"), task.runtime.threads)
+def fresh(task: Task) -> Assembly:
+    """The initial weights of stage train, and mini-batches in an order that no setting changes."""
+    stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
+    stores["train"] = first_stories(stores["train"], task.sweep.stories)
+    train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size, processes=1)
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
-    train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size)
     device = pick_device(task.runtime.device)
-    prepare_process(train.precision, device)
-    return training_model(task.model, train, matrix, device)
-
-
-def _batches(task: Task) -> TrainBatches:
-    """The mini-batches, in the same order in every setting."""
-    store = first_stories(TokenStore(paths.TOKENS, "train"), task.sweep.stories)
-    order = derive_seed(task.train.seed, "order")
-    return TrainBatches(
-        store, task.train.layout, task.sweep.batch_size, task.model.context, task.pad_id, order
-    )
+    return assemble(task.model, train, matrix, stores, task.pad_id, device, task.runtime.threads)
 
 
 def time_task(task: Task) -> dict[str, float]:
     """The speed of one setting: every trial but the first."""
-    return _speed(task, fresh_model(task), _batches(task))
+    return _speed(task, fresh(task))
 
 
-def measure_task(task: Task) -> dict[str, float | None]:
+def measure_task(task: Task) -> dict[str, float]:
     """Speed and memory of one setting: the first trial."""
-    model = fresh_model(task)
-    batches = _batches(task)
-    speed = _speed(task, model, batches)
+    start = fresh(task)
+    speed = _speed(task, start)
     process = own_peak_mib()
     # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
-    trainer = Trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
-    peak = update_peak_mib(trainer, model.embedding.device)
+    trainer = Trainer(start.model, start.batches, run_settings(task, 1, task.sweep.tokens))
+    peak = update_peak_mib(trainer, start.model.embedding.device)
     return {**speed, "process_mib": process, "peak_mib": peak}
 
 
-def _speed(task: Task, model: TinyLM, batches: TrainBatches) -> dict[str, float]:
+def _speed(task: Task, start: Assembly) -> dict[str, float]:
     """The speed of updates on the first mini-batches, without validation."""
     steps = task.accumulation
-    trainer = new_trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
+    batches = start.batches
+    trainer = new_trainer(start.model, batches, run_settings(task, 1, task.sweep.tokens))
     chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
     updates = [chosen[first : first + steps] for first in range(0, len(chosen), steps)]
     trainer.update(updates[0])  # warm-up
-    device = model.embedding.device
+    device = start.model.embedding.device
     measure.synchronize(device)
-    start = time.perf_counter()
+    begun = time.perf_counter()
     for update in updates:
         trainer.update(update)
     measure.synchronize(device)
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - begun
     tokens = sum(batch.tokens for batch in chosen)
     return {
         "tokens_per_s": tokens / seconds,
@@ -193,23 +182,13 @@ def train_setting(task: Task) -> dict[str, Any]:
     are lists of (updates, tokens, nats per token). The loss in `curve` is measured on the tokens of
     the update itself, before the weights change.
     """
-    model = fresh_model(task)
-    batches = _batches(task)
-    held_out = TokenStore(paths.TOKENS, "held_out")
-    updates, budget = plan_budget(batches, task.sweep)
-    settings = run_settings(task, updates, budget)
-
-    def held_out_batches():
-        scored = scoring_batches(
-            held_out, settings.layout, settings.batch_size, task.model.context, task.pad_id
-        )
-        return itertools.islice(scored, task.sweep.held_out_batches)
-
+    start = fresh(task)
+    updates, budget = plan_budget(start.batches, task.sweep)
     result = train(
-        model,
-        batches,
-        held_out_batches,
-        settings,
+        start.model,
+        start.batches,
+        lambda: itertools.islice(start.held_out(), task.sweep.held_out_batches),
+        run_settings(task, updates, budget),
         log_every_s=task.runtime.log_every_s,
         label=f"{task.columns['setting']}: ",
     )
@@ -223,8 +202,8 @@ def train_setting(task: Task) -> dict[str, Any]:
     }
 
 
-def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
-    """Peak MiB of one update above weights, gradients and optimizer state; None if unknown.
+def update_peak_mib(trainer: Trainer, device: torch.device) -> float:
+    """Peak MiB of one update above weights, gradients and optimizer state.
 
     All mini-batches are the epoch's widest one, so settings differ only in their number.
     """
