@@ -19,7 +19,6 @@ def main() -> None:
     settings = stage.settings("beam_bench", beam.BeamBenchSettings)
     decode = stage.settings("decode", DecodeSettings)
     stage.begin(decode.seed)
-    beam.check_widths(settings, read_json(paths.MODEL_CONFIG, "train")["vocab_size"])
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
 
     tokenizer = open_tokenizer(paths.TOKENIZER)

@@ -26,9 +26,8 @@ def main() -> None:
     tokenizer = open_tokenizer(paths.TOKENIZER)
     context = read_json(paths.MODEL_CONFIG, "train")["model"]["context"]
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
-    prompts = kv.choose_batch(
-        TokenStore(paths.TOKENS, "evaluation"), settings, context, tokenizer.sos_id
-    )
+    evaluation = TokenStore(paths.TOKENS, "evaluation")
+    prompts = kv.choose_batch(evaluation, settings, tokenizer.sos_id)
     eos_id = tokenizer.eos_id
     tasks = kv.make_tasks(
         settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.runtime

@@ -86,8 +86,10 @@ def test_a_judged_text_is_graded_with_its_prompt():
     assert (found["texts"], found["possible"]["value"], found["words"]["value"]) == (2, 0.5, 5.0)
 
 
-@pytest.mark.parametrize(("key", "value"), [("widths", [1, 40]), ("prompt_tokens", 50)])
-def test_settings_that_do_not_fit_are_bad_input(trained, params, change, key, value):
-    change(params, "beam_bench", **{key: value})
-    with pytest.raises(InputError, match=rf"beam_bench\.{key}"):
+def test_settings_that_do_not_fit_are_bad_input(trained, inline, params, change):
+    change(params, "beam_bench", widths=[1, 40])
+    with pytest.raises(InputError, match="width = 40"):
+        beam_bench.main()
+    change(params, "beam_bench", widths=[1], prompt_tokens=50)
+    with pytest.raises(InputError, match=r"beam_bench\.prompt_tokens"):
         beam_bench.main()

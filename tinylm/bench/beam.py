@@ -62,15 +62,6 @@ class Task:
         return {"setting": self.name}
 
 
-def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
-    """Raise InputError for a width larger than the vocabulary."""
-    wide = [width for width in settings.widths if width > vocab_size]
-    if wide:
-        raise InputError(
-            f"{PARAMS_FILE}: beam_bench.widths = {wide}; allowed: at most the vocabulary's {vocab_size}"
-        )
-
-
 def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
     """sampling (section decode), greedy (temperature 0, no penalty) and each beam; `shared`: Task's other fields."""
     beams = [(f"beam {width}", width, decode) for width in settings.widths]

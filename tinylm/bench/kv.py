@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
@@ -107,7 +109,7 @@ def time_task(task: Task) -> dict[str, float]:
     return _run(task, _model(task))[1]
 
 
-def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float | None:
+def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
     """The allocator's peak; without a cache in the step with the longest window, given the new tokens of each row."""
     device = model.embedding.device
     if task.cache:
@@ -119,39 +121,26 @@ def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float | None:
 
 def cache_bytes(model: TinyLM, task: Task) -> int:
     """Bytes of the buffers that decoding keeps; 0 without a cache."""
-    session = Session(
-        model,
-        task.prompts,
-        slide=task.decode.slide,
-        use_cache=task.cache,
-        new_tokens=task.new_tokens,
-    )
+    session = Session(model, task.prompts, use_cache=task.cache, new_tokens=task.new_tokens)
     session.next_logits()
     return session.cache_bytes
 
 
 def choose_batch(
-    store: TokenStore, settings: KvBenchSettings, context: int, sos_id: int | None
+    store: TokenStore, settings: KvBenchSettings, sos_id: int | None
 ) -> list[list[int]]:
     """The first tokens of `batch` stories, <sos> before them if there is one.
 
-    Raises InputError if stories or context are too short.
+    Raises InputError if there are fewer stories that are long enough.
     """
-    longest = context - 2
-    if settings.prompt_tokens > longest:
-        raise InputError(
-            f"{PARAMS_FILE}: kv_bench.prompt_tokens = {settings.prompt_tokens}; allowed: at most {longest}, "
-            f"two less than model.context"
-        )
     chosen = choose_prompts(store, settings.batch, settings.prompt_tokens, 1, sos_id=sos_id)
-    prompts = [prompt.ids for prompt in chosen]
-    if len(prompts) < settings.batch:
+    if len(chosen) < settings.batch:
         raise InputError(
-            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, as many "
+            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(chosen)}, as many "
             f"evaluation stories are whole and have more than {settings.prompt_tokens} words; or set apart more of the "
             "text (data.evaluation_stories, data.held_out_share)"
         )
-    return prompts
+    return [prompt.ids for prompt in chosen]
 
 
 def make_tasks(
@@ -191,16 +180,17 @@ def compare(
     """
     compared: list[int] = []
     ties: list[dict[str, Any]] = []
-    by_length = {(row["new_tokens"], row["cache"]): row for row in results}
-    for (new_tokens, has_cache), plain in by_length.items():
-        cached = by_length.get((new_tokens, True))
-        if has_cache or cached is None:
+    with_cache = {result["new_tokens"]: result["ids"] for result in results if result["cache"]}
+    for plain in results:
+        new_tokens = plain["new_tokens"]
+        if plain["cache"] or new_tokens not in with_cache:
             continue
         compared.append(new_tokens)
-        for row, (ids, others) in enumerate(zip(plain["ids"], cached["ids"], strict=True)):
-            position = first_difference(ids, others)
-            if position is None:
+        for row, (ids, others) in enumerate(zip(plain["ids"], with_cache[new_tokens], strict=True)):
+            differing = np.flatnonzero(np.not_equal(ids, others))
+            if not len(differing):
                 continue
+            position = int(differing[0])
             prefix = [*task.prompts[row], *ids[:position]]
             gap = logit_gap(task, prefix, ids[position], others[position])
             if not gap <= TIE:
@@ -212,14 +202,6 @@ def compare(
             tie = {"new_tokens": new_tokens, "prompt": row, "position": position, "gap_nats": gap}
             ties.append(tie)
     return compared, ties
-
-
-def first_difference(ids: Sequence[int], others: Sequence[int]) -> int | None:
-    """The first position at which two rows of equal length differ."""
-    for position, (token, other) in enumerate(zip(ids, others, strict=True)):
-        if token != other:
-            return position
-    return None
 
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
