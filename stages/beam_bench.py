@@ -1,5 +1,6 @@
 """Stage beam_bench: sampling, greedy decoding and beam search on evaluation stories; quality and speed."""
 
+import itertools
 import sys
 
 from tinylm.base import paths
@@ -40,8 +41,10 @@ def main() -> None:
     stage.conditions["step"] = measured[0]["step"]
     texts = {}
     for result in measured:
-        texts[result["setting"]] = beam.table(result, prompts, tokenizer, decode.length_penalty)
-    write_csv(paths.BEAM_TEXTS, beam.COLUMNS, beam.side_by_side(texts))
+        alpha = decode.length_penalty
+        texts[result["setting"]] = beam.texts_of(result, prompts, tokenizer, alpha)
+    side_by_side = itertools.chain.from_iterable(zip(*texts.values(), strict=True))
+    write_csv(paths.BEAM_TEXTS, beam.Text._fields, side_by_side)
     write_sums(paths.BEAM_BENCH)
     methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}

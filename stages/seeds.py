@@ -13,12 +13,13 @@ from tinylm.host.stage import Stage
 def main() -> None:
     stage = Stage("seeds")
     more = stage.settings("seeds", SeedSettings).more
-    first = read_json(paths.results("train"), "train")["seed"]
-    scores = {first: seeds.first_scores()}
+    trained = read_json(paths.results("train"), "train")
+    first = trained["seed"]
+    scores = {first: seeds.scores_of(trained, "train", "evaluate")}
     curves = {first: seeds.first_curve()}
     for seed in more:
         run = seeds.read_run(seed)
-        scores[seed] = seeds.scores_of(run, seed)
+        scores[seed] = seeds.scores_of(run["figures"], seed, f"seed_score@{seed}")
         curves[seed] = run["held_out"]
 
     merged = seeds.merge(scores)

@@ -4,7 +4,7 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 TIMES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
-COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
 PLOTTED = {"tokens_per_s": "one prompt", "batch_tokens_per_s": "all prompts at once"}
 JUDGED = 50  # further prompts whose continuations the story generator judges
 RESAMPLES = 1000  # for the intervals
@@ -64,15 +63,13 @@ class Task:
 
 def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
     """sampling (section decode), greedy (temperature 0, no penalty) and each beam; `shared`: Task's other fields."""
-    beams = [(f"beam {width}", width, decode) for width in settings.widths]
-    methods: list[tuple[str, int | None, DecodeSettings]] = [
-        ("sampling", None, decode),
-        ("greedy", None, decode.greedy()),
-        *beams,
+    shared["settings"] = settings
+    tasks = [
+        Task(name="sampling", width=None, decode=decode, **shared),
+        Task(name="greedy", width=None, decode=decode.greedy(), **shared),
     ]
-    tasks = []
-    for name, width, how in methods:
-        tasks.append(Task(name=name, width=width, decode=how, settings=settings, **shared))
+    for width in settings.widths:
+        tasks.append(Task(name=f"beam {width}", width=width, decode=decode, **shared))
     return tasks
 
 
@@ -110,9 +107,7 @@ def _prepared(task: Task) -> tuple[Step, Tokenizer, Any]:
 def measure_task(task: Task) -> dict[str, Any]:
     """One method: its texts, which may stop at <eos>, then its speed under the settings' stop rule."""
     step, tokenizer, _ = _prepared(task)
-    judged = []
-    if task.judged:
-        judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
+    judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
     texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
     return {"texts": texts, "judged": judged, "step": step.name, **time_task(task)}
 
@@ -169,31 +164,29 @@ def judged_prompts(
     return list({tuple(prompt.ids): prompt for prompt in prompts}.values())
 
 
-def table(
+class Text(NamedTuple):
+    """The text of one method for one prompt, a row of outputs.csv; score: as beam search orders."""
+
+    prompt: str
+    reference: str
+    method: str
+    text: str
+    log_prob: float
+    score: float
+
+
+def texts_of(
     result: dict[str, Any], prompts: Sequence[Prompt], tokenizer: Tokenizer, alpha: float
-) -> list[dict[str, Any]]:
-    """The texts of one method, one row per prompt; score = log_prob / tokens ** alpha, as beam search orders."""
-    rows = []
+) -> list[Text]:
+    """The texts of one method, one per prompt; alpha: the exponent of the score's length penalty."""
+    texts = []
     for prompt, (ids, log_prob) in zip(prompts, result["texts"], strict=True):
-        row = {
-            "prompt": tokenizer.decode(prompt.ids),
-            "reference": tokenizer.decode(prompt.reference),
-            "method": result["setting"],
-            "text": tokenizer.decode(ids),
-            "log_prob": log_prob,
-            "score": log_prob / max(len(ids), 1) ** alpha,
-        }
-        rows.append(row)
-    return rows
-
-
-def side_by_side(texts: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any]]:
-    """The rows of all methods, prompt by prompt."""
-    rows = []
-    for rows_of_prompt in zip(*texts.values(), strict=True):
-        for row in rows_of_prompt:
-            rows.append([row[column] for column in COLUMNS])
-    return rows
+        start = tokenizer.decode(prompt.ids)
+        reference = tokenizer.decode(prompt.reference)
+        score = log_prob / max(len(ids), 1) ** alpha
+        text = tokenizer.decode(ids)
+        texts.append(Text(start, reference, result["setting"], text, log_prob, score))
+    return texts
 
 
 def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics:
@@ -220,10 +213,10 @@ def against_greedy(result: dict[str, Any], greedy: dict[str, Any], seed: int) ->
     return {"prompts": len(pairs), "difference": difference}
 
 
-def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Metrics:
+def quality(result: dict[str, Any], rows: Sequence[Text]) -> Metrics:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
-    texts = [row["text"] for row in rows]
-    counts, _ = score_texts(texts, [row["reference"] for row in rows], "none")
+    texts = [row.text for row in rows]
+    counts, _ = score_texts(texts, [row.reference for row in rows], "none")
     tokens = sum(len(ids) for ids, _ in result["texts"])
     log_prob = sum(log_prob for _, log_prob in result["texts"])
     return {
@@ -236,11 +229,11 @@ def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Metrics:
 
 def summary(
     measured: Sequence[dict[str, Any]],
-    texts: Mapping[str, Sequence[dict[str, Any]]],
+    texts: Mapping[str, Sequence[Text]],
     task: Task,
     tokenizer: Tokenizer,
 ) -> dict[str, Metrics]:
-    """Metrics of each method by its name. texts: of each, as `table` gives them."""
+    """Metrics of each method by its name. texts: of each, by `texts_of`."""
     greedy = next((result for result in measured if result["setting"] == "greedy"), None)
     methods = {}
     for result in measured:

@@ -24,13 +24,6 @@ def first_curve() -> Curve:
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
-def first_scores() -> dict[str, Any]:
-    """METRICS of the weights of stage train."""
-    trained = read_json(paths.results("train"), "train")
-    score = read_json(paths.seed_score("train"), "evaluate")
-    return score | {"held_out_loss": math.log(trained["held_out_perplexity"])}
-
-
 def read_run(seed: int) -> dict[str, Any]:
     """What stage seed_train wrote for a seed. InputError if it is missing or damaged."""
     path = f"{paths.seed_run(seed)}/run.json"
@@ -39,10 +32,10 @@ def read_run(seed: int) -> dict[str, Any]:
     return run
 
 
-def scores_of(run: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """METRICS of a further seed's weights; run: of `read_run`."""
-    score = read_json(paths.seed_score(seed), f"seed_score@{seed}")
-    return score | {"held_out_loss": math.log(run["figures"]["held_out_perplexity"])}
+def scores_of(run: Mapping[str, Any], scored: str | int, stage: str) -> dict[str, Any]:
+    """METRICS of a run's weights, which `stage` scored; run: the metrics of its training."""
+    score = read_json(paths.seed_score(scored), stage)
+    return score | {"held_out_loss": math.log(run["held_out_perplexity"])}
 
 
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
