@@ -44,7 +44,7 @@ def main() -> None:
     timed, not_timed = measure.split_failures("accum_sweep", results)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    columns = ("accumulation", *measure.with_spread(accum.TIMES), *accum.MEMORY)
+    columns = ("accumulation", *measure.with_spread(accum.TIMES), "peak_mib")
     measured = measure.rounded(timed, columns)
     costs = {row.pop("accumulation"): row for row in measured}
     times = {"settings": costs, "not_measured": failed + not_timed}

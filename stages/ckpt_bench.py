@@ -24,7 +24,7 @@ def main() -> None:
     )
     measured, failed = measure.split_failures("ckpt_bench", trials)
     depths = ckpt.compare(measured)
-    columns = ("layers", "recompute", *ckpt.MEMORY, *measure.with_spread(ckpt.TIMES))
+    columns = ("layers", "recompute", "peak_mib", *measure.with_spread(ckpt.TIMES))
     rows = measure.rounded(measured, columns)
     # a difference has failed the stage; None: nothing to compare with was measured
     same = True if depths else None

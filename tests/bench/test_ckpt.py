@@ -22,7 +22,7 @@ def test_losses_and_gradients_are_the_same_with_less_memory(folder, inline, resu
     assert [(row["layers"], row["recompute"]) for row in rows] == [
         (layers, recompute) for layers in (1, 3) for recompute in (False, True)
     ]
-    assert all({"peak_mib", "process_mib", "step_s", "epoch_s"} < set(row) for row in rows)
+    assert all({"peak_mib", "step_s", "epoch_s"} < set(row) for row in rows)
     assert [(row["layers"], row["recompute"]) for row in times["other_ways"]] == [
         (layers, "sqrt") for layers in (1, 3)
     ]

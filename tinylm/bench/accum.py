@@ -15,7 +15,6 @@ from tinylm.base.machine import pick_device
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.train.graphs import new_trainer
@@ -27,7 +26,6 @@ from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
-MEMORY = ("peak_mib", "process_mib")
 TRIALS = 2
 TRIAL_UPDATES = 2  # a trial uses the mini-batches of this many updates of the largest setting
 
@@ -120,11 +118,10 @@ def measure_task(task: Task) -> dict[str, float]:
     """Speed and memory of one setting: the first trial."""
     start = fresh(task)
     speed = _speed(task, start)
-    process = own_peak_mib()
     # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
     trainer = Trainer(start.model, start.batches, run_settings(task, 1, task.sweep.tokens))
     peak = update_peak_mib(trainer, start.model.embedding.device)
-    return {**speed, "process_mib": process, "peak_mib": peak}
+    return speed | {"peak_mib": peak}
 
 
 def _speed(task: Task, start: Assembly) -> dict[str, float]:
@@ -193,11 +190,13 @@ def train_setting(task: Task) -> dict[str, Any]:
         label=f"{task.columns['setting']}: ",
     )
     curves = result.curves
+    updates_done = len(curves.tokens)
+    numbers = range(1, updates_done + 1)
     return {
         "budget_tokens": budget,
         "compared_update": updates,
-        "updates": len(curves.updates),
-        "curve": list(zip(curves.updates, curves.tokens, curves.train, strict=True)),
+        "updates": updates_done,
+        "curve": list(zip(numbers, curves.tokens, curves.train, strict=True)),
         "held_out": curves.held_out,
     }
 

@@ -13,7 +13,6 @@ from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import CkptBenchSettings
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
@@ -29,7 +28,6 @@ SEED = 1
 PRECISION = "fp32"
 STEPS = 2  # of which a trial's time is the median
 TIMES = ("step_s", "epoch_s", "tokens_per_s")
-MEMORY = ("peak_mib", "process_mib")
 SERIES = {"none": "plain", "blocks": "recompute", "sqrt": "sqrt"}  # as plots name the modes
 
 
@@ -103,13 +101,11 @@ def measure_task(task: Task) -> dict[str, Any]:
     nats = step()  # right after the seed, so dropout draws the same in all modes
     digests = gradient_digests(model)
     times = _times(batches, step, device, warm_up=0)
-    process = own_peak_mib()
     model.zero_grad(set_to_none=True)
     return {
         "nats": nats.hex(),
         "gradients": digests,
         **times,
-        "process_mib": process,
         "peak_mib": measure.peak_mib(step, device, before=lambda: step(row)),
     }
 
