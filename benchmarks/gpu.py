@@ -206,7 +206,7 @@ def report_d(options: Options) -> Iterator[dict[str, Any]]:
     assembly = assemble(model, settings, matrix, stores, shapes.PAD_ID, options.device, 2)
     result = train(assembly.model, assembly.batches, assembly.held_out, settings, log_every_s=5.0)
     yield {
-        "what": f"{len(result.curves.updates)} updates of {shape.batch} x {shape.context} tokens",
+        "what": f"{len(result.curves.tokens)} updates of {shape.batch} x {shape.context} tokens",
         "wall_s": time.perf_counter() - start,
         "update_s": result.train_s,
         "held_out": result.curves.held_out,

@@ -9,7 +9,7 @@ from tinylm.train.curves import Curves, epoch_metrics, write_curves
 def test_curves_are_long_tables(tmp_path):
     curves = Curves(held_out=[(0, 0, 3.0), (20, 2000, 1.0)])
     for update in range(1, 21):
-        curves.add(update, 100 * update, float(update), update / 10, 2.0)
+        curves.add(100 * update, float(update), update / 10, 2.0)
     write_curves(tmp_path, curves)
 
     def rows(name):
@@ -26,5 +26,5 @@ def test_curves_are_long_tables(tmp_path):
 
 def test_an_update_of_several_epochs():
     held_out = [(0, 0, 9.0), (1, 250, 3.0), (2, 500, 1.0)]
-    rows = epoch_metrics(Curves([1, 2], [250, 500], [4.0, 2.0], held_out=held_out), 100)
+    rows = epoch_metrics(Curves([250, 500], [4.0, 2.0], held_out=held_out), 100)
     assert [(row["epoch"], row["train_loss"]) for row in rows] == [(2, 4.0), (5, 2.0)]

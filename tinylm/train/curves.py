@@ -17,20 +17,18 @@ MEAN_OF = 10  # updates per point of the train curve: the losses of single batch
 class Curves:
     """What was measured during a run.
 
-    One entry per update in updates, tokens, train (nats per token of its batch), rate and
+    One entry per update in tokens (so far), train (nats per token of its batch), rate and
     grad_norm. held_out has (update, tokens, nats per token) of each validation.
     """
 
-    updates: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     train: list[float] = field(default_factory=list)
     rate: list[float] = field(default_factory=list)
     grad_norm: list[float] = field(default_factory=list)
     held_out: list[tuple[int, int, float]] = field(default_factory=list)
 
-    def add(self, update: int, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
+    def add(self, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
         """Add one update's metrics."""
-        self.updates.append(update)
         self.tokens.append(tokens)
         self.train.append(loss)
         self.rate.append(rate)
@@ -80,7 +78,7 @@ def _thinned(curves: Curves, values: list[float], series: str, mean_of: int = ME
     rows = []
     for end in range(MEAN_OF, len(values) + 1, MEAN_OF):
         mean = sum(values[end - mean_of : end]) / mean_of
-        rows.append((curves.updates[end - 1], curves.tokens[end - 1], series, mean))
+        rows.append((end, curves.tokens[end - 1], series, mean))
     return rows
 
 
@@ -111,7 +109,8 @@ def epoch_metrics(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
     epochs: list[dict[str, Any]] = []
     losses = []
     before = 0  # whole epochs
-    for update, tokens, loss in zip(curves.updates, curves.tokens, curves.train, strict=True):
+    results = zip(curves.tokens, curves.train, strict=True)
+    for update, (tokens, loss) in enumerate(results, start=1):
         losses.append(loss)
         epoch = tokens // tokens_per_epoch
         if epoch > before:
@@ -135,7 +134,7 @@ def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
     last = result.curves.held_out[-1][2]
     best_update, _, best = best_validation(result.curves.held_out)
     metrics: dict[str, Any] = {
-        "updates": len(result.curves.updates),
+        "updates": len(result.curves.tokens),
         "tokens": result.tokens,
         "epochs": result.tokens / batches.tokens_per_epoch,
         "train_loss": sum(tail) / len(tail) if tail else None,

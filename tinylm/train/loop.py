@@ -144,7 +144,7 @@ class _Run:
         while len(self.pending) > ahead:
             update = self.pending.popleft()
             loss, rate, norm = update.result()
-            self.curves.add(update.number, update.all_tokens, loss, rate, norm)
+            self.curves.add(update.all_tokens, loss, rate, norm)
         self.train_s += time.perf_counter() - start
 
     def validate(self) -> None:
