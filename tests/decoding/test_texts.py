@@ -4,7 +4,8 @@ import pytest
 
 from tests.decoding.conftest import EOS, PAD, SOS, UNK
 from tinylm.base.config import InputError
-from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts, generate_text
+from tinylm.decoding.texts import banned_ids, encode_prompts, generate_text
+from tinylm.vocab.tokenizer import Tokenizer
 
 
 class Letters:
@@ -12,6 +13,7 @@ class Letters:
 
     sos_id, eos_id, pad_id, unk_id = SOS, EOS, PAD, UNK
     specials = frozenset({SOS, EOS, PAD, UNK})
+    encode_prompt = Tokenizer.encode_prompt
 
     def encode(self, text: str) -> list[int]:
         letters = text.replace(" ", "")
@@ -62,7 +64,7 @@ def test_only_ids_that_are_neither_text_nor_an_end_are_banned():
 def test_an_empty_prompt_needs_a_token_to_start_from():
     with pytest.raises(InputError, match="prompt 2"):
         encode_prompts(Bare(), ["a", " "], 13, "half")
-    assert encode_prompt(Shared(), "", "the text") == [EOS]
+    assert Shared().encode_prompt("", "the text") == [EOS]
 
 
 def test_a_long_prompt_warns():

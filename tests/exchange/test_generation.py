@@ -5,7 +5,7 @@ import torch
 
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.texts import banned_ids, encode_prompt
+from tinylm.decoding.texts import banned_ids
 from tinylm.exchange.generation import generation_config, untranslated
 
 NEW = 12
@@ -36,7 +36,7 @@ def read_export(export_of, tmp_path, monkeypatch):
 
 
 def prompt_ids(words):
-    return [encode_prompt(words, text, "prompt") for text in PROMPTS]
+    return [words.encode_prompt(text, "prompt") for text in PROMPTS]
 
 
 def continuations(rows, start, eos_id):

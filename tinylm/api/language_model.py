@@ -17,7 +17,7 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
+from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.download.cleaning import clean_text
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
@@ -216,7 +216,7 @@ class LanguageModel:
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
         """What each head attends to in the first `max_tokens` tokens, at most the context."""
         self._warn_of_unknown(self._clean(text))
-        ids = encode_prompt(self.tokenizer, self._clean(text), "the text")
+        ids = self.tokenizer.encode_prompt(self._clean(text), "the text")
         room = self.model.settings.context
         if max_tokens is not None:
             _check_range("max_tokens", max_tokens, 1)

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tinylm.base.config import InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
@@ -20,27 +19,13 @@ def banned_ids(tokenizer: Tokenizer) -> list[int]:
     return sorted(tokenizer.specials - {tokenizer.eos_id})
 
 
-def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
-    """<sos>, if the vocabulary has it, and the text's tokens.
-
-    Raises InputError with the prompt's `name` if that is no token at all.
-    """
-    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
-    ids = [*start, *tokenizer.encode(text)]
-    if not ids:
-        raise InputError(
-            f"{name} is empty, and this vocabulary has no token that opens a text; allowed: some text"
-        )
-    return ids
-
-
 def encode_prompts(
     tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str
 ) -> list[list[int]]:
     """Each prompt's ids. Warns if a prompt does not fit the context."""
     encoded = []
     for number, text in enumerate(prompts, start=1):
-        ids = encode_prompt(tokenizer, text, f"prompt {number}")
+        ids = tokenizer.encode_prompt(text, f"prompt {number}")
         if start := window_start(len(ids), context, slide):
             warnings.warn(
                 f"prompt {number}: {len(ids)} tokens, the context holds {context}; "

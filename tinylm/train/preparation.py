@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE
 from tinylm.base.printable import visible
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.host.memory import keep_freed_memory
@@ -143,13 +143,7 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Ru
     threads = max(1, runtime.threads // group.local_size)
     settings = resolved(train, device)
     tokenizer = open_tokenizer(paths.TOKENIZER)
-    prompt = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
-    prompt += tokenizer.encode(settings.sample_prompt)
-    if not prompt:
-        raise InputError(
-            f"{PARAMS_FILE}: train.sample_prompt is empty; allowed: some text, since this "
-            "vocabulary has no token that opens one"
-        )
+    prompt = tokenizer.encode_prompt(settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
     model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))

@@ -39,8 +39,21 @@ class Tokenizer:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a prompt, no special token added."""
+        """Ids of a text, no special token added."""
         raise NotImplementedError
+
+    def encode_prompt(self, text: str, name: str) -> list[int]:
+        """Ids that a model continues: `sos_id`, if there is one, and the text's.
+
+        Raises InputError with the prompt's `name` if there are none.
+        """
+        start = [] if self.sos_id is None else [self.sos_id]
+        ids = [*start, *self.encode(text)]
+        if not ids:
+            raise InputError(
+                f"{name} is empty; allowed: some text, as this vocabulary has no token that opens one"
+            )
+        return ids
 
     def encode_story(self, text: str) -> list[int]:
         """Ids of a story as in the token store: between `sos_id` and `eos_id`, if there are any."""

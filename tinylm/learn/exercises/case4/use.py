@@ -4,7 +4,6 @@ import pandas as pd
 import torch
 
 from tinylm.base import paths
-from tinylm.decoding.texts import encode_prompt
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -51,7 +50,7 @@ def run(updates):
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     context = model.settings.context
-    prompt = encode_prompt(tokenizer, "once upon a time", "the prompt")
+    prompt = tokenizer.encode_prompt("once upon a time", "the prompt")
     watched = _Model(model)
     ids = greedy(watched, prompt, NEW, context)
     differences = []

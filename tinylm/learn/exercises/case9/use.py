@@ -5,7 +5,7 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.decoding import sampling
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import banned_ids, encode_prompt
+from tinylm.decoding.texts import banned_ids
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -13,7 +13,7 @@ from tinylm.vocab.tokenizer import open_tokenizer
 def run(updates):
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
-    ids = encode_prompt(tokenizer, "once upon a time", "the prompt")
+    ids = tokenizer.encode_prompt("once upon a time", "the prompt")
     settings = DecodeSettings(temperature=0.8, top_k=50, top_p=0.9)
     (new,) = sampling.generate(
         model.double(), [ids], settings, max_new_tokens=60, stop_at_eos=False,
