@@ -20,8 +20,6 @@ NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
 _WORD, _LARGEST = 0.1, 6.5  # inches: of a word at the axis, of the largest map
 _GAP, _TITLE = 0.12, 0.25  # inches between two maps, and above a map for its title
 _MAPS = 4  # maps in a row, which the words at the axes stay readable with
-_WIDE = 7.33  # inches: a wider picture fills a page of the PDF
-_PAGE = 1.415  # height of a page divided by its width
 
 
 def draw_sentence(
@@ -49,8 +47,6 @@ def draw_sentence(
     tops = np.arange(rows) * (side + _TITLE)
     width = edge + 0.5 + columns * (side + _GAP)
     height = edge + rows * (side + _TITLE)
-    if width > _WIDE:
-        height = max(height, _PAGE * width)
     drawing = Figure(figsize=(width, height))
     axes = drawing.add_subplot()  # one for all maps: one for each takes four times as long
     for layer in range(layers):

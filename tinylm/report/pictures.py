@@ -1,18 +1,16 @@
 """Every picture of a run by name, and the frame that each is drawn from."""
 
 from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from tinylm.report import heatmaps
-from tinylm.report.charts import MARKERS, draw_lines
+from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import Picture, in_style
 from tinylm.report.sources import Run, Sentence, Tree
-from tinylm.report.wording import interval, prediction
+from tinylm.report.wording import prediction
 
 Draw = Callable[[Run], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
@@ -71,33 +69,15 @@ def _sense_training(run: Run) -> Picture | None:
 
 
 def _trade_off(run: Run) -> Picture | None:
-    """Two qualities of each decoding method against its speed, with the range of its trials."""
+    """The quality of each decoding method against its speed."""
     speeds = run.tree("beam_bench_time").methods
-    methods = {
-        name: method
+    rows = [
+        {"x": speeds[name].tokens_per_s, "series": name, "value": method.bleu4}
         for name, method in run.tree("beam_bench").methods.items()
-        if interval([speeds[name].low_tokens_per_s, speeds[name].high_tokens_per_s])
-    }
-    if not methods:
-        return None
-    drawing = Figure(figsize=(7.0, 3.4))
-    panels = drawing.subplots(1, 2)
-    labels = {"log_prob_per_token": "log-probability, nats per token", "bleu4": "BLEU-4, 0 to 1"}
-    for axes, (quality, label) in zip(panels, labels.items()):
-        axes.set_xlabel("speed, tokens/s")
-        axes.set_ylabel(label)
-        for (name, method), marker in zip(methods.items(), cycle(MARKERS)):
-            speed = speeds[name]
-            below = speed.tokens_per_s - speed.low_tokens_per_s
-            above = speed.high_tokens_per_s - speed.tokens_per_s
-            points = axes.errorbar(
-                speed.tokens_per_s, method[quality], xerr=[[below], [above]], label=name
-            )
-            points.lines[0].set(marker=marker, markersize=7)
-    drawing.suptitle("Quality and speed of decoding")
-    names = panels[0].get_legend_handles_labels()
-    drawing.legend(*names, loc="outside lower center", ncols=len(methods))
-    return Picture(drawing, f"Quality against speed of {', '.join(methods)}.")
+        if speeds[name]
+    ]
+    labels = ("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
+    return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
 
 def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Draw:
