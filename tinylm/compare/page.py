@@ -92,7 +92,7 @@ def to_markdown(comparison: Comparison, stories: bool = True) -> str:
         others = many(len(names) - 1, "run")
     return render.render(
         TEMPLATE,
-        {"number": number, "signed": signed},
+        signed=signed,
         title=f"{others} compared with {first}",
         comparison=comparison,
         first=first,

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from tinylm.report import render
 from tinylm.report.document import template_values
 from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import ABSENT, FORMATS, ends, number
+from tinylm.report.wording import ABSENT, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
 CURVE_FILE = "pictures/loss.png"
@@ -96,7 +96,6 @@ def write_card(run: Run, publication: Publication, curve: str) -> str:
     prompt = repr(str(run.param("train", "sample_prompt") or ""))
     text = render.render(
         TEMPLATE,
-        FORMATS,
         **template_values(run),
         name=publication.repo.rpartition("/")[2],
         publication=publication,

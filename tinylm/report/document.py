@@ -16,7 +16,7 @@ from tinylm.report.findings import findings_by_section
 from tinylm.report.heads import heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
-from tinylm.report.wording import FORMATS, many
+from tinylm.report.wording import many
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
@@ -55,7 +55,6 @@ def write_document(
     """
     return render.render(
         TEMPLATE,
-        FORMATS,
         **template_values(run),
         settings=settings,
         lab=lab,

@@ -66,7 +66,7 @@ class Question:
         """The claim, or the open question."""
         sentence = self.claim.format(self.words[claim.verdict == LOWER])
         if claim.verdict == NOT_SHOWN:
-            sentence = f"Whether {sentence[0].lower()}{sentence[1:]}"
+            sentence = f"whether {sentence[0].lower()}{sentence[1:]}"
         return Finding(sentence, self.evidence, claim.verdict != NOT_SHOWN)
 
 
@@ -103,14 +103,14 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
         {
             HIGHER: "The model has learnt {} phenomena.",
             LOWER: "The model prefers the wrong sentence in {} phenomena.",
-            NOT_SHOWN: "Whether the model has learnt {} phenomena.",
+            NOT_SHOWN: "whether the model has learnt {} phenomena.",
         },
     )
     findings["attention"] += _list(
         _roles(run),
         {
             HIGHER: "Some head fits {} roles better than its baseline.",
-            NOT_SHOWN: "Whether any head fits {} roles better than its baseline.",
+            NOT_SHOWN: "whether any head fits {} roles better than its baseline.",
         },
     )
     findings["attention"] += _list(
@@ -118,7 +118,7 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
         {
             HIGHER: "Ablating the head raises the loss for {} heads.",
             LOWER: "Ablating the head lowers the loss for {} heads.",
-            NOT_SHOWN: "Whether the model needs {} heads.",
+            NOT_SHOWN: "whether the model needs {} heads.",
         },
     )
     return findings

@@ -18,7 +18,7 @@ unchanged.
 
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from markupsafe import Markup
 from tinylm.base.printable import visible
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
-from tinylm.report.wording import ABSENT
+from tinylm.report.wording import ABSENT, FORMATS
 
 __all__ = ["escape", "render", "to_html", "to_pdf", "to_terminal"]
 
@@ -98,14 +98,11 @@ def image(path: str, alt: str, caption: str = "") -> Markup:
     return Markup(f'![{escape(alt)}]({path} "{title}")')
 
 
-def render(
-    template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
-) -> str:
+def render(template: Path, **values: Any) -> str:
     """The Markdown that a template makes of these values.
 
     Args:
         template: the file; it may include others of its folder and those of the report.
-        filters: more functions for `{{ value | name }}`, such as the formats of wording.py.
         values: what the template may name.
 
     Raises:
@@ -120,7 +117,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.globals.update(table=table, facts=facts, quote=quote, image=image)
-    environment.filters.update(filters or {})
+    environment.filters.update(FORMATS)
     text = environment.get_template(template.name).render(**values)
     text = re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
     return _EMPTY_TABLE.sub("", text)

@@ -31,10 +31,6 @@ class ReportSettings:
     def problems(self) -> list[str]:
         """Values that the report cannot show."""
         lines = []
-        if self.author is not None and (not self.author.strip() or not self.author.isprintable()):
-            lines.append(
-                f"author = {self.author!r}; allowed: a line with one or more names, or null"
-            )
         if self.hub_path is not None and not is_hub_path(self.hub_path):
             allowed = "OWNER/NAME such as me/small-stories, or null"
             lines.append(f"hub_path = {self.hub_path!r}; allowed: {allowed}")
