@@ -62,7 +62,7 @@ def reading_hub(keys: str, local_key: str) -> Iterator[None]:
 
 
 def _format(path: Path) -> str:
-    """The format that a file's name ends with, without `.gz`. Raises InputError for another one."""
+    """The format that a file's name ends with, without `.gz`. Raises InputError for any other."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         raise InputError(f"{path}: not a supported format; allowed: {', '.join(SUFFIXES)}")
@@ -72,8 +72,8 @@ def _format(path: Path) -> str:
 def read_file(path: Path, column: str) -> Iterator[str]:
     """Stories of one local file, its format known from its name. Raises InputError.
 
-    column: the one that holds the story; a text file has none, and its stories are separated by
-    `<|endoftext|>`, or by blank lines if the file has no such mark.
+    column: the one that holds the story. A text file has none: `<|endoftext|>` separates its
+    stories, or blank lines if it has no such mark.
     """
     kind = _format(path)
     if kind == ".txt":
@@ -141,7 +141,7 @@ def _column(path: Path, builder: str, column: str, **options: Any) -> Iterator[A
                 for value in table[column].to_pylist():
                     row += 1
                     yield value
-        except (InputError, GeneratorExit):
+        except InputError:
             raise
         except Exception as error:  # the library's readers raise all kinds: Arrow, pandas, fsspec
             reason = first_line(error)
@@ -199,7 +199,7 @@ def _csv_texts(path: Path, column: str) -> Iterator[str]:
 
 
 def _check_csv(path: Path, separator: str, index: int) -> None:
-    """InputError for a row that the library would join, cut or shift; index: of the text's field."""
+    """Refuse a row that the library would join, cut or shift. index: the place of the text's field."""
     reader = csv.reader(_text_lines(path), delimiter=separator, strict=True)
     rows = filter(None, reader)
     try:

@@ -37,9 +37,9 @@ NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out t
 
 @dataclass(frozen=True)
 class Source:
-    """Where the stories come from; `evaluation` is None if the data has no such split.
+    """Where the stories come from.
 
-    size: bytes of the files that are read.
+    description: what is reported of it. evaluation: None without such a split. size: in bytes.
     """
 
     name: str
@@ -143,11 +143,11 @@ def write_stories(
     workers: int = 1,
     every_s: float = 5.0,
 ) -> dict[str, Any]:
-    """Write {split}.jsonl, one {"text": ..., "log_prob": if there is one} per line.
+    """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
-    Returns the source, the files read and left out, the stories and words of each split, the sum of
-    log_prob in nats, how many stories were dropped, and the near-copies. Raises InputError naming
-    file and line; then nothing is written.
+    Returns the source with its files, the near-copies, and the number of dropped stories. For each
+    split it has stories, words and the sum of log_prob in nats. every_s: seconds between two lines
+    of progress. Raises InputError with file and line; then nothing is written.
     """
     source = open_source(settings)
     totals: dict[str, dict[str, float]] = {}
