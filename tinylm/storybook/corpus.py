@@ -40,27 +40,27 @@ _RULE_LINE = re.compile(r"(?:(\d+)\|)?\s*((?:\[[^]]*\]\s*)*)(.*)")
 _PHRASE_PART = re.compile(r"([^{<(]+)|\{([^}]*)\}|<([^>]*)>|\(([^)]*)\)")
 
 
-class Mention(NamedTuple):
+class Mention(NamedTuple):  # {slot.part}
     slot: str
     part: str
     origin: str
 
 
-class Passing(NamedTuple):
+class Passing(NamedTuple):  # {*kind.part}
     kind: str
     part: str
 
 
-class Call(NamedTuple):
+class Call(NamedTuple):  # <rule>
     rule: str
 
 
-class Assign(NamedTuple):
+class Assign(NamedTuple):  # (target=source)
     target: str
     source: str
 
 
-Op = str | Mention | Passing | Call | Assign
+Op = str | Mention | Passing | Call | Assign  # a str is plain text
 
 
 class Rule(NamedTuple):
@@ -199,7 +199,7 @@ class Telling:
         return rule.phrases.restrict(tuple(allowed))
 
     def _allows(self, guard: str) -> bool:
-        """Whether the slot `a` of `a` or `a=b` is settled, and as b if given; `!` negates."""
+        """Whether a guard holds: `a` is settled, or equals slot b or has the word b; `!` negates."""
         left, _, right = guard.lstrip("!").partition("=")
         entry = self.facts.get(left)
         holds = entry is not None
@@ -246,14 +246,14 @@ def normalise(text: str) -> str:
 
 
 class Sampler:
-    """Draws options, as integers for equal stories everywhere, and sums their log-probabilities."""
+    """Draws options in integers, so equally on every machine; sums their log-probabilities."""
 
     def __init__(self, seed: str):
         self._bits = random.Random(seed).getrandbits
         self.log_prob = 0.0
 
     def pick(self, weighted: Weighted, banned: Indices = ()) -> int:
-        """Index of an option; a banned one is drawn again, so the others keep their proportions."""
+        """Draw an option's index; a banned one is rejected, so the others keep their proportions."""
         while True:
             index = bisect_right(weighted.cumulative, self._bits(64) * weighted.total >> 64)
             if index not in banned:
@@ -287,11 +287,11 @@ def sample_story(sampler: Sampler) -> Story:
 def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], Iterator[Story]]:
     """(train stories, evaluation stories): all different, none in both, equal for equal seeds.
 
-    Evaluation is drawn first, train while it is read. A story that is drawn twice is dropped.
+    Evaluation is drawn at once, train while it is read. A story that is drawn twice is dropped.
     """
     seen: set[str] = set()
-    held = list(_different(evaluation, f"storybook evaluation {seed}", seen))
-    return _different(train, f"storybook train {seed}", seen), iter(held)
+    for_evaluation = list(_different(evaluation, f"storybook evaluation {seed}", seen))
+    return _different(train, f"storybook train {seed}", seen), iter(for_evaluation)
 
 
 def _different(count: int, seed: str, seen: set[str]) -> Iterator[Story]:

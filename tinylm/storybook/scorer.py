@@ -5,7 +5,7 @@ from functools import cache
 
 from tinylm.storybook.corpus import Call, Telling, normalise
 
-Missed = Callable[[int, str, str], None]
+Missed = Callable[[int, str, str], None]  # see `parse_all`
 Words = tuple[str, ...]
 Options = set[tuple[str, str]]  # (word, origin)
 
@@ -18,7 +18,7 @@ def words_of(piece: str) -> Words:
 
 def with_a(words: Sequence[str]) -> Words:
     """The words with "a" for "an", as the generator's phrases have it."""
-    return tuple("a" if word == "an" else word for word in words)
+    return tuple({"an": "a"}.get(word, word) for word in words)
 
 
 def parse_all(
@@ -28,8 +28,8 @@ def parse_all(
 
     Every option of every choice is tried; a telling is dropped once its words are no prefix.
     opening: the words are the start of a story; a telling is returned once it contains them all.
-    missed: called where a telling and the words part. Its arguments are the number of words that
-    agree, the telling's next word ("" where the story ends) and that word's origin.
+    missed: called where a telling departs from the words. Its arguments are the number of words
+    that agree, the telling's next word ("" where the story ends) and that word's origin.
     """
     stack = [(Telling([Call("story")]), 0, 0.0)]
     while stack:
@@ -80,10 +80,10 @@ def _follow(
 
 
 def reach(words: Sequence[str], ended: bool) -> tuple[int, Options]:
-    """(how many of a text's words some story begins with, what stories have instead of the next).
+    """(number of a text's first words that some story begins with, what may follow them instead).
 
-    words: lower case, letters only. ended: the text ends with its last word. Stories have none
-    instead if the text is or may become one, and ("", "") where one ends.
+    words: lower case, letters only. ended: the text ends with its last word. The second is empty if
+    the text is a story or may become one. It has ("", "") if a story may end there.
     """
     furthest = 0
     instead: Options = set()

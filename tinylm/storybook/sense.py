@@ -12,14 +12,14 @@ from tinylm.storybook.corpus import Sampler, sample_telling
 from tinylm.storybook.lexicon import KINDS
 from tinylm.storybook.scorer import Options, reach, words_of
 
-GROUPS = {
+GROUPS = {  # kinds of the lexicon whose words may be taken for each other
     "person": "child kin elder rel job",
     "animal": "animal far fur petname",
     "thing": "thing look cloth fabric rug tool trouble food taste dish dishtaste goods build seed "
     "wild junk instrument treat",
     "place": "village outside inside home shed air",
 }
-MEANING = {
+MEANING = {  # of each kind of error
     "person": "somebody else, or another pronoun, than the story has there",
     "animal": "another animal than the story's, or what does not suit it",
     "thing": "another thing than the one that the story is about, or what does not go with it",
@@ -37,8 +37,8 @@ Tags = tuple[str, str, str]
 class Verdict:
     """How far a text makes sense.
 
-    words: how many of its first words some story begins with; word: the next, impossible one, "" if
-    the text ends there; kind: a key of MEANING, "" if nothing is impossible; expected: up to five
+    words: number of its first words that some story begins with. word: the next, impossible one; ""
+    if the text ends there. kind: a key of MEANING, "" if nothing is impossible. expected: up to five
     of the words that stories have instead, "" for their end.
     """
 
@@ -49,7 +49,7 @@ class Verdict:
 
 
 def judge(words: Sequence[str], ended: bool) -> Verdict:
-    """The verdict on a text's words (lower case, letters only); ended: with the last one."""
+    """The verdict on words (lower case, letters only); ended: the text ends with the last one."""
     possible, instead = reach(words, ended)
     if not instead:
         return Verdict(possible)
@@ -101,7 +101,7 @@ def _group_words(origin: str) -> frozenset[str]:
 def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
     """(the lists that have each word of the lexicon, the triples of tags in SAMPLE stories).
 
-    A triple thus counts for every name. A word of the generator's phrases is its own tag.
+    So a triple counts for every name. A word of the generator's phrases is its own tag.
     """
     stories = [_words_with_origins(f"sense {number}") for number in range(SAMPLE)]
     lists: dict[str, set[str]] = {}
