@@ -188,7 +188,7 @@ class _Sides:
     def _over_stories(
         self, metric: str, loss: str, size: str, statistic: Statistic
     ) -> Difference | None:
-        """All of one column of the stories over all of another, if both sides scored the same."""
+        """The ratio of two columns' sums over all stories; None if the sides did not score the same."""
         sides = (self.first.stories, self.second.stories)
         tables = [table for side in sides for table in side.values()]
         if not all(sides) or any(table[[loss, size]].isna().any(axis=None) for table in tables):
@@ -196,10 +196,10 @@ class _Sides:
         texts = STORY_IDS if metric == PERPLEXITY else STORY_IDS[:1]
         if not self._same(metric, tables, [*texts, size]):
             return None
-        one, other = (
-            {seed: table[[loss, size]].to_numpy() for seed, table in side.items()} for side in sides
-        )
-        return difference_of(one, other, statistic)
+        values: list[Tables] = []
+        for side in sides:
+            values.append({seed: table[[loss, size]].to_numpy() for seed, table in side.items()})
+        return difference_of(values[0], values[1], statistic)
 
     def _same(self, metric: str, tables: list[pd.DataFrame], columns: list[str]) -> bool:
         """Whether the tables have equal values in these columns; otherwise it is noted."""

@@ -28,13 +28,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
-from tinylm.host.command import (
-    BAD_INPUT,
-    FAILED,
-    CommandFailed,
-    Interrupted,
-    one_line,
-)
+from tinylm.host.command import BAD_INPUT, FAILED, CommandFailed, Interrupted, one_line
 from tinylm.host.processes import exclusive_lock
 from tinylm.host.workers import end_with_parent
 from tinylm.vocab.batches import Batch

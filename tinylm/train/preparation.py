@@ -147,7 +147,8 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Ru
     model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
-    pad_id, unk_id = tokenizer.pad_id, tokenizer.unk_id
+    pad_id = tokenizer.pad_id
+    unk_id = tokenizer.unk_id
     assembly = assemble(model, settings, matrix, stores, pad_id, device, threads, unk_id)
 
     no_kernels = why_not_native(settings.precision, device)

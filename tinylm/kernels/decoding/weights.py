@@ -13,7 +13,8 @@ from tinylm.model.transformer import TinyLM
 PANEL = 32  # outputs that are stored together, as in products.h
 NORMS = ("layer", "rms", "std")  # in the order of step.cpp
 ACTIVATIONS = ("relu", "gelu")
-_INTEGER, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+_INTEGER = ctypes.c_int64
+_POINTER = ctypes.c_void_p
 Layer = tuple[Tensor, Tensor | None]  # weight (N, K) and bias (N,)
 
 
@@ -52,9 +53,9 @@ class _Model(ctypes.Structure):
         ("norm_kind", _INTEGER),
         ("gelu", _INTEGER),
         ("final_norm", _INTEGER),
-        ("norm_eps", _FLOAT),
-        ("input_scale", _FLOAT),
-        ("output_scale", _FLOAT),
+        ("norm_eps", ctypes.c_float),
+        ("input_scale", ctypes.c_float),
+        ("output_scale", ctypes.c_float),
         ("embedding", _POINTER),
         ("positions", _POINTER),
         ("rotary", _POINTER),
@@ -77,8 +78,7 @@ class PackedWeights:
     All matrices lie in one tensor: every step reads them from first to last, and the system can
     keep a large tensor in pages of 2 MiB.
 
-    structure: `Model` of step.cpp.
-    nbytes: size of the matrices.
+    structure: `Model` of step.cpp. nbytes: size of the matrices.
     """
 
     def __init__(self, model: TinyLM) -> None:
@@ -115,7 +115,7 @@ class PackedWeights:
         )
 
     def _pointer(self, values: Tensor | None) -> int | None:
-        """The address of values, which stay there as long as this object exists."""
+        """The address of values, which stay there as long as this object exists; None for None."""
         if values is None:
             return None
         self._tensors.append(values.detach().contiguous())
