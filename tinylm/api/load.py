@@ -15,10 +15,10 @@ def load(
     the folder.
     epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
 
-    params.yaml in the working folder gives the defaults of decoding (section `decode`), the device
-    (`runtime.device`) and whether quotation marks in a wrong encoding are repaired in every text
-    (`data.repair_quotes`); without that file, the preset storybook does. Raises InputError, which
-    names the file.
+    params.yaml in the working folder gives the defaults of decoding (section `decode`) and the
+    device (`runtime.device`). Its `data.repair_quotes` decides whether quotation marks in a wrong
+    encoding are repaired in every text. Without that file, the preset storybook gives all three.
+    Raises InputError, which names the file.
     """
     trained = load_trained(folder, vocab, epoch)
     return LanguageModel(trained.model, trained.tokenizer, trained.decode, repairs_quotes())

@@ -1,8 +1,8 @@
 """tinylm compare: what runs differ in, how sure that is, and how many seeds show a difference.
 
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
-is compared with the first, by bootstrap over the evaluation stories, which must be the same,
-and over the seeds where settings have several; p is corrected for the number of comparisons. Files
+is compared with the first over the evaluation stories, which must be the same. Settings with several
+seeds are compared over these, too. p is corrected for the number of comparisons. Files
 come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
 between seeds and between stories gives the number of seeds and stories that detect such a
 difference; without revisions, the noise of the workspace and the current commit's experiments.

@@ -2,8 +2,8 @@
 
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
 model card; the same run gives the same bytes. Tests, benchmarks and studies are packed with --all.
-Refused while a stage did not run, its results are of other parameters or other code, a section of the
-report has no measurements, or the report does not show this run. With --exercises it packs only the
+A run is refused if a stage did not run or has results of other parameters or other code. So is a report
+that does not show this run, or has a section without measurements. With --exercises it packs only the
 files of `tinylm exercise` and a page of their results, graded anew.
 """
 

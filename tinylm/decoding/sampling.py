@@ -51,8 +51,8 @@ def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
 def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
     """The next token of each row: argmax at temperature 0, else a draw after top-k and top-p.
 
-    logits (B, V), u (B,) in [0, 1) -> (B,). If the top_k likeliest tokens of a row have less than
-    `fallback_mass` of the probability, the row is drawn from the nucleus `fallback_top_p` instead.
+    logits (B, V), u (B,) in [0, 1) -> (B,). A row whose top_k likeliest tokens have less than
+    `fallback_mass` of the probability is drawn from the nucleus `fallback_top_p` instead.
     """
     if temperature == 0.0:
         return logits.argmax(dim=-1)

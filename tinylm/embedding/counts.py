@@ -1,10 +1,10 @@
 """Word vectors from counts of neighbours: seconds instead of skip-gram's minutes.
 
 C[w, c] counts how often c is at most `window` tokens away from w, a pair at distance d as 1 / d
-(Pennington et al. 2014, section 4.2). M = max(0, log(p(c | w) / q(c))), where q is the share of c's
+(Pennington et al. 2014, section 4.2). M = max(0, log(p(c | w) / q(c))). q(c) is the share of c's
 counts to the power 0.5, so that rare neighbours do not weigh too much (Levy, Goldberg and Dagan
-2015, equations 2 and 3). With M ~ U S V^T of its largest singular values, a word's vector is its
-row of U S (Levy and Goldberg 2014, section 5.3, with S to the power 1).
+2015, equations 2 and 3). U S V^T approximates M by its largest singular values. A word's vector is
+its row of U S (Levy and Goldberg 2014, section 5.3, with S to the power 1).
 """
 
 import numpy as np

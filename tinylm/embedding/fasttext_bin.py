@@ -6,8 +6,8 @@ the buckets that character n-grams are hashed to) as "quantised? rows columns fl
 output matrix follows and is not read.
 
 fastText's own loader is not used. It needs the size of the file in memory (7.2 GB for the published
-`cc.en.300.bin`; this reader 132 MiB). A file that is cut in the dictionary makes it fill the memory
-without end, a wrong number of buckets kills the process, and a cut matrix goes unnoticed.
+`cc.en.300.bin`; this reader 132 MiB). It fills the memory without end if a file is cut in the
+dictionary. A wrong number of buckets kills the process. A cut matrix goes unnoticed.
 
 Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et
 al. 2017, "Enriching Word Vectors with Subword Information".

@@ -34,9 +34,8 @@ def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> 
 def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
     """(len(words), D) float32, zero where the file has no vector. Raises InputError with the line.
 
-    A word gets the file's row of that word or, as a fall-back, of the file's first word that
-    differs from it only in upper and lower case ("Paris" for "paris", "the" for "The"). The first
-    of equal words wins.
+    A word gets the file's first row of that word. If there is none, it gets the first row of a word
+    that differs only in upper and lower case ("Paris" for "paris", "the" for "The").
     """
     wanted: dict[str, list[str]] = defaultdict(list)
     for word in words:

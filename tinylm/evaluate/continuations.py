@@ -41,8 +41,8 @@ def evaluation_prompts(
 ) -> list[Prompt]:
     """The prompts that section `evaluate` sets, fewer if the split is short.
 
-    A truncated reference runs past the ends of stories if the prompts are cut from the stream, or
-    if the continuations do not stop at <eos>. Raises InputError if there is no prompt.
+    References of a fixed length run past the ends of stories in two cases: prompts cut from the
+    stream, and continuations that do not stop at <eos>. Raises InputError if there is no prompt.
     """
     count = settings.stories
     tokens = settings.prompt_tokens
@@ -111,8 +111,8 @@ class Continuer:
     def samples(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:
         """A row for each prompt: texts, ids, nats and tokens of continuation and reference.
 
-        Nats are those of the model's own distribution, before temperature and filters, over all
-        tokens of either, `<eos>` included where the text ended.
+        Nats are those of the model's own distribution, before temperature and filters. They include
+        `<eos>` where the text ended.
         """
         tokenizer = self.tokenizer
         rows = []

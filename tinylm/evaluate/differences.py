@@ -7,9 +7,9 @@ the same seeds. A difference counts at a level if it is larger than
 
     sqrt((t_seeds * error_seeds)^2 + (t_texts * error_texts)^2)
 
-with a point of Student's t for each error, which keeps the level for any two variances (Banerjee
-1960). A single t with the degrees of freedom of Welch and Satterthwaite makes several times too
-many claims with three seeds and many comparisons. The interaction of seed and story is in both errors,
+with a critical value of Student's t for each error, which keeps the level for any two variances (Banerjee
+1960). A single t with Welch and Satterthwaite's degrees of freedom makes several times too many claims
+with three seeds and many comparisons. The interaction of seed and story is in both errors,
 which is conservative (Cameron, Gelbach and Miller 2011 subtract it).
 """
 

@@ -53,11 +53,11 @@ class HeadRoles:
 
     score: share of a query's weight on its role's keys, mean over the queries that have one
     (positions).
-    baseline: the same head's mean weight at the same distance, from queries at about the same
-    position (within a factor of 1.4) where the role does not hold, summed over the query's keys.
-    So a head that always looks ten tokens back has a baseline as high as its score on "same token".
-    Pairs with nothing to compare are left out. The roles of `POSITIONAL` are themselves a matter of
-    position: their baseline is attention spread evenly over all visible tokens.
+    baseline: the same head's mean weight at the same distance where the role does not hold, summed
+    over the query's keys. The mean is over queries at about the same position, within a factor of
+    1.4. So a head that always looks ten tokens back has a baseline as high as its score on "same
+    token". Pairs with nothing to compare are left out. The baseline of the `POSITIONAL` roles is
+    attention spread evenly over all visible tokens.
     """
 
     def __init__(self, context: int):

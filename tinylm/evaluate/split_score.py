@@ -40,7 +40,7 @@ _SPELLING_ORDER = 5
 class Spelling:
     """The cost of spelling a word: Kneser-Ney of order 5 over the UTF-8 bytes of different words.
 
-    A word's probability is that of its bytes and of the border after them, so the probabilities of
+    A word's probability is that of its bytes and of the border after them. So the probabilities of
     all byte strings sum to one.
     """
 

@@ -147,8 +147,8 @@ def student_critical_value(level: float, df: int) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Correct p values for their number (Holm 1979); returns them in the same order.
 
-    The k-th smallest of n, counted from 0, is multiplied by n - k and cut at 1. A smaller p never
-    gets the larger corrected one. Valid for any dependence between the tests.
+    The k-th smallest of n, counted from 0, is multiplied by n - k and cut at 1. A larger p never
+    gets the smaller corrected one. Valid for any dependence between the tests.
     """
     corrected = [0.0] * len(p_values)
     largest = 0.0
@@ -181,7 +181,7 @@ def least_p(texts: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """A difference from what was to be expected without an effect, with its 95 % interval.
+    """A difference from the value expected without an effect, with its 95 % interval.
 
     count: the independent texts, draws or trials that the interval is over.
     pooled: the error is pooled over many settings, with count - 1 degrees of freedom.

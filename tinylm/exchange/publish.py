@@ -85,8 +85,8 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
 
     Returns the repository's page and its newest commit, which is an old one if nothing has changed.
 
-    Raises InputError if the token, the name or the repository is not suitable, CommandFailed if the
-    hub or the way to it failed. No message contains the token.
+    Raises InputError for an unsuitable token, name or repository, CommandFailed if the hub or the
+    connection failed. No message contains the token.
     """
     import huggingface_hub as hub
 

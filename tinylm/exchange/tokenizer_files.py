@@ -1,7 +1,7 @@
 """Our tokenizers as files that `AutoTokenizer` of `transformers` reads without our code.
 
 Every kind gives our ids for every text that UTF-8 can hold, preceded by the token that opens a
-text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`. What differs:
+text. `decode(ids, skip_special_tokens=True)` gives the text of our `decode`. What differs:
 
 - words with `punctuation: keep`: the library puts `. , ? !` on the word before them, tinylm also
   brackets, quotation marks and other marks.

@@ -70,7 +70,7 @@ class Stage:
     def _refuse_edits(self, before: dict[str, Any]) -> None:
         """CommandFailed if an input was edited while the stage ran.
 
-        DVC records the inputs as they are at the end. It would take the result for theirs.
+        DVC records the inputs as they are at the end, so it would assign the result to those.
         """
         after = self._inputs(load_params())
         edited = [name for name in before if after[name] != before[name]]

@@ -1,4 +1,4 @@
-"""Before the slow imports of a command: a check of its Python, and a silent Ctrl-C."""
+"""Before the slow imports of a command: Ctrl-C, a check of its Python, and the libraries' defaults."""
 
 import importlib.util
 import os
@@ -12,8 +12,8 @@ def start_command() -> None:
     Libraries read the environment when they are imported, so their defaults are set here:
     - idle OpenMP threads spin for microseconds instead of milliseconds, and so leave the core to
       other processes;
-    - oneDNN keeps the compiled kernels of 64 shapes instead of 1,024, which saves 0.5 MiB each:
-      rows of stories have many lengths;
+    - oneDNN keeps the compiled kernels of 64 shapes instead of 1,024, at 0.5 MiB each, since rows
+      of stories have many lengths;
     - torch asks Linux for pages of 2 MiB instead of 4 KiB for large tensors, which are read faster.
     """
     is_ours = os.path.basename(sys.argv[0]) in ("-m", "tinylm")

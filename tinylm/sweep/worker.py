@@ -2,7 +2,7 @@
 
 It is started in a slot (`recording.make_slot`). It imports torch and the stages once, and forks a
 process for each stage of a run, which calls the stage's main(). Locks decide which worker has a
-run, so any number of workers, on all hosts that share the folder, can work on a sweep. A run whose
+run. So any number of workers can work on a sweep, on all hosts that share the folder. A run whose
 worker was killed is free again, and continues from its snapshot.
 """
 

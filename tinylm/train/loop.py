@@ -40,8 +40,8 @@ def train(
 ) -> TrainResult:
     """Train until the next update would exceed the budget, or early stopping ends the run.
 
-    Held-out loss is measured at the start, every `validate_every` updates, at the end of each epoch
-    (without using up patience) and at the end. `on_sample` is called with the number of tokens so
+    Held-out loss is measured at the start and the end, every `validate_every` updates, and after
+    each epoch. The last uses up no patience. `on_sample` is called with the number of tokens so
     far: at the start, every `sample_every` updates and at the end. With early stopping, the model
     ends with the weights of the best held-out loss, otherwise with the last. With `snapshots`, an
     interrupted run continues from its newest one, and ends with the same weights to the bit. The
@@ -53,11 +53,11 @@ def train(
     if not group.is_rank0:
         on_sample = snapshots = logger = None
     trainer = new_trainer(model, batches, settings, group)
-    least = sum(batch.tokens for batch in trainer.next_batches())
-    if least > trainer.end:
+    needed = sum(batch.tokens for batch in trainer.next_batches())
+    if needed > trainer.end:
         raise InputError(
             f"{PARAMS_FILE}: train.tokens, train.epochs and train.stop_after give {trainer.end} "
-            f"tokens; allowed: at least {least}, one update"
+            f"tokens; allowed: at least {needed}, one update"
         )
     checkpoints = checkpoint_tokens(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
     with (

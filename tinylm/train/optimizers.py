@@ -38,7 +38,7 @@ class Adam:
         self.second = [torch.zeros_like(p) for p in parameters]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """State, for snapshots."""
+        """The live tensors of both moments, for snapshots."""
         first = {f"first.{i}": tensor for i, tensor in enumerate(self.first)}
         second = {f"second.{i}": tensor for i, tensor in enumerate(self.second)}
         return first | second

@@ -24,9 +24,8 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     """The settings with each `auto` replaced by the value for this device.
 
     tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's fused
-    one. Blocks and loss are compiled by torch on CUDA for batches of full windows, and a single
-    process replays an update as a CUDA graph, unless blocks are recomputed: that needs the same
-    bits twice.
+    one, and torch compiles blocks and loss for batches of full windows. There a single process also
+    replays an update as a CUDA graph. Recomputed blocks exclude both: they need equal bits twice.
     Raises InputError if compile or cuda_graphs is true where it cannot be.
     """
     on_card = device.type == "cuda"
@@ -51,7 +50,7 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
 
 
 def _decided(settings: TrainSettings, key: str, is_possible: bool, default: bool) -> str:
-    """true or false for a key that is true, false or auto."""
+    """The value of a key that may be auto. Raises InputError for a true that is not possible."""
     choice: str = getattr(settings, key)
     if choice == "auto":
         return "true" if default and is_possible else "false"

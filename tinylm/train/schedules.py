@@ -10,8 +10,8 @@ def learning_rate(
 ) -> float:
     """Learning rate at a share 0..1 of the token budget.
 
-    Linear from 0 to `peak` over the first `warmup` (share), then constant, or cosine from `peak`
-    down to `final` * peak at progress 1 (Loshchilov and Hutter 2017).
+    Linear from 0 to `peak` over the share `warmup`. Then constant, or a cosine down to
+    `final` * peak at progress 1 (Loshchilov and Hutter 2017).
     """
     if progress < warmup:
         return peak * progress / warmup

@@ -3,7 +3,7 @@
 A folder holds one unfinished run:
 
     run.json                     what decides the run: settings, hashes of data and code, environment
-    000000000120.safetensors     the state after 120 updates: tensors, and its numbers as metadata
+    000000000120.safetensors     the state after 120 updates: tensors, and numbers as metadata
     checkpoints/0.5.safetensors  weights kept after chosen epochs
 """
 
@@ -63,7 +63,7 @@ class Snapshots:
         return time.monotonic() - self._last_s >= self.every_s
 
     def save(self, update: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Write a snapshot and remove all but the last two."""
+        """Write a snapshot of the state after `update` updates; keep the last `KEPT_SNAPSHOTS`."""
         self._begin_run()
         path = self.folder / f"{update:012d}.safetensors"
         _write_tensors(path, tensors, {"numbers": json.dumps(numbers)})
@@ -77,7 +77,7 @@ class Snapshots:
         _write_tensors(self.folder / CHECKPOINTS / f"{name}.safetensors", weights)
 
     def copy_checkpoints(self, folder: str | Path) -> None:
-        """Make folder/checkpoints hold what `keep` wrote and nothing else."""
+        """Replace folder/checkpoints by what `keep` wrote."""
         target = Path(folder) / CHECKPOINTS
         shutil.rmtree(target, ignore_errors=True)
         for path in sorted((self.folder / CHECKPOINTS).glob("*.safetensors")):
@@ -107,7 +107,7 @@ class Snapshots:
 
     def finish(self) -> None:
         """Remove the folder: the run is done."""
-        (self.folder / RUN_FILE).unlink(missing_ok=True)  # first: the rest is nothing without it
+        (self.folder / RUN_FILE).unlink(missing_ok=True)  # first: without it no snapshot counts
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _newest_first(self) -> list[Path]:
