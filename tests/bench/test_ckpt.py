@@ -45,25 +45,25 @@ def test_dropout_is_on_and_every_parameter_is_compared(folder, params, model_set
         model = dataclasses.replace(model_settings, dropout=dropout)
         task = ckpt.make_tasks(settings, model, pad_id=2, runtime=runtime)[0]
         answers.append(ckpt.measure_task(task))
-    with_dropout, without = answers
-    assert with_dropout["nats"] != without["nats"]
-    names = {name for name, _ in new_model(model_settings, torch.zeros(35, 12)).named_parameters()}
-    assert set(with_dropout["gradients"]) == names
+    with_dropout, without = (answer["exact"] for answer in answers)
+    assert with_dropout["the loss"] != without["the loss"]
+    model = new_model(model_settings, torch.zeros(35, 12))
+    names = {f"the gradient of {name}" for name, _ in model.named_parameters()}
+    assert set(with_dropout) == {"the loss", *names}
 
 
-def result(recompute, nats=1.5, gradients=(("a", "1"), ("b", "2"))):
-    shape = {"layers": 3, "recompute": recompute}
-    return shape | {"nats": nats.hex(), "gradients": dict(gradients)}
+def result(recompute, **exact):
+    return {"layers": 3, "recompute": recompute, "exact": exact}
 
 
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (result("blocks", gradients=[("a", "1"), ("b", "3")]), "recompute blocks .* of b "),
-        (result("blocks", gradients=[("b", "2")]), "recompute blocks .* of a "),
-        (result("sqrt", nats=1.25), "recompute sqrt .* loss"),
+        (result("blocks", loss="1", a="1", b="3"), "recompute blocks .* b "),
+        (result("blocks", loss="1", b="2"), "recompute blocks .* a "),
+        (result("sqrt", loss="2", a="1", b="2"), "recompute sqrt .* loss"),
     ],
 )
 def test_another_loss_or_gradient_fails_with_its_place(other, named):
     with pytest.raises(CommandFailed, match=named):
-        ckpt.compare([result("none"), other])
+        ckpt.compare([result("none", loss="1", a="1", b="2"), other])

@@ -63,13 +63,14 @@ def make_tasks(settings: CkptBenchSettings, model: ModelSettings, **shared: Any)
     return tasks
 
 
-def gradient_digests(model: TinyLM) -> dict[str, str]:
-    """SHA-256 of each parameter's gradient bytes: either bit-identical or not."""
-    return {
-        name: hashlib.sha256(parameter.grad.cpu().contiguous().numpy().tobytes()).hexdigest()
-        for name, parameter in model.named_parameters()
-        if parameter.grad is not None
-    }
+def exact_values(nats: float, model: TinyLM) -> dict[str, str]:
+    """The bits of the loss, and SHA-256 of the bytes of each parameter's gradient, by name."""
+    values = {"the loss": nats.hex()}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            gradient = parameter.grad.cpu().contiguous().numpy()
+            values[f"the gradient of {name}"] = hashlib.sha256(gradient.tobytes()).hexdigest()
+    return values
 
 
 def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], Any]:
@@ -91,7 +92,7 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
 
 
 def measure_task(task: Task) -> dict[str, Any]:
-    """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
+    """Forward and backward pass of one batch of full windows: exact values, seconds and memory.
 
     The optimizer is left out: it is the same in all modes.
     """
@@ -99,12 +100,11 @@ def measure_task(task: Task) -> dict[str, Any]:
     batch = batches.batch(0)
     row = Batch(batch.inputs[:1], batch.targets[:1], task.model.context)
     nats = step()  # right after the seed, so dropout draws the same in all modes
-    digests = gradient_digests(model)
+    exact = exact_values(nats, model)
     times = _times(batches, step, device, warm_up=0)
     model.zero_grad(set_to_none=True)
     return {
-        "nats": nats.hex(),
-        "gradients": digests,
+        "exact": exact,
         **times,
         "peak_mib": measure.peak_mib(step, device, before=lambda: step(row)),
     }
@@ -141,28 +141,21 @@ def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
 def compare(results: Sequence[dict[str, Any]]) -> list[int]:
     """Depths whose loss and gradients are bit-identical with every recomputation mode that was measured.
 
-    Raises CommandFailed naming the depth, the mode and the first parameter that differs. Depths without a
-    comparison are left out.
+    Raises CommandFailed naming the depth, the mode and the first value that differs. Depths without a comparison
+    are left out.
     """
+    plain = {row["layers"]: row["exact"] for row in results if row["recompute"] == "none"}
     depths = []
-    for plain in results:
-        others = [r for r in results if r["layers"] == plain["layers"] and r["recompute"] != "none"]
-        if plain["recompute"] != "none" or not others:
+    for row in results:
+        layers = row["layers"]
+        if row["recompute"] == "none" or layers not in plain:
             continue
-        for other in others:
-            _refuse_difference(plain, other)
-        depths.append(plain["layers"])
-    return depths
-
-
-def _refuse_difference(plain: dict[str, Any], other: dict[str, Any]) -> None:
-    where = f"ckpt_bench: {plain['layers']} layers: recompute {other['recompute']} changes"
-    if plain["nats"] != other["nats"]:
-        losses = [float.fromhex(result["nats"]) for result in (plain, other)]
-        raise CommandFailed(f"{where} the loss from {losses[0]!r} to {losses[1]!r} nats")
-    names = plain["gradients"] | other["gradients"]
-    differing = [n for n in names if plain["gradients"].get(n) != other["gradients"].get(n)]
-    if differing:
-        raise CommandFailed(
-            f"{where} the gradient of {differing[0]} ({len(differing)} of {len(names)} parameters)"
-        )
+        values = plain[layers] | row["exact"]
+        changed = [name for name in values if plain[layers].get(name) != row["exact"].get(name)]
+        if changed:
+            raise CommandFailed(
+                f"ckpt_bench: {layers} layers: recompute {row['recompute']} changes {changed[0]} "
+                f"(and {len(changed) - 1} other values of {len(values)})"
+            )
+        depths.append(layers)
+    return list(dict.fromkeys(depths))
