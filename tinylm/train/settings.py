@@ -1,6 +1,7 @@
 """Section `train`. Its imports are light, because params.yaml is checked without torch."""
 
 import dataclasses
+import json
 
 from tinylm.base.config import PARAMS_FILE, InputError, setting
 
@@ -46,7 +47,7 @@ class TrainSettings:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
         if (self.tokens is None) == (self.epochs is None):
-            given = f"tokens = {_shown(self.tokens)} and epochs = {_shown(self.epochs)}"
+            given = f"tokens = {json.dumps(self.tokens)} and epochs = {json.dumps(self.epochs)}"
             problems.append(f"{given}; allowed: exactly one of the two, the other null")
         elif self.tokens is not None and (self.stop_after or 0) > self.tokens:
             problems.append(
@@ -67,12 +68,8 @@ class TrainSettings:
             whole = round((self.epochs or 0.0) * tokens_per_epoch)
         end = whole if self.stop_after is None else self.stop_after
         if end > whole:
-            spans = f"{whole} tokens, {_shown(self.epochs)} epochs"
+            spans = f"{whole} tokens, {json.dumps(self.epochs)} epochs"
             raise InputError(
                 f"{PARAMS_FILE}: train.stop_after = {end}; allowed: at most the budget of {spans}"
             )
         return whole, end
-
-
-def _shown(number: float | None) -> str:
-    return "null" if number is None else f"{number:.15g}"
