@@ -35,13 +35,10 @@ def main() -> None:
             pad_id=pad_id,
         )
         tasks.append(task)
-    runs, failed = measure.split_failures("accum_sweep", accum.train_all(tasks))
+    runs, failed = measure.split_failures(accum.train_all(tasks))
     by_number = {run["accumulation"]: run for run in runs}
     trained = [task for task in tasks if task.accumulation in by_number]
-    results = measure.run_trials(
-        accum.measure_task, accum.time_task, trained, times=accum.TIMES, trials=accum.TRIALS
-    )
-    timed, not_timed = measure.split_failures("accum_sweep", results)
+    timed, not_timed = measure.run_trials(accum, trained, accum.TRIALS)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
     columns = ("accumulation", *measure.with_spread(accum.TIMES), "peak_mib")

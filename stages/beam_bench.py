@@ -34,10 +34,7 @@ def main() -> None:
         judged=[prompt.ids for prompt in judged],
         runtime=stage.runtime,
     )
-    trials = measure.run_trials(
-        beam.measure_task, beam.time_task, tasks, times=beam.TIMES, trials=settings.repeats
-    )
-    measured, failed = measure.split_failures("beam_bench", trials)
+    measured, failed = measure.run_trials(beam, tasks, settings.repeats)
     stage.conditions["step"] = measured[0]["step"]
     texts = {}
     for result in measured:

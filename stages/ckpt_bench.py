@@ -19,10 +19,7 @@ def main() -> None:
     stage.begin(ckpt.SEED)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     tasks = ckpt.make_tasks(settings, model, pad_id=pad_id, runtime=stage.runtime)
-    trials = measure.run_trials(
-        ckpt.measure_task, ckpt.time_task, tasks, times=ckpt.TIMES, trials=settings.repeats
-    )
-    measured, failed = measure.split_failures("ckpt_bench", trials)
+    measured, failed = measure.run_trials(ckpt, tasks, settings.repeats)
     depths = ckpt.compare(measured)
     columns = ("layers", "recompute", "peak_mib", *measure.with_spread(ckpt.TIMES))
     rows = measure.rounded(measured, columns)

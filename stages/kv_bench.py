@@ -32,10 +32,7 @@ def main() -> None:
     tasks = kv.make_tasks(
         settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.runtime
     )
-    trials = measure.run_trials(
-        kv.measure_task, kv.time_task, tasks, times=kv.TIMES, trials=settings.repeats
-    )
-    measured, failed = measure.split_failures("kv_bench", trials)
+    measured, failed = measure.run_trials(kv, tasks, settings.repeats)
     compared, ties = kv.compare(measured, tasks[0])
     keys = ("new_tokens", "cache", "past_context")
     columns = (*keys, *measure.with_spread(kv.TIMES), *MEMORY)

@@ -89,7 +89,8 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
 
     monkeypatch.setattr(measure, "in_own_process", answer)
     tasks = [SimpleNamespace(columns={"setting": name}) for name in "abc"]
-    results = measure.run_trials("first", "again", tasks, times=["tokens_per_s"], trials=3)
+    bench = SimpleNamespace(measure_task="first", time_task="again", TIMES=["tokens_per_s"])
+    results, failed = measure.run_trials(bench, tasks, 3)
     assert order == [*(("first", task) for task in "abc"), *(("again", task) for task in "abcab")]
     assert results[1] == {
         "setting": "b",
@@ -98,11 +99,10 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
         "low_tokens_per_s": 10.0,
         "high_tokens_per_s": 30.0,
     }
-    good, failed = measure.split_failures("bench", results)
-    assert good == results[:2]
+    assert [result["setting"] for result in results] == ["a", "b"]
     assert failed == [{"setting": "c", "figure": "all", "reason": "oom"}]
     with pytest.raises(CommandFailed):
-        measure.split_failures("bench", results[2:])
+        measure.split_failures([{"setting": "c", "error": "oom"}])
 
 
 def test_floats_are_rounded_to_six_digits():

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any
 
 from tinylm.base.config import InputError, setting
@@ -165,38 +166,33 @@ def _result(process: Any, receiver: Connection) -> Any:
 
 
 def run_trials(
-    first: Callable[[Any], Any],
-    again: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    *,
-    times: Sequence[str],
-    trials: int,
-) -> list[dict[str, Any]]:
+    bench: ModuleType, tasks: Sequence[Any], trials: int
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Run `trials` interleaved trials of every task, each in its own process; print the first ones.
 
-    The first trial calls first(task), the others again(task). Interleaving makes other work on the
-    machine affect all settings alike. A result has the task's `columns`, such as its name under
-    "setting", and what first(task) returned. Both functions return each key of `times`. The result
-    has its median over trials, the lowest value as low_KEY and the highest as high_KEY. If a trial
-    fails, it has "error" instead.
+    bench: a module of this package. The first trial calls its measure_task, the others its
+    time_task. Interleaving makes other work on the machine affect all settings alike. A result has
+    the task's `columns`, such as its name under "setting", and what measure_task returned. Each
+    time (a key of the module's TIMES) is the median over trials, with the lowest as low_KEY and the
+    highest as high_KEY. Returns `split_failures` of the results.
     """
     answers_by_task: list[list[dict[str, Any]]] = []
     for task in tasks:
-        answer = in_own_process(first, task)
+        answer = in_own_process(bench.measure_task, task)
         answers_by_task.append([answer])
         print(f"{task.columns['setting']}: {_in_words(answer)}", flush=True)
     for trial in range(2, trials + 1):
         print(f"times, trial {trial} of {trials}", flush=True)
         for task, answers in zip(tasks, answers_by_task, strict=True):
             if "error" not in answers[-1]:
-                answers.append(in_own_process(again, task))
+                answers.append(in_own_process(bench.time_task, task))
     results = []
     for task, answers in zip(tasks, answers_by_task, strict=True):
         if "error" in answers[-1]:
             results.append(task.columns | answers[-1])
         else:
-            results.append(task.columns | answers[0] | _spread(answers, times))
-    return results
+            results.append(task.columns | answers[0] | _spread(answers, bench.TIMES))
+    return split_failures(results)
 
 
 def _in_words(answer: Mapping[str, Any]) -> str:
@@ -283,7 +279,7 @@ def peak_mib(
 
 
 def split_failures(
-    bench: str, results: Iterable[dict[str, Any]]
+    results: Iterable[dict[str, Any]],
 ) -> tuple[list[dict], list[dict[str, str]]]:
     """(results without an error, {"setting", "figure", "reason"} of those with one).
 
@@ -299,7 +295,7 @@ def split_failures(
             measured.append(result)
     if failed and not measured:
         raise CommandFailed(
-            f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}"
+            f"nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}"
         )
     return measured, failed
 
