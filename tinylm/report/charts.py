@@ -13,7 +13,6 @@ from tinylm.report.wording import number
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _SHADE = 0.22  # opacity of a band
 _MANY = 24  # points; a longer line is drawn without markers
-_LEGEND = 60  # letters in a line of the legend
 
 
 def draw_lines(
@@ -24,14 +23,12 @@ def draw_lines(
     *,
     log_y: bool = False,
     from_zero: bool = False,
-    faint: str = "",
 ) -> Picture:
     """One line for each series, with a band where it has an interval; one row is a point.
 
     Args:
         frame: columns x, series and value; low and high too where lines have bands.
         from_zero: whether the vertical axis starts at zero.
-        faint: the series that is thin, because it is noisier than the others.
     """
     drawing = Figure()
     axes = drawing.add_subplot()
@@ -42,8 +39,6 @@ def draw_lines(
         values = rows["value"]
         (line,) = axes.plot(x, values, label=name)
         line.set_marker(marker if len(rows) <= _MANY else "")
-        if name == faint:
-            line.set_linewidth(0.9)
         if "low" in rows:
             colour = line.get_color()
             axes.fill_between(x, rows["low"], rows["high"], color=colour, alpha=_SHADE, linewidth=0)
@@ -57,9 +52,7 @@ def draw_lines(
     if from_zero:
         axes.set_ylim(bottom=0)
     if len(ends) > 1:
-        longest = max(map(len, frame["series"]))
-        columns = max(1, min(len(ends), _LEGEND // (longest + 6)))
-        drawing.legend(loc="outside lower center", ncols=columns)
+        drawing.legend(loc="outside lower center", ncols=3)
     return Picture(drawing, f"{title}, {y_label} against {x_label}: {'; '.join(ends)}.")
 
 

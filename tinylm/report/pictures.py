@@ -26,8 +26,7 @@ def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
 
 
 def _curves(table: str, *labels: str, **options: Any) -> Draw:
-    """Draws the series of a table against the tokens seen; that of train is thin."""
-    options["faint"] = "train"
+    """Draws the series of a table against the tokens seen."""
     return lambda run: _lines(run.frame(table).rename(columns={"tokens": "x"}), *labels, **options)
 
 
