@@ -108,8 +108,6 @@ def simulated(rng, effect=0.0):
         "nats_per_token": loss["value"], "perplexity": float(np.exp(loss["value"])),
         "perplexity_interval": [float(np.exp(loss["low"])), float(np.exp(loss["high"]))],
         "baselines": baselines,
-        "samples": {"count": PROMPTS, "continuation_perplexity": positive(rng, effect * 0.05, 0.05, PROMPTS),
-                    "reference_perplexity": positive(rng, 0.0, 0.05, PROMPTS)},
         "memorised": {"continuations": {"count": PROMPTS, "nearest": estimate(rng, 12 + effect, 1, PROMPTS)},
                       "references": {"count": PROMPTS, "nearest": estimate(rng, 12, 1, PROMPTS)}},
         "pairs": {"phenomena": phenomena, "all": {}},
@@ -159,7 +157,7 @@ def test_at_most_5_of_100_reports_without_any_effect_claim_anything():
     assert false <= 0.05 * reports
     asked = questions(simulated(rng))
     kinds = {question.key[0] for question in asked}
-    assert kinds >= {"ngrams", "floor", "predictable", "shared", "log_prob", "words", "chance", "head"}  # fmt: skip
+    assert kinds >= {"ngrams", "floor", "shared", "log_prob", "words", "chance", "head"}  # fmt: skip
     assert len(asked) > 60
     pages = [questions(simulated(rng)) for _ in range(50)]
     # without a correction nearly every report would claim something
@@ -184,7 +182,7 @@ def test_planted_effects_are_found():
     result = claimed(simulated(np.random.default_rng(3), effect=8.0))
     text = " ".join(finding.claim + finding.evidence for finding in result)
     for words in (
-        "worse than the Kneser-Ney", "above the generator's floor", "less predictable", "shares more",
+        "worse than the Kneser-Ney", "above the generator's floor", "shares more",
         "width 10 finds more", "width 10 makes fewer", "learnt 20 of 20", "16 of 16 heads", "faster",
         "slower",
     ):  # fmt: skip

@@ -26,7 +26,14 @@ from tinylm.evaluate.statistics import (
 )
 from tinylm.report.heads import roles
 from tinylm.report.sources import Run, Tree, as_number
-from tinylm.report.wording import count, interval, loss, number, with_interval
+from tinylm.report.wording import (
+    count,
+    interval,
+    loss,
+    number,
+    share_with_interval,
+    with_interval,
+)
 
 LEVEL = ALPHA - 0.01
 CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
@@ -184,19 +191,7 @@ def _training(run: Run) -> Iterator[Question]:
 
 
 def _generation(run: Run) -> Iterator[Question]:
-    """Sampled text compared with the stories' own continuations."""
-    samples = run.tree("evaluate").samples
-    sampled = samples.continuation_perplexity
-    stories = samples.reference_perplexity
-    yield Question(
-        ("predictable",),
-        _between(_logarithms(sampled), _logarithms(stories), samples["count"]),
-        "generation",
-        "Sampled text is {} predictable for the model than the stories.",
-        ("less", "more"),
-        f"Perplexity {with_interval(sampled)} compared with {with_interval(stories)}. "
-        f"Each is over {count(samples['count'])} texts.",
-    )
+    """How much sampled text shares with the training stories, compared with the stories' own continuations."""
     memorised = run.tree("evaluate").memorised
     written = memorised.continuations
     true = memorised.references
@@ -206,7 +201,7 @@ def _generation(run: Run) -> Iterator[Question]:
         "generation",
         "Sampled text shares {} 4-grams with its nearest training story than the stories do.",
         ("more", "fewer"),
-        f"Mean share: {with_interval(written.nearest)} compared with {with_interval(true.nearest)}.",
+        f"Mean share: {share_with_interval(written.nearest)} compared with {share_with_interval(true.nearest)}.",
     )
 
 
