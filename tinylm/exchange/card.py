@@ -105,7 +105,6 @@ def write_card(run: Run, publication: Publication, curve: str) -> str:
         metrics=_metrics(run),
         curve_file=CURVE_FILE,
         curve=curve,
-        missing=lambda *names: "",
     )
     return f"---\n{_head(run, publication)}---\n\n{text}"
 

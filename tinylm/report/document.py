@@ -1,6 +1,6 @@
 """The report of a run: the values that the templates name, and the files made from them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,6 @@ def write_document(
         findings=findings_by_section(run),
         commented=list(zip(run.rows("samples"), comments(run)))[: settings.samples],
         picture=lambda name, caption: _picture(drawn, name, caption),
-        missing=lambda *names: _missing(run, names),
     )
 
 
@@ -102,10 +101,3 @@ def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:
     if name not in drawn:
         return Markup("")
     return render.image(f"{PICTURES}/{name}.png", drawn[name].alt, caption)
-
-
-def _missing(run: Run, names: Iterable[str]) -> Markup:
-    """One line for each file that was not there, with the command that makes it."""
-    problems = [run.problems[name] for name in names if name in run.problems]
-    lines = [Markup("**Not shown:** {}.").format(render.escape(problem)) for problem in problems]
-    return Markup("\n\n").join(lines)
