@@ -16,7 +16,6 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 def main() -> None:
     stage = Stage("accum_sweep")
-    measure.start_server(accum.__name__)
     settings = stage.settings("accum_sweep", AccumSettings)
     model = stage.settings("model", ModelSettings)
     if settings.context:

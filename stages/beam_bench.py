@@ -16,7 +16,6 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 def main() -> None:
     stage = Stage("beam_bench")
-    measure.start_server(beam.__name__)
     settings = stage.settings("beam_bench", beam.BeamBenchSettings)
     decode = stage.settings("decode", DecodeSettings)
     stage.begin(decode.seed)

@@ -13,7 +13,6 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 def main() -> None:
     stage = Stage("ckpt_bench")
-    measure.start_server(ckpt.__name__)
     settings = stage.settings("ckpt_bench", ckpt.CkptBenchSettings)
     model = stage.settings("model", ModelSettings)
     stage.begin(ckpt.SEED)

@@ -18,7 +18,6 @@ MEMORY = ("cache_mib", "peak_mib", "process_mib")
 
 def main() -> None:
     stage = Stage("kv_bench")
-    measure.start_server(kv.__name__)
     settings = stage.settings("kv_bench", kv.KvBenchSettings)
     decode = stage.settings("decode", DecodeSettings)
     stage.begin(decode.seed)

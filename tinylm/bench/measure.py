@@ -12,6 +12,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
@@ -91,16 +92,6 @@ OOM = "oom"
 _STEP = "the step that is measured"
 
 
-def start_server(module: str) -> None:
-    """Start the server that forks the processes, unless it runs; it imports torch and `module`."""
-    from multiprocessing import forkserver
-
-    # the server skips what it cannot import
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["torch", module])
-    with ctrl_c_later():
-        forkserver.ensure_running()
-
-
 def in_own_process(function: Callable[[Any], Any], task: Any) -> Any:
     """function(task), computed in a new process; {"error": reason} if it failed.
 
@@ -125,8 +116,10 @@ def in_own_processes(
 
 def _started(function: Callable[[Any], Any], task: Any) -> tuple[Any, Connection]:
     """(a new process that calls function(task), the pipe that receives its answer)."""
-    start_server(function.__module__)
     context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", function.__module__])  # skips what it cannot import
+    with ctrl_c_later():
+        forkserver.ensure_running()
     receiver, sender = context.Pipe(duplex=False)
     # daemon: it is ended when this process ends
     process = context.Process(target=_answer, args=(function, task, sender), daemon=True)
