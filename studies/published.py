@@ -18,6 +18,7 @@ from tinylm.evaluate.differences import Difference, seed_error
 from tinylm.evaluate.statistics import claims
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.report import render
+from tinylm.report.pdf import to_pdf
 
 TEMPLATE = FOLDER / "published.md.j2"
 COLUMNS = ("quantity", "published", "tinylm", "what differs")
@@ -145,7 +146,7 @@ def main() -> None:
         print(markdown)
         return
     write_bytes(folder / PAGE, markdown.encode())
-    write_bytes(folder / PAPER, render.to_pdf(markdown))
+    write_bytes(folder / PAPER, to_pdf(markdown))
     print(f"{folder / PAGE}, {folder / PAPER}")
 
 

@@ -10,7 +10,8 @@ import pytest
 from tinylm.cli.command import main
 from tinylm.compare.comparison import compare
 from tinylm.compare.page import to_markdown
-from tinylm.report.render import to_html, to_terminal
+from tinylm.report.html_page import to_html
+from tinylm.report.render import to_terminal
 
 
 @pytest.fixture

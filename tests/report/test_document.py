@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tinylm.report.document import write_document
+from tinylm.report.html_page import to_html
 from tinylm.report.pictures import PICTURES, draw_pictures
-from tinylm.report.render import to_html
 from tinylm.report.sources import FILES, read_run
 from tinylm.report.wording import loss, number
 

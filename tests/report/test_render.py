@@ -9,7 +9,9 @@ import jinja2
 import pytest
 from matplotlib.figure import Figure
 
-from tinylm.report.render import escape, render, to_html, to_pdf, to_terminal
+from tinylm.report.html_page import to_html
+from tinylm.report.pdf import to_pdf
+from tinylm.report.render import escape, render, to_terminal
 
 EVIL = (
     "<script>alert(1)</script> [x](javascript:a) ![i](http://a/b.png) `c` **b** _i_ a_b &lt; &amp; "

@@ -62,7 +62,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
-    from tinylm.report.render import to_html, to_terminal
+    from tinylm.report.html_page import to_html
+    from tinylm.report.render import to_terminal
 
     with opened(names, experiments=arguments.all) as revisions:
         runs = [read_run(revision) for revision in revisions]

@@ -14,6 +14,8 @@ from tinylm.report.comments import comments
 from tinylm.report.drawing import Picture, to_png, to_svg
 from tinylm.report.findings import findings_by_section
 from tinylm.report.heads import heads
+from tinylm.report.html_page import to_html
+from tinylm.report.pdf import to_pdf
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, as_tree, records
 from tinylm.report.wording import many
@@ -35,8 +37,8 @@ def write_report(
     svgs = {name: to_svg(picture.drawing, name, picture.alt) for name, picture in drawn.items()}
     pngs = {name: to_png(picture.drawing) for name, picture in drawn.items()}
     write_bytes(root / paths.REPORT_TEXT, markdown.encode())
-    write_bytes(root / paths.REPORT_PAGE, render.to_html(markdown, svgs).encode())
-    write_bytes(root / paths.REPORT_PDF, render.to_pdf(markdown, pngs))
+    write_bytes(root / paths.REPORT_PAGE, to_html(markdown, svgs).encode())
+    write_bytes(root / paths.REPORT_PDF, to_pdf(markdown, pngs))
     for name, png in pngs.items():
         write_bytes(root / paths.PICTURES / f"{name}.png", png)
     return list(drawn)
@@ -78,7 +80,6 @@ def template_values(run: Run) -> dict[str, Any]:
         **times,
         "near_copies": copies[0].splits | copies[1].splits,
         "warnings": [*copies[0].warnings, *copies[1].warnings, *memorised.warnings],
-        "baselines": pictures.baselines(run),
         "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),
         "stages": STAGES,

@@ -9,7 +9,7 @@ import pandas as pd
 from tinylm.report import heatmaps
 from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import Picture, in_style
-from tinylm.report.sources import Run, Sentence, Tree
+from tinylm.report.sources import Run, Sentence
 from tinylm.report.wording import prediction
 
 Draw = Callable[[Run], Picture | None]
@@ -42,19 +42,6 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
         return _lines(frame, *labels, TRAIN_LOSS)
 
     return draw
-
-
-def baselines(run: Run) -> dict[str, Tree]:
-    """Baselines and model by name, from knowing nothing to knowing the generator."""
-    measured = run.tree("evaluate").baselines
-    rows = {
-        "uniform": measured.uniform,
-        "unigram": measured.unigram,
-        f"Kneser-Ney of order {measured.kneser_ney.order}": measured.kneser_ney,
-        "this model": run.scored_once(),
-        "the generator's floor": measured.floor,
-    }
-    return {name: row for name, row in rows.items() if row}
 
 
 def _sense_training(run: Run) -> Picture | None:

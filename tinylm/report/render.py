@@ -1,4 +1,4 @@
-"""From one Jinja2 template to Markdown, and from the Markdown to a page, a PDF and a terminal.
+"""From one Jinja2 template to Markdown, which html_page.py, pdf.py and `to_terminal` show.
 
 Conventions of the Markdown:
 
@@ -26,11 +26,7 @@ import jinja2
 from markupsafe import Markup
 
 from tinylm.base.printable import visible
-from tinylm.report.html_page import to_html
-from tinylm.report.pdf import to_pdf
 from tinylm.report.wording import ABSENT, FORMATS
-
-__all__ = ["escape", "render", "to_html", "to_pdf", "to_terminal"]
 
 # Characters that Markdown would read as markup, anywhere and at the start of a line. Entities are
 # used where some renderers see a tag or an entity after a backslash.
