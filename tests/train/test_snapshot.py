@@ -26,10 +26,12 @@ def test_snapshots_come_back_as_written_and_the_last_two_stay(tmp_path):
     assert len(list(tmp_path.rglob("*.safetensors"))) == 2
 
 
-def test_a_truncated_snapshot_is_named_and_the_one_before_is_taken(tmp_path, capsys):
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:-1] + bytes([b[-1] ^ 1])])
+def test_a_damaged_snapshot_is_named_and_the_one_before_is_taken(tmp_path, capsys, damage):
+    """It was cut, or a bit of a tensor was changed."""
     saved(tmp_path, updates=(1, 2))
-    newest = tmp_path / "000000000002.safetensors"
-    newest.write_bytes(newest.read_bytes()[:-9])
+    (newest,) = tmp_path.glob("000000000002-*.safetensors")
+    newest.write_bytes(damage(newest.read_bytes()))
     snapshots = Snapshots(tmp_path, PARTS, 1.0)
     assert snapshots.latest()[1] == {"updates": 1}
     assert newest.name in capsys.readouterr().out

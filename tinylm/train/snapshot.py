@@ -1,13 +1,14 @@
 """Snapshots of a training run, so that an interrupted run continues and ends with the same bytes.
 
-A folder holds one unfinished run:
+A folder holds one unfinished run. HASH is the file's SHA-256:
 
-    run.json                     what decides the run: settings, hashes of data and code, environment
-    000000000120.safetensors     the state after 120 updates: tensors, and numbers as metadata
-    checkpoints/0.5.safetensors  weights kept after chosen epochs
+    run.json                       what decides the run: settings, hashes of data and code, environment
+    000000000120-HASH.safetensors  the state after 120 updates: tensors, and numbers as metadata
+    checkpoints/0.5.safetensors    weights kept after chosen epochs
 """
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import time
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -39,11 +40,16 @@ def fingerprint(sections: Mapping[str, Any], data: list[str], code: str) -> dict
     return parts | {"code": code}
 
 
-def _write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
-) -> None:
+def _as_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_bytes(path, save(on_cpu, metadata))
+    return save(on_cpu, metadata)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return path.stem.endswith(sha256(path))
+    except OSError:  # of a damaged disk
+        return False
 
 
 class Snapshots:
@@ -65,8 +71,9 @@ class Snapshots:
     def save(self, update: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Write a snapshot of the state after `update` updates; keep the last `KEPT_SNAPSHOTS`."""
         self._begin_run()
-        path = self.folder / f"{update:012d}.safetensors"
-        _write_tensors(path, tensors, {"numbers": json.dumps(numbers)})
+        content = _as_bytes(tensors, {"numbers": json.dumps(numbers)})
+        name = f"{update:012d}-{hashlib.sha256(content).hexdigest()}.safetensors"
+        write_bytes(self.folder / name, content)
         for old in self._newest_first()[KEPT_SNAPSHOTS:]:
             old.unlink()
         self._last_s = time.monotonic()
@@ -74,7 +81,7 @@ class Snapshots:
     def keep(self, name: str, weights: Mapping[str, Tensor]) -> None:
         """Write checkpoints/NAME.safetensors."""
         self._begin_run()
-        _write_tensors(self.folder / CHECKPOINTS / f"{name}.safetensors", weights)
+        write_bytes(self.folder / CHECKPOINTS / f"{name}.safetensors", _as_bytes(weights))
 
     def copy_checkpoints(self, folder: str | Path) -> None:
         """Replace folder/checkpoints by what `keep` wrote."""
@@ -95,13 +102,12 @@ class Snapshots:
         if snapshots and (self.folder / RUN_FILE).exists():
             self._refuse_another_run()
             for path in snapshots:
-                try:
+                if _is_whole(path):
                     with safe_open(path, "pt") as file:
                         numbers = json.loads(file.metadata()["numbers"])
                     return load_file(path), numbers
-                except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-                    print(f"warning: {path}: damaged ({error}); going back to the one before it")
-                    path.unlink()
+                print(f"warning: {path}: damaged; going back to the one before it", flush=True)
+                path.unlink()
         self.finish()
         return None
 
