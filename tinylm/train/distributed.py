@@ -177,8 +177,9 @@ def _start_torchrun(processes: int, command: list[str]) -> None:
         failures = error.failures.values()
         causes = [failure for failure in failures if failure.exitcode != LOST] or failures
         first = min(causes, key=lambda failure: failure.timestamp)
-        if first.exitcode > 128:
-            sys.exit(first.exitcode)  # rank 0 has printed how far it got
+        gave_no_reason = first.exitcode > 0 and not os.path.isfile(first.error_file)
+        if gave_no_reason or first.exitcode > 128:
+            sys.exit(first.exitcode)  # the rank has printed why, or how far it got
         text = f"rank {first.local_rank}: {first.message}"
         raise InputError(text) if first.exitcode == BAD_INPUT else CommandFailed(text) from None
 
