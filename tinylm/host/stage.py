@@ -13,6 +13,7 @@ A stage script reads its settings, calls the package that does the work, and wri
         sys.exit(guard(main))
 """
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -40,6 +41,8 @@ def seed_argument(stage: str) -> int:
     parser = Parser(prog=f"stages.{stage}")
     parser.add_argument("seed", type=int)
     seed: int = parser.parse_args().seed
+    if seed < 0:
+        parser.error(f"argument seed = {seed}; allowed: a whole number >= 0")
     return seed
 
 
@@ -59,7 +62,8 @@ class Stage:
         self.runtime = self.settings("runtime", RuntimeSettings)
         self.conditions = conditions(None, self.runtime.threads)
         before = self._inputs(self.params)
-        check_at_end(lambda: self._refuse_edits(before))
+        if os.environ.get("RANK", "0") == "0":  # of several processes, one prints the error
+            check_at_end(lambda: self._refuse_edits(before))
 
     def _inputs(self, params: dict[str, Any]) -> dict[str, Any]:
         """The parameters that dvc.yaml lists for the stage, and the hash of its code."""
