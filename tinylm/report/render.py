@@ -67,7 +67,8 @@ def _block(markdown: str) -> Markup:
     return Markup(f"\n\n{markdown}\n\n")
 
 
-_NUMBER = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$")
+# A sentence can begin with a number too, but is longer.
+_NUMBER = re.compile(r"(\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-].{,30})?$")
 
 
 def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
