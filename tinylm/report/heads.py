@@ -5,7 +5,7 @@ import pandas as pd
 from tinylm.report.sources import Run
 
 _HEAD = ["layer", "head"]
-_ROLE = [*_HEAD, "role", "score", "baseline", "positions", "claimed"]
+_ROLE = [*_HEAD, "role", "score", "baseline", "claimed"]
 _EFFECT = [*_HEAD, "loss_increase", "low", "high"]
 
 
