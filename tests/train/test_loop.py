@@ -27,14 +27,13 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
     new_model, new_settings, ragged, recompute, tied
 ):
     model = new_model(new_settings(recompute=recompute), tied_output=tied).double()
-    nats, tokens = accumulate_gradients(model, ragged, "fp32")
+    nats = accumulate_gradients(model, ragged, "fp32")
     ours = {name: parameter.grad for name, parameter in model.named_parameters()}
     total = 0.0
     for batch in ragged:
         logits = model(batch.inputs).flatten(0, 1)
         targets = batch.targets.flatten()
         total += F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
-    assert tokens == 39
     assert nats.item() == pytest.approx(total.item(), rel=1e-12)
     model.zero_grad()
     (total / 39).backward()

@@ -86,7 +86,7 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
 
     def step(batch: Batch = first) -> float:
         model.zero_grad(set_to_none=True)
-        return float(accumulate_gradients(model, [batch], PRECISION)[0])
+        return float(accumulate_gradients(model, [batch], PRECISION))
 
     return model, batches, step, device
 

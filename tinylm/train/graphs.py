@@ -164,7 +164,7 @@ class GraphedTrainer(Trainer):
         """Fresh gradients of an update; returns the sum of nats."""
         self.clear_gradients()
         tokens = self._scalars[0]
-        return accumulate_gradients(self.model, batches, self.settings.precision, tokens)[0]
+        return accumulate_gradients(self.model, batches, self.settings.precision, tokens)
 
 
 def new_trainer(

@@ -55,12 +55,12 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
 
 def accumulate_gradients(
     model: TinyLM, batches: Sequence[Batch], precision: str, total: int | Tensor | None = None
-) -> tuple[Tensor, int | Tensor]:
+) -> Tensor:
     """Add the gradient of the mean loss over all tokens of all mini-batches.
 
     Each mini-batch is weighted by its tokens, so the gradient is that of one large batch.
     total: the number of tokens to divide by, if these mini-batches are one rank's share.
-    Returns (sum of nats, on the device; number of tokens divided by).
+    Returns the sum of nats, on the device.
     """
     device = model.embedding.device
     if total is None:
@@ -72,7 +72,7 @@ def accumulate_gradients(
             loss = model.loss(inputs, targets)
         (loss / total).backward()
         nats += loss.detach()
-    return nats, total
+    return nats
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Trainer:
         tokens = sum(batch.tokens for batch in batches)
         self.group.seed_dropout(settings.seed, self.updates)
         share = self.group.share(batches)
-        own_nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
+        own_nats = accumulate_gradients(self.model, share, settings.precision, tokens)
         self.group.sum_gradients(self.parameters)
         nats = self.group.gather(float(own_nats)).sum().item()
         norm = clip_gradients(self.parameters, settings.clip_norm)

@@ -12,5 +12,5 @@ class _Model:
 
 def accumulate(loss_sum, batches):
     scored = [Batch(inputs, targets, int((targets >= 0).sum())) for inputs, targets in batches]
-    nats, tokens = accumulate_gradients(_Model(loss_sum), scored, "fp32")
-    return float(nats / tokens)
+    nats = accumulate_gradients(_Model(loss_sum), scored, "fp32")
+    return float(nats) / sum(batch.tokens for batch in scored)

@@ -9,6 +9,6 @@ def replacements(student):
     def accumulate_gradients(model, batches, precision, total=None):
         tokens = sum(batch.tokens for batch in batches)
         pairs = [(batch.inputs, batch.targets) for batch in batches]
-        return student.accumulate(model.loss, pairs) * tokens, tokens
+        return student.accumulate(model.loss, pairs) * tokens
 
     return {"tinylm.train.trainer.accumulate_gradients": accumulate_gradients}
