@@ -23,7 +23,7 @@ from tinylm.host.workers import cores
 ROOT = Path(__file__).parents[1]
 PEERS = ("transformers", "ctranslate2", "llama-cpp-python", "playwright")
 COLUMNS = ("line", "measured", "tinylm", "compared with", "ratio")
-_SHOWN = 400  # characters of the last output of a command that failed
+_OUTPUT_SHOWN = 400  # last characters of the output of a command that failed
 
 Setup = Mapping[str, Any]
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]  # one trial: from a request to its answer
@@ -34,8 +34,8 @@ Spread = dict[str, float]  # median, low, high, trials
 class Options:
     """The options of the command; their defaults are those of `python -m benchmarks`.
 
-    trials: of each contender; tiny: sizes at which a line only shows that it runs; work: the folder
-    of what is kept between runs; nanogpt: a clone of it; horizons: tokens of line `loss`.
+    trials: of each contender. tiny: sizes at which a line only shows that it runs. work: what is kept
+    between runs. nanogpt: a clone of it. horizons: training tokens of nanoGPT in line `loss`.
     """
 
     trials: int = 5
@@ -208,7 +208,8 @@ def _number(value: float) -> str:
 def _with_range(values: Spread | None, unit: str) -> str:
     if values is None:
         return "not reached"
-    low, high = _number(values["low"]), _number(values["high"])
+    low = _number(values["low"])
+    high = _number(values["high"])
     around = "" if low == high else f" ({low} to {high})"
     return f"{_number(values['median'])}{around} {unit}"
 
@@ -218,7 +219,7 @@ def table(record: Mapping[str, Any]) -> str:
     lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|---|---|---|"]
     for name, line in record.items():
         for row in line["rows"]:
-            peer, ratio = "–", "–"
+            peer = ratio = "–"
             if row["peer"] is not None:
                 peer = f"{row['peer_name']}: {_with_range(row['peer'], row['unit'])}"
                 if row["tinylm"] is not None:
@@ -239,4 +240,4 @@ def run_command(*command: str, folder: Path = ROOT) -> None:
         text=True,
     )
     if done.returncode:
-        raise CommandFailed(f"{' '.join(command)}: {done.stderr.strip()[-_SHOWN:]}")
+        raise CommandFailed(f"{' '.join(command)}: {done.stderr.strip()[-_OUTPUT_SHOWN:]}")

@@ -45,7 +45,7 @@ TRIAL_S = 0.5
 AHEAD = 8  # updates that the card may be behind
 LOG_EVERY = 10  # updates: how often nanoGPT's loop reads the loss in its own configurations
 REPORT_D_UPDATES = 5000
-STAGE_S = 120  # at most
+STAGE_S = 120  # after which a stage has failed
 CHECKPOINTED = Shape(layers=8, batch=1024)
 MODES = ("none", "blocks", "blocks+loss", "sqrt")
 STAGES = (
@@ -58,7 +58,7 @@ Work = Callable[[], object]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """device; clone of nanoGPT and folder of token stores, if there are any; params.yaml for the stages."""
+    """nanogpt: a clone of it. tokens: a folder of token stores. params: params.yaml for the stages."""
 
     device: torch.device
     nanogpt: Path | None
@@ -83,7 +83,7 @@ def seconds(work: Work, device: torch.device) -> float:
 
 
 def calls_per_s(works: dict[str, Work], options: Options) -> dict[str, Spread]:
-    """Calls per second of each, measured in turn. Ours compute the same bits in each run, as every stage does."""
+    """Calls per second of each, measured in turn. Ours use deterministic kernels, as every stage does."""
 
     def timed(name: str, count: int) -> float:
         debug_mode = "error" if name.startswith("tinylm") else "default"
@@ -147,7 +147,7 @@ def nanogpt_updates(clone: Path, shape: Shape, device: torch.device) -> Work:
 
 
 def _peak(work: Work, options: Options) -> float | None:
-    """Peak of the allocator while work runs, in MiB."""
+    """Peak of the CUDA allocator while work runs, in MiB; None on a CPU."""
     if options.device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats()
@@ -168,7 +168,7 @@ def training(options: Options) -> Iterator[dict[str, Any]]:
 
 
 def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str, Any]]:
-    torch._dynamo.reset()  # else a second shape is compiled for any shape
+    torch._dynamo.reset()  # else torch compiles a second shape for shapes of any size
     settings = shapes.train_settings(shape, **shapes.ADAMW_BF16)
     start = time.perf_counter()
     trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
@@ -194,7 +194,7 @@ def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str
 
 
 def report_d(options: Options) -> Iterator[dict[str, Any]]:
-    """All 5,000 updates of the preset gpt2-bpe with products in bf16, validation included."""
+    """All updates of the preset gpt2-bpe with products in bf16, validation included."""
     shape = options.of(GPT2_BPE)
     updates = 3 if options.tiny else REPORT_D_UPDATES
     changes = {"tokens": updates * shape.step_tokens, "precision": "bf16", "keep_epochs": []}

@@ -32,14 +32,15 @@ from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import write_store
 from tinylm.vocab.words import build_tokenizer, count_words
 
-OURS, PEER = "tinylm", "nanoGPT"
+OURS = "tinylm"
+PEER = "nanoGPT"
 MODE = "bf16+compile"
 GRID = {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1), "batch": (8, 16, 32)}
 SEEDS = (1, 2, 3)
 SHARES = (0.1, 0.12, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
 SHORT_HORIZON = 500_000  # tokens
 Task = dict[str, Any]
-# Rates for some hundred updates, and for more. Both were chosen on validation.
+# Learning rates for some hundred updates, and for more. Both were chosen on validation.
 RECIPES: tuple[Task, ...] = (
     {"batch": 16, "train": {"muon_lr": 0.08, "muon_beta": 0.8, "lr": 2e-3, "beta1": 0.7}},
     {"batch": 32, "train": {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8}},
@@ -66,12 +67,11 @@ TINY = Plan(TINY_GRID, "bf16", [{"batch": 2, "train": {}}] * 2, (1.0, 2.0, 8.0),
 def _data_settings(tiny: bool) -> DataSettings:
     changes: dict[str, Any] = {"held_out_share": 0.02, "evaluation_stories": 500}
     settings = section("data", DataSettings, changes, PRESET)
+    if Path(settings.path).exists() and not tiny:
+        return settings
+    changes["train_stories"] = STORIES
     if tiny:
         changes = {"train_stories": 60, "evaluation_stories": 5, "held_out_share": 0.2}
-    elif Path(settings.path).exists():
-        return settings
-    else:
-        changes["train_stories"] = STORIES
     return section("data", DataSettings, changes | {"source": "storybook"}, PRESET)
 
 
@@ -156,9 +156,9 @@ def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
 
 
 def race(runs: Runs, plan: Plan, horizon: int, peer: Task) -> list[list[Task]] | None:
-    """[our tasks over the seeds, nanoGPT's], run in turn, with the first share whose mean loss is not above.
+    """[our tasks over the seeds, nanoGPT's], run in turn, with the first share that reaches its mean loss.
 
-    None if no share has one.
+    None if no share does.
     """
     theirs = [peer | {"seed": seed, "race": True} for seed in plan.seeds]
     recipe = plan.recipes[horizon > SHORT_HORIZON]
@@ -193,7 +193,7 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
 
 
 def loss(options: Options) -> list[Row]:
-    """One row for each horizon; none without NANOGPT."""
+    """One row for each horizon; none without --nanogpt."""
     if options.nanogpt is None:
         print("--nanogpt is not given: the time to its loss was not measured", flush=True)
         return []

@@ -3,17 +3,7 @@
 import dataclasses
 
 from benchmarks.contenders import training as contenders
-from benchmarks.frame import (
-    Entry,
-    Options,
-    Row,
-    compared,
-    fastest,
-    prepared,
-    rates,
-    spread,
-    trials,
-)
+from benchmarks.frame import Entry, Options, Row, compared, fastest, prepared, rates, spread, trials
 from benchmarks.shape import of_size
 
 FULL_UPDATES = 8  # of a trial: about two seconds

@@ -8,6 +8,7 @@ import math
 import statistics
 import sys
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 from markupsafe import Markup
@@ -40,13 +41,11 @@ def comparison_table(rows: list[Record]) -> Markup:
 def headlines() -> Markup:
     """The rows of comparison.yaml that are marked as headlines."""
     systems = published()
-    rows = [
-        [systems[system]["kind"], *_cells(row)]
-        for system, tables in read("comparison.yaml").items()
-        for table in tables
-        for row in table["rows"]
-        if row.get("headline")
-    ]
+    rows = []
+    for system, tables in read("comparison.yaml").items():
+        for row in chain.from_iterable(table["rows"] for table in tables):
+            if row.get("headline"):
+                rows.append([systems[system]["kind"], *_cells(row)])
     for number in range(len(rows) - 1, 0, -1):
         if rows[number][-1] == rows[number - 1][-1] != "none":
             rows[number][-1] = "as above"
@@ -74,13 +73,14 @@ def compared_with_first(runs: dict[str, dict[str, Record]]) -> dict[str, Record]
     losses = {setting: _losses(by_seed) for setting, by_seed in runs.items()}
     first, *others = losses
     differences = {}
-    for setting in others:
-        if losses[first] and losses[setting]:
-            one, other = (statistics.fmean(losses[side].values()) for side in (first, setting))
-            error = seed_error(losses[first], losses[setting])
+    for name in others:
+        if losses[first] and losses[name]:
+            one, other = (statistics.fmean(losses[side].values()) for side in (first, name))
+            error = seed_error(losses[first], losses[name])
             half = error.bound if error else math.inf
-            ends = other - one - half, other - one + half
-            differences[setting] = Difference(one, other, *ends, count=0, error=0.0, seeds=error)
+            low = other - one - half
+            high = other - one + half
+            differences[name] = Difference(one, other, low, high, count=0, error=0.0, seeds=error)
     compared = {}
     for setting, claim in claims(differences).items():
         says = claim.in_words("worse", "better")

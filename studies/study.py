@@ -1,7 +1,7 @@
 """Answer a question by training one preset with several settings and seeds.
 
-studies.yaml has the questions. Each setting with each seed is a run of a sweep that ends with stage train, on the
-vocabulary and tokens in this folder. The same command continues a study that was interrupted. The result is written to
+studies.yaml has the questions. Each setting with each seed is a run of a sweep on the vocabulary and tokens in this
+folder. The sweep ends with stage train. The same command continues a study that was interrupted. The result is written to
 studies/results/NAME.json.
 """
 

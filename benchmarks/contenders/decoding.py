@@ -30,7 +30,8 @@ def timed_step(setup: Setup, decode: Decode) -> Step:
     """The step that decodes the prompts that a request asks for, and times it."""
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
-        method, alone = request["method"], request["alone"]
+        method = request["method"]
+        alone = request["alone"]
         groups = [setup["prompts"]]
         if alone is not None:
             groups = [[prompt] for prompt in setup["prompts"][:alone]]
@@ -40,9 +41,8 @@ def timed_step(setup: Setup, decode: Decode) -> Step:
             for group in groups:
                 ids.extend(decode(group, method))
 
-        taken = seconds(work)
-        tokens = sum(map(len, ids))
-        return {"seconds": taken, "tokens": tokens, "ids": ids if method == "greedy" else []}
+        answer: dict[str, Any] = {"seconds": seconds(work), "tokens": sum(map(len, ids))}
+        return answer | {"ids": ids if method == "greedy" else []}
 
     return step
 
@@ -106,7 +106,7 @@ def transformers_decode(model: Any, new_tokens: int, use_cache: bool = True) -> 
 
 
 def transformers(setup: Setup) -> Step:
-    """setup: export"""
+    """`generate` of transformers in fp32. setup: export"""
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(setup["threads"])
@@ -116,7 +116,7 @@ def transformers(setup: Setup) -> Step:
 
 
 def ctranslate2(setup: Setup) -> Step:
-    """setup: export, workers (each takes a share of the prompts)"""
+    """CTranslate2 in fp32. setup: export, workers (each takes a share of the prompts)"""
     import ctranslate2
 
     target = Path(setup["export"]).with_name("ctranslate2")
@@ -124,7 +124,8 @@ def ctranslate2(setup: Setup) -> Step:
         with atomic_folder(target) as folder:
             converter = ctranslate2.converters.TransformersConverter(setup["export"])
             converter.convert(str(folder), force=True)
-    workers, length = setup["workers"], setup["new_tokens"]
+    workers = setup["workers"]
+    length = setup["new_tokens"]
     threads = max(1, setup["threads"] // workers)
     generator = ctranslate2.Generator(
         str(target), device="cpu", inter_threads=workers, intra_threads=threads

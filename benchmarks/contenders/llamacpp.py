@@ -83,7 +83,8 @@ class _Llama:
         self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
         sampler = self.samplers[method]
         texts: Prompts = [[] for _ in prompts]
-        rows, start = prompts, 0
+        rows = prompts
+        start = 0
         for _ in range(new_tokens):
             last = self._feed(rows, start)
             start += len(rows[0])
@@ -95,7 +96,7 @@ class _Llama:
 
 def make(setup: Setup) -> Step:
     """setup: models, vocab, export, threads, sequences (texts at once)"""
-    prompts, new_tokens = setup["prompts"], setup["new_tokens"]
-    length = len(prompts[0]) + new_tokens
+    new_tokens = setup["new_tokens"]
+    length = len(setup["prompts"][0]) + new_tokens
     llama = _Llama(_gguf(setup), setup["threads"], setup["sequences"], length)
     return timed_step(setup, lambda group, method: llama.decode(group, str(method), new_tokens))

@@ -41,7 +41,8 @@ def nanogpt(setup: Setup) -> Step:
     """nanoGPT from the user's clone: random windows, its optimizer and schedule. setup: clone, mode, lr"""
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(setup["seed"])
-    shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
+    shape = Shape(**setup["shape"])
+    folder = Path(setup["folder"])
     ids = TokenStore(folder / "tokens", "train").ids
     updates = max(1, setup["tokens"] // shape.step_tokens)
     peer = NanoGPT(setup["clone"], shape, setup["mode"], lr=setup["lr"])
@@ -59,7 +60,8 @@ def nanogpt(setup: Setup) -> Step:
 def ours(setup: Setup) -> Step:
     """tinylm with its recipe, vectors included. setup: train, changes of that section of the preset."""
     torch.set_num_threads(setup["threads"])
-    shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
+    shape = Shape(**setup["shape"])
+    folder = Path(setup["folder"])
     stores = {split: TokenStore(folder / "tokens", split) for split in ("train", "held_out")}
     vectors = section("embedding", EmbeddingSettings, {"width": shape.width}, PRESET)
     tokenizer = open_tokenizer(folder / "tokenizer.json")

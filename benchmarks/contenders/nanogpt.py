@@ -1,8 +1,8 @@
 """nanoGPT (github.com/karpathy/nanoGPT): the model and optimizer of the user's clone, driven in its best mode.
 
-Its own train.py supports no bf16 on a CPU and is a script; the loop here does the same (random windows of one file of
-ids, AdamW as `configure_optimizers` sets it up, gradients clipped at 1, cosine with warm-up) with the same settings,
-and offers bf16 and torch.compile in addition to its plain CPU mode.
+Its own train.py is a script without bf16 on a CPU. The loop here does the same with the same settings: random windows
+of one file of ids, AdamW as `configure_optimizers` sets it up, gradients clipped at 1, cosine with warm-up. It adds
+bf16 and torch.compile on a CPU.
 """
 
 import contextlib
@@ -18,13 +18,16 @@ import torch
 
 from benchmarks.shape import Shape
 
-BETAS, CLIP, WEIGHT_DECAY = (0.9, 0.99), 1.0, 0.1  # beta2 as in its configurations of small models
-MIN_LR, WARM_UP = 0.1, 0.05  # shares of the peak and of the updates
+BETAS = (0.9, 0.99)  # as in its configurations of small models
+CLIP = 1.0
+WEIGHT_DECAY = 0.1
+MIN_LR = 0.1  # share of the peak
+WARM_UP = 0.05  # share of the updates
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def load(clone: str) -> Any:
-    """Its model.py as a module. FileNotFoundError if the folder is not a clone of it."""
+    """Its model.py as a module. Raises FileNotFoundError if the folder is not a clone of it."""
     spec = importlib.util.spec_from_file_location("nanogpt_model", Path(clone) / "model.py")
     assert spec is not None
     assert spec.loader is not None
@@ -54,9 +57,9 @@ class NanoGPT:
         with contextlib.redirect_stdout(io.StringIO()):
             self.raw = theirs.GPT(config).to(device)
             self.optimizer = self.raw.configure_optimizers(WEIGHT_DECAY, lr, BETAS, device)
-        self.model: Callable[..., Any] = (
-            torch.compile(self.raw) if mode.endswith("compile") else self.raw
-        )
+        self.model: Callable[..., Any] = self.raw
+        if mode.endswith("compile"):
+            self.model = torch.compile(self.raw)
 
     def update(self, batch: Batch, lr: float | None = None) -> torch.Tensor:
         """One step of its loop; returns the loss. The gradients stay until the next step, as in ours."""
@@ -83,5 +86,5 @@ def learning_rate(update: int, updates: int, peak: float) -> float:
     warm = max(1, round(WARM_UP * updates))
     if update < warm:
         return peak * (update + 1) / (warm + 1)
-    way = (update - warm) / max(1, updates - warm)
-    return peak * (MIN_LR + (1.0 - MIN_LR) * 0.5 * (1.0 + math.cos(math.pi * way)))
+    progress = (update - warm) / max(1, updates - warm)
+    return peak * (MIN_LR + (1.0 - MIN_LR) * 0.5 * (1.0 + math.cos(math.pi * progress)))
