@@ -1,4 +1,4 @@
-"""A comment on each sampled text: whether it makes sense, by what this corpus allows to measure."""
+"""A comment on each sampled text: sense, repetition and copies, as far as they were measured."""
 
 from typing import Any
 

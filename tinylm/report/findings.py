@@ -2,7 +2,7 @@
 
 A question is a difference that the report compares, and the sentence about it. `statistics.claims`
 decides over all questions of a report at once. So at most 4 of 100 reports of runs without any effect
-claim anything; the roles of heads, which stage evaluate decides, have the fifth.
+claim anything here. One more may claim a role of a head, which stage evaluate decides.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ from tinylm.report.wording import (
     with_interval,
 )
 
-LEVEL = ALPHA - 0.01
+LEVEL = ALPHA - 0.01  # the rest is the level of `head_roles`
 CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
 _UNITS = {"tokens_per_s": "tokens/s", "step_s": "s"}
 _ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
@@ -105,7 +105,7 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
     for question in asked:
         if question.claim:
             findings[question.section].append(question.answer(claimed[question.key]))
-    findings["pairs"] += _list(
+    findings["pairs"] += _counted(
         _learnt(run, claimed),
         {
             HIGHER: "The model has learnt {} phenomena.",
@@ -113,14 +113,14 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
             NOT_SHOWN: "whether the model has learnt {} phenomena.",
         },
     )
-    findings["attention"] += _list(
+    findings["attention"] += _counted(
         _roles(run),
         {
             HIGHER: "Some head fits {} roles better than its baseline.",
             NOT_SHOWN: "whether any head fits {} roles better than its baseline.",
         },
     )
-    findings["attention"] += _list(
+    findings["attention"] += _counted(
         {key[1]: claim.verdict for key, claim in claimed.items() if key[0] == "head"},
         {
             HIGHER: "Ablating the head raises the loss for {} heads.",
@@ -131,10 +131,10 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
     return findings
 
 
-def _list(verdicts: Mapping[str, str], sentences: Mapping[str, str]) -> Iterator[Finding]:
-    """A finding for each verdict: how many things have it, and which if not all."""
+def _counted(verdicts: Mapping[str, str], sentences: Mapping[str, str]) -> Iterator[Finding]:
+    """A finding for each verdict: how many names have it, and which if not all."""
     for verdict, sentence in sentences.items():
-        names = [name for name, of_name in verdicts.items() if of_name == verdict]
+        names = [name for name, answer in verdicts.items() if answer == verdict]
         if names:
             claim = sentence.format(f"{len(names)} of {len(verdicts)}")
             evidence = "" if len(names) == len(verdicts) else f"By name: {', '.join(names)}."
@@ -193,15 +193,16 @@ def _training(run: Run) -> Iterator[Question]:
 def _generation(run: Run) -> Iterator[Question]:
     """How much sampled text shares with the training stories, compared with the stories' own continuations."""
     memorised = run.tree("evaluate").memorised
-    written = memorised.continuations
-    true = memorised.references
+    sampled = memorised.continuations
+    stories = memorised.references
+    texts = min(sampled["count"] or 0, stories["count"] or 0)
     yield Question(
         ("shared",),
-        _between(written.nearest, true.nearest, min(written["count"] or 0, true["count"] or 0)),
+        _between(sampled.nearest, stories.nearest, texts),
         "generation",
         "Sampled text shares {} 4-grams with its nearest training story than the stories do.",
         ("more", "fewer"),
-        f"Mean share: {share_with_interval(written.nearest)} compared with {share_with_interval(true.nearest)}.",
+        f"Mean share: {share_with_interval(sampled.nearest)} compared with {share_with_interval(stories.nearest)}.",
     )
 
 
@@ -254,17 +255,17 @@ def _pairs(run: Run) -> Iterator[Question]:
 
 
 def _learnt(run: Run, claimed: Claims) -> dict[str, str]:
-    """The verdict of each measured phenomenon, the same compared with chance and untrained."""
+    """The verdict of each measured phenomenon: that against both baselines, if they agree."""
     verdicts = {}
     for name in run.tree("evaluate").pairs.phenomena:
         if ("chance", name) in claimed:
-            both = {claimed[than, name].verdict for than in ("chance", "untrained")}
+            both = {claimed[base, name].verdict for base in ("chance", "untrained")}
             verdicts[name] = both.pop() if len(both) == 1 else NOT_SHOWN
     return verdicts
 
 
 def _roles(run: Run) -> dict[str, str]:
-    """For each role whether stage evaluate claims it of any head."""
+    """For each role, whether stage evaluate claims that a head has it."""
     best = roles(run).drop_duplicates("role")
     return {
         role: HIGHER if is_claimed else NOT_SHOWN
@@ -284,7 +285,7 @@ def _heads(run: Run) -> Iterator[Question]:
 
 
 def _times(run: Run) -> Iterator[Question]:
-    """The greatest size of two benches: the time with what is measured, compared with the time without."""
+    """Two benches at their greatest size: the time with the cache, or with recomputation, and without."""
     settings = run.tree("kv_bench_time").settings or []
     with_cache, without = _largest(settings, "new_tokens", "cache")
     effect, evidence = _ratio(run, "kv_bench", "tokens_per_s", settings, with_cache, without)

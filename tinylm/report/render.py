@@ -33,8 +33,6 @@ from tinylm.report.wording import ABSENT, FORMATS
 _ANYWHERE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
 _ENTITIES = ((re.compile(r"&(?=#?\w+;)"), "&amp;"), (re.compile(r"<(?=[A-Za-z/!?])"), "&lt;"))
 _AT_THE_START = re.compile(r"^(?=[#+\-=>])|(?<=^\d)(?=[.)](?:\s|$))|(?<=^\d\d)(?=[.)](?:\s|$))")
-
-
 _EMPTY_TABLE = re.compile(r"(^\*[^\n]*\*\n\n)?^\|.*\n^\| :?--.*\n(?!\|)", re.MULTILINE)
 
 
