@@ -7,7 +7,7 @@ The rule, in this order:
    direction marks, soft hyphen ... (`IGNORED`); joiners stay, since they are part of words in
    Persian or Hindi and of emoji; Unicode normal form C;
 3. optionally, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is
-   repaired, including the closing quote that lost its last byte;
+   repaired; so is the closing quote that lost its last byte;
 4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control
    characters (Unicode Cc: NUL, tab ...) become spaces;
 5. of a whole text, white space at both ends is removed.

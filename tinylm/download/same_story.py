@@ -5,8 +5,8 @@ without punctuation, white space, control and format characters. That is what th
 cannot tell apart; letters, vowel signs, digits and symbols stay. The split does not depend on the
 tokenizer, so runs with different tokenizers have the same evaluation stories.
 
-A story is a **near-copy** if train has at least 70 % of its 8-grams of bare words, the bound of
-Chowdhery et al. 2022, "PaLM", section 8. In scripts without spaces each character is a word.
+A story is a **near-copy** if train has at least 70 % of its 8-grams of bare words. That is the bound
+of Chowdhery et al. 2022, "PaLM", section 8. In scripts without spaces each character is a word.
 Stories of fewer than 8 words have no 8-gram and are not counted.
 """
 

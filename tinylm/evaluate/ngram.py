@@ -43,7 +43,7 @@ class KneserNey:
     to 1/V, where A(h) = sum over w of a(hw) and backoff(h) = sum over w of D(a(hw)) / A(h).
     Where h was never followed by anything, P(w | h) = P(w | shorter h).
     a is the count at the full order, below it the number of different words seen before the
-    n-gram. An n-gram that opens a sequence has no word before it and adds each occurrence, as
+    n-gram. An n-gram that opens a sequence has no word before it. It adds each occurrence, as
     sentence starts do in Heafield et al. 2013. D takes three values per level, from its counts of
     counts.
 

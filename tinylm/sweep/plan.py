@@ -1,9 +1,9 @@
 """A sweep: its runs and the state of each.
 
 Everything is in runs/sweeps/NAME, where every process and host that works on it finds it.
-sweep.json lists the runs. A folder for each run has `log.txt` (a process that works on the run
-holds a lock on it), the run's own `runs/` with its snapshots, and once it has ended
-`state.json`.
+sweep.json lists the runs. Each run has a folder with its own `runs/`, which has its snapshots, and
+`log.txt`. A process that works on the run holds a lock on the log. `state.json` is written once the
+run has ended.
 """
 
 import contextlib

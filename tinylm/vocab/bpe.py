@@ -1,8 +1,8 @@
 """Byte-pair encoding over bytes, run by the library `tokenizers`: trained here, or GPT-2's.
 
 Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", over bytes as
-in GPT-2. A vocabulary trained here has ids 0 to 2 for `<sos> <eos> <pad>`, then the 256 bytes, then
-a token for each merge, the most frequent pair first, ties by ids.
+in GPT-2. A vocabulary trained here has ids 0 to 2 for `<sos> <eos> <pad>`, then the 256 bytes. The
+merges follow, the most frequent pair first, equally frequent ones by ids.
 """
 
 import json

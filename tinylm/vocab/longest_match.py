@@ -3,9 +3,9 @@
 The rule, which reproduces the published token counts on Tiny Shakespeare:
 
 1. each line is split by GPT-2's rule into words, each with its space; line ends are dropped;
-2. the first tokens are the characters of these words; then the most frequent pair of neighbours is
-   joined, repeatedly (of equally frequent pairs the first in the text), until the vocabulary has
-   its size; ids are sorted by length, then alphabetically;
+2. the first tokens are the characters of these words; the most frequent pair of neighbours is joined
+   until the vocabulary has its size (of equally frequent pairs the first in the text); ids are
+   sorted by length, then alphabetically;
 3. while pairs are counted, a word in capitals (`str.isupper()`) goes through `str.capitalize()`,
    its space counting as first letter ("\u0120KING" -> "\u0120king"); stories keep capitals. The
    notebook does the same to prompts; here a prompt has the ids that it has in a story;

@@ -93,8 +93,8 @@ def _split_heads(inside: Tensor, rope_cache: Tensor | None = None) -> Tensor:
     """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh); `apply_rotary` to the first two parts with (1, T, 2, Dh / 2), if given."""
     rows, length, parts, heads, width = inside.shape
     apart = inside.new_empty(parts, rows, heads, length, width)
-    address, table = checked_ptr(inside, BF16, *inside.shape), _table(rope_cache, inside)
-    call("split_heads", address, apart.data_ptr(), table, *inside.shape)
+    address = checked_ptr(inside, BF16, *inside.shape)
+    call("split_heads", address, apart.data_ptr(), _table(rope_cache, inside), *inside.shape)
     return apart
 
 
@@ -102,8 +102,8 @@ def _merge_heads(apart: Tensor, rope_cache: Tensor | None = None) -> Tensor:
     """`_split_heads` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
     parts, rows, heads, length, width = apart.shape
     inside = apart.new_empty(rows, length, parts, heads, width)
-    address, table = checked_ptr(apart, BF16, *apart.shape), _table(rope_cache, inside)
-    call("join_heads", address, inside.data_ptr(), table, *inside.shape)
+    address = checked_ptr(apart, BF16, *apart.shape)
+    call("join_heads", address, inside.data_ptr(), _table(rope_cache, inside), *inside.shape)
     return inside
 
 

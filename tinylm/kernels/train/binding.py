@@ -1,7 +1,7 @@
 """Native kernels of training: C++ that makes one pass over memory instead of torch's several; compiled once.
 
 Each equals an operation of `tinylm.model.ops` for bfloat16 numbers on a CPU, but is rounded less often. OpenMP is the
-one that torch has loaded (the loader takes a library of the same name once), so both share one team of threads.
+one that torch has loaded, since the loader takes a library of the same name once. So both share one team of threads.
 """
 
 import ctypes

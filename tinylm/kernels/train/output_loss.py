@@ -1,6 +1,6 @@
 """Output layer and cross-entropy as one operation with hand-written gradients, in chunks of rows.
 
-All logits of a batch (N, V) would be the largest tensor of a training step, and autograd would keep
+All logits of a batch (N, V) would be the largest tensor of a training step. Autograd would keep
 several of them. Here only one chunk of rows exists at a time.
 """
 
