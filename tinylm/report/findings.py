@@ -322,7 +322,7 @@ def _ratio(
 ) -> tuple[Effect | None, str]:
     """The logarithm of the ratio of two median times, and both in words.
 
-    Its variance is the mean of all settings of the bench, or that of the two if they vary more.
+    The variance is the mean over all settings of the bench, or over these two if they vary more.
     """
     value = as_number(row[key])
     other = as_number(base[key])
