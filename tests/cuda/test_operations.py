@@ -6,10 +6,9 @@ import torch
 from tests.support.small import random_model
 from tinylm.kernels.train.ops import CudaOps, ManualGradOps
 from tinylm.kernels.train.output_loss import output_loss
-from tinylm.model.compiled import CompiledBlocks
+from tinylm.model.compiled import compiled_run_block, run_block
 from tinylm.model.ops import REFERENCE
 from tinylm.model.recompute import RunRecomputing
-from tinylm.model.transformer import in_order
 
 OPERATIONS = {
     "manual gradients": ManualGradOps(),
@@ -36,6 +35,10 @@ def batch(rows: int = 6, width: int = 17, vocab: int = 101) -> tuple[torch.Tenso
     targets = ids[:, 1:].clone()
     targets[0, 9:] = -1
     return inputs, targets
+
+
+def backend(device: torch.device) -> str:
+    return "inductor" if device.type == "cuda" else "aot_eager"
 
 
 def loss_and_gradients(model, device, precision="fp32"):
@@ -75,10 +78,9 @@ def test_bf16_is_near_float32(device, operations):
 
 
 def test_compiled_blocks_are_the_blocks(device):
-    backend = "inductor" if device.type == "cuda" else "aot_eager"
     expected, reference = loss_and_gradients(new_model(), torch.device("cpu"))
     operations = OPERATIONS["for torch.compile"]
-    model = new_model(operations, CompiledBlocks(backend))
+    model = new_model(operations, RunRecomputing("none", compiled_run_block(backend(device))))
     nats, gradients = loss_and_gradients(model, device)
     assert nats == pytest.approx(expected, rel=1e-5)
     for name, gradient in reference.items():
@@ -117,11 +119,14 @@ def test_the_loss_in_chunks_is_cross_entropy(device, with_bias, compiled, dtype)
         assert relative_error(ours, exact) < bound
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("mode", ["blocks", "blocks+loss", "sqrt"])
-def test_recomputed_gradients_have_the_same_bits(device, mode):
+def test_recomputed_gradients_have_the_same_bits(device, mode, compiled):
+    run = compiled_run_block(backend(device)) if compiled else run_block
     results = []
-    for run_blocks in (in_order, RunRecomputing(mode)):
-        model = new_model(ManualGradOps(True), run_blocks, layers=5, dropout=0.2)
+    for chosen in ("none", mode):
+        operations = OPERATIONS["for torch.compile"] if compiled else ManualGradOps(True)
+        model = new_model(operations, RunRecomputing(chosen, run), layers=5, dropout=0.2)
         torch.manual_seed(11)
         results.append(loss_and_gradients(model, device))
     (expected, reference), (nats, gradients) = results

@@ -45,7 +45,7 @@ BUDGETS = {
     "docs/reference/benchmarks.md": 645,
     "docs/reference/faults.md": 475,
     "docs/reference/glossary.md": 400,
-    "docs/reference/gpu.md": 525,
+    "docs/reference/gpu.md": 585,
     "docs/reference/pipeline.md": 825,
     "docs/reference/platforms.md": 400,
     "docs/reference/results.md": 650,

@@ -34,7 +34,7 @@ def test_auto_is_bf16_where_the_machine_multiplies_in_it(
         ("cpu", {}, ("false", "false", "own")),
         ("cuda", {}, ("false", "true", "torch")),
         ("cuda", {"layout": "stream"}, ("true", "true", "torch")),
-        ("cuda", {"layout": "stream", "recompute": "blocks"}, ("false", "false", "torch")),
+        ("cuda", {"layout": "stream", "recompute": "blocks"}, ("true", "false", "torch")),
         ("cuda", {"compile": "true", "cuda_graphs": "false"}, ("true", "false", "torch")),
         (
             "cuda",
@@ -55,5 +55,8 @@ def test_what_only_a_card_can_do_is_refused_elsewhere(new_settings, key):
     with pytest.raises(InputError, match=rf"train\.{key}"):
         resolved(settings, torch.device("cpu"))
     assert getattr(resolved(settings, torch.device("cuda")), key) == "true"
-    with pytest.raises(InputError, match=rf"train\.{key}"):
-        resolved(new_settings(**{key: "true", "recompute": "sqrt"}), torch.device("cuda"))
+
+
+def test_recomputed_blocks_are_not_replayed_as_a_graph(new_settings):
+    with pytest.raises(InputError, match=r"train\.cuda_graphs.*recompute: none"):
+        resolved(new_settings(cuda_graphs="true", recompute="sqrt"), torch.device("cuda"))

@@ -1,10 +1,12 @@
 """Blocks compiled by torch.compile, for training on a CUDA card."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+RunBlock = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
 def run_block(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
@@ -13,24 +15,23 @@ def run_block(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
     return output
 
 
-class CompiledBlocks:
-    """`TinyLM`'s run_blocks that compiles a block for each shape, once for all blocks.
+def compiled_run_block(backend: str = "inductor") -> RunBlock:
+    """`run_block` that compiles a block for each shape, once for all blocks.
 
-    torch.compile fuses what is not a matrix product into few kernels. Scoring, whose batches have
-    other shapes, runs the blocks as they are.
+    torch.compile fuses what is not a matrix product into few kernels.
     """
+    options: dict[str, Any] | None = None
+    if backend == "inductor":
+        # Products whose sides are no multiples of 8 take several times as long on a tensor core.
+        options = {"shape_padding": True, "force_shape_pad": True}
+    compiled: RunBlock = torch.compile(run_block, dynamic=False, backend=backend, options=options)
 
-    def __init__(self, backend: str = "inductor") -> None:
-        options: dict[str, Any] | None = None
-        if backend == "inductor":
-            # Products whose sides are no multiples of 8 take several times as long on a tensor core.
-            options = {"shape_padding": True, "force_shape_pad": True}
-        self._run: Callable[..., Tensor] = torch.compile(
-            run_block, dynamic=False, backend=backend, options=options
-        )
+    def run(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            return compiled(block, x, mask)
+        # The first pass of a recomputed block. Without gradients torch would compile other kernels,
+        # whose results differ in their last bits from those of the second pass.
+        with torch.enable_grad():
+            return compiled(block, x.detach().requires_grad_(), mask).detach()
 
-    def __call__(self, blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
-        run = self._run if torch.is_grad_enabled() else run_block
-        for block in blocks:
-            x = run(block, x, mask)
-        return x
+    return run

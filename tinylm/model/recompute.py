@@ -6,7 +6,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from tinylm.model.compiled import RunBlock, run_block
+from tinylm.model.transformer import in_order
 
 Block = Callable[[Tensor, Tensor], Tensor]
 
@@ -45,13 +48,18 @@ class RunRecomputing:
     pass begins with the last block, so recomputing it would save memory only during the loss.
     blocks+loss: the last block as well. sqrt: only about sqrt(N) of N inputs are stored. Each group
     recomputes the inputs of its blocks, then each block except its last.
+
+    run: runs a block in training. Scoring, whose batches have other shapes, does without it.
     """
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, run: RunBlock = run_block) -> None:
         self.mode = mode
+        self._run = run
 
-    def __call__(self, blocks: Sequence[Block], x: Tensor, mask: Tensor) -> Tensor:
-        return _run(blocks, x, mask, self.mode if torch.is_grad_enabled() else "none")
+    def __call__(self, blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return in_order(blocks, x, mask)
+        return _run([partial(self._run, block) for block in blocks], x, mask, self.mode)
 
 
 def _run(blocks: Sequence[Block], x: Tensor, mask: Tensor, mode: str) -> Tensor:

@@ -6,9 +6,8 @@ than computing them; a graph starts all of them at once (NVIDIA, CUDA C++ Progra
 filled before each replay.
 """
 
-import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +33,6 @@ class _Graph:
     inputs: Tensor
     targets: Tensor
     replay: Callable[[], None]
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off inside: freeing an old graph would break a recording."""
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class GraphedTrainer(Trainer):
@@ -141,11 +127,14 @@ class GraphedTrainer(Trainer):
         graph = torch.cuda.CUDAGraph()
         # All graphs share memory: they run one after another, and none keeps a result in it.
         # thread_local: the thread that pins batches may allocate memory during a recording.
-        with (
-            _no_garbage_collection(),
-            torch.cuda.graph(graph, self._pool, side, capture_error_mode="thread_local"),
-        ):
-            self._compute(batches)
+        recording = torch.cuda.graph(graph, self._pool, side, capture_error_mode="thread_local")
+        gc.collect()
+        gc.disable()  # freeing an old graph would break the recording
+        try:
+            with recording:
+                self._compute(batches)
+        finally:
+            gc.enable()
         self._pool = self._pool or graph.pool()
         self.clear_gradients()
         replay: Callable[[], None] = graph.replay

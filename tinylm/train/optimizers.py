@@ -60,7 +60,8 @@ class Adam:
         if isinstance(number, Tensor):
             self._apply_fused_update(lr, number, tensors)
         elif self.fused:
-            self._apply_fused_update(lr, torch.tensor(float(number)), tensors)
+            on_device = torch.tensor(float(number), device=tensors[0][0].device)
+            self._apply_fused_update(lr, on_device, tensors)
         else:
             self._apply_update(lr, number, *tensors)
 

@@ -9,6 +9,11 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import cpu_multiplies_in_bf16
 from tinylm.train.settings import TrainSettings
 
+NEEDED = {  # for true
+    "compile": "the device is CUDA",
+    "cuda_graphs": "one process trains on CUDA with recompute: none",
+}
+
 
 def multiplies_in_bf16(device: Any) -> bool:
     """Whether the device (a torch.device) has instructions for products of bfloat16.
@@ -25,7 +30,7 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
 
     tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's fused
     one, and torch compiles blocks and loss for batches of full windows. There a single process also
-    replays an update as a CUDA graph. Recomputed blocks exclude both: they need equal bits twice.
+    replays an update as a CUDA graph, unless it recomputes blocks, which sets the random state.
     Raises InputError if compile or cuda_graphs is true where it cannot be.
     """
     on_card = device.type == "cuda"
@@ -37,15 +42,14 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     attention = settings.attention
     if attention == "auto":
         attention = "torch" if on_card else "own"
-    is_plain = on_card and settings.recompute == "none"
-    is_alone = settings.processes == 1
+    can_record = on_card and settings.recompute == "none" and settings.processes == 1
     has_full_windows = settings.layout != "stories"
     return dataclasses.replace(
         settings,
         precision=precision,
         attention=attention,
-        compile=_decided(settings, "compile", is_plain, default=has_full_windows),
-        cuda_graphs=_decided(settings, "cuda_graphs", is_plain and is_alone, default=True),
+        compile=_decided(settings, "compile", on_card, default=has_full_windows),
+        cuda_graphs=_decided(settings, "cuda_graphs", can_record, default=True),
     )
 
 
@@ -56,7 +60,6 @@ def _decided(settings: TrainSettings, key: str, is_possible: bool, default: bool
         return "true" if default and is_possible else "false"
     if choice == "true" and not is_possible:
         raise InputError(
-            f"{PARAMS_FILE}: train.{key} = true; allowed: auto or false, unless one process trains "
-            "on CUDA with recompute: none"
+            f"{PARAMS_FILE}: train.{key} = true; allowed: auto or false, unless {NEEDED[key]}"
         )
     return choice

@@ -17,11 +17,11 @@ from tinylm.host.memory import keep_freed_memory
 from tinylm.host.runtime import conditions
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import new_model
-from tinylm.model.compiled import CompiledBlocks
+from tinylm.model.compiled import compiled_run_block, run_block
 from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import RunBlocks, TinyLM, in_order
+from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
 from tinylm.train.precision import resolved
 from tinylm.train.sampling import sample
@@ -44,6 +44,8 @@ except ModuleNotFoundError:  # without that package, the formulas of tinylm.mode
 
 
 SPLITS = ("train", "held_out")
+# Of a held-out batch on CUDA, at least: a card computes a small batch sooner than its kernels start.
+SCORED_TOKENS = 65_536
 NO_BITS = ("cores", "python", "date")  # conditions that change no bit of a result
 DATA = [
     paths.TOKENIZER,
@@ -60,11 +62,8 @@ def training_model(
     Raises InputError if settings and width do not fit.
     """
     train = resolved(train, device)
-    run_blocks: RunBlocks = in_order
-    if train.recompute != "none":
-        run_blocks = RunRecomputing(train.recompute)
-    elif train.compile == "true":
-        run_blocks = CompiledBlocks()
+    run = compiled_run_block() if train.compile == "true" else run_block
+    run_blocks = RunRecomputing(train.recompute, run)
     ops = training_ops(train.precision, device, train.attention == "torch", train.compile == "true")
     return new_model(model, embedding, ops, run_blocks).to(device)
 
@@ -111,7 +110,11 @@ def assemble(
     shape = (train.layout, train.batch_size, model.context, pad_id)
     order = derive_seed(train.seed, "order")
     batches = TrainBatches(stores["train"], *shape, order, unk_id, train.unknown)
-    return Assembly(fresh, batches, lambda: scoring_batches(stores["held_out"], *shape))
+    rows = train.batch_size
+    if device.type == "cuda":
+        rows = max(rows, SCORED_TOKENS // model.context)
+    scored = (stores["held_out"], train.layout, rows, model.context, pad_id)
+    return Assembly(fresh, batches, lambda: scoring_batches(*scored))
 
 
 @dataclass(frozen=True)
