@@ -19,7 +19,9 @@ from tinylm.vocab.matrix_file import save_matrix
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, coverage
 
-STORIES, TOKENS, VOCAB = Path(paths.STORIES), Path(paths.TOKENS), Path(paths.VOCAB)
+STORIES = Path(paths.STORIES)
+TOKENS = Path(paths.TOKENS)
+VOCAB = Path(paths.VOCAB)
 
 
 def train_texts() -> Iterator[str]:

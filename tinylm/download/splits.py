@@ -94,7 +94,7 @@ def _open_storybook(settings: DataSettings) -> Source:
             yield story.text, story.log_prob
 
     description = {"source": "storybook", "seed": settings.seed}
-    description["evaluation_split"] = "written apart"
+    description["evaluation_split"] = "generated with another seed"
     return Source("storybook", description, lambda: rows(0), lambda: rows(1))
 
 

@@ -17,8 +17,10 @@ Block = Callable[[Tensor, Tensor], Tensor]
 class _Recompute(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, block: Block, x: Tensor, mask: Tensor) -> Tensor:
-        ctx.block, ctx.device = block, x.device.type
-        ctx.autocast = torch.is_autocast_enabled(ctx.device), torch.get_autocast_dtype(ctx.device)
+        ctx.block = block
+        ctx.device = x.device.type
+        ctx.is_autocast = torch.is_autocast_enabled(ctx.device)
+        ctx.dtype = torch.get_autocast_dtype(ctx.device)
         ctx.random_state = torch.get_rng_state()
         ctx.device_state = torch.cuda.get_rng_state(x.device) if ctx.device == "cuda" else None
         ctx.save_for_backward(x, mask)
@@ -34,8 +36,8 @@ class _Recompute(torch.autograd.Function):
             torch.set_rng_state(ctx.random_state)
             if ctx.device_state is not None:
                 torch.cuda.set_rng_state(ctx.device_state, x.device)
-            enabled, dtype = ctx.autocast
-            with torch.enable_grad(), torch.autocast(ctx.device, dtype=dtype, enabled=enabled):
+            autocast = torch.autocast(ctx.device, dtype=ctx.dtype, enabled=ctx.is_autocast)
+            with torch.enable_grad(), autocast:
                 y = ctx.block(x, mask)
         torch.autograd.backward(y, grads[0])  # adds to the gradients of the block's parameters, too
         return None, x.grad, None

@@ -35,6 +35,8 @@ def write_report(
     drawn = pictures.draw_pictures(run)
     markdown = write_document(run, settings, drawn, lab)
     svgs = {name: to_svg(picture.drawing, name, picture.alt) for name, picture in drawn.items()}
+    for picture in drawn.values():
+        picture.drawing.set_layout_engine("none")  # laid out already; a second time takes seconds
     pngs = {name: to_png(picture.drawing) for name, picture in drawn.items()}
     write_bytes(root / paths.REPORT_TEXT, markdown.encode())
     write_bytes(root / paths.REPORT_PAGE, to_html(markdown, svgs).encode())

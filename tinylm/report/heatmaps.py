@@ -17,8 +17,11 @@ from tinylm.report.wording import short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)], N=64)
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
-_WORD, _LARGEST = 0.1, 6.5  # inches: of a word at the axis, of the largest map
-_GAP, _TITLE = 0.12, 0.25  # inches between two maps, and above a map for its title
+# in inches
+_WORD = 0.1  # at an axis
+_LARGEST = 6.5  # side of a map
+_GAP = 0.12  # between two maps
+_TITLE = 0.25  # above a map
 _MAPS = 4  # maps in a row, which the words at the axes stay readable with
 
 

@@ -41,7 +41,8 @@ def library() -> ctypes.CDLL:
     shared = KERNELS.load()
     for name, kinds in _ARGUMENTS.items():
         function = getattr(shared, f"tinylm_{name}")
-        function.restype, function.argtypes = None, [_KINDS[kind] for kind in kinds + "n"]
+        function.restype = None
+        function.argtypes = [_KINDS[kind] for kind in kinds + "n"]
     return shared
 
 
