@@ -283,17 +283,20 @@ def stages(options: Options) -> Iterator[dict[str, Any]]:
         counts = json.dumps({"embedding": {"source": "counts"}})  # JSON is YAML
         params = merge(options.params.read_text(encoding="utf-8"), counts, "counts")
         write_bytes(folder / "params.yaml", params.encode())
+        failures = []
         for stage in STAGES:
             command = [sys.executable, "-m", f"stages.{stage}"]
             start = time.perf_counter()
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=STAGE_S
+                ["timeout", str(STAGE_S), *command], cwd=folder, capture_output=True, text=True
             )
-            if done.returncode:
-                raise CommandFailed(f"{stage}: {(done.stdout + done.stderr)[-3000:]}")
             yield {"what": stage, "seconds": time.perf_counter() - start}
-        for path in sorted((folder / "metrics").glob("*.json")):
+            if done.returncode:
+                failures.append(f"{stage}: {(done.stdout + done.stderr)[-3000:]}")
+        for path in sorted((folder / "metrics").rglob("*.json")):
             yield {"what": f"metrics of {path.stem}", **read_json(path)}
+        if failures:
+            raise CommandFailed("\n".join(failures))
 
 
 PARTS = {
