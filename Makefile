@@ -39,7 +39,7 @@ UV = uv pip install --python $(BIN)/python
 install = { command -v uv > /dev/null && $(UV) --quiet $(1) $(2) 2> /dev/null; } || { $(PIP) $(1) 2>&1; echo "exit $$?"; } | awk '\
 	/^exit / { code = $$2; next } \
 	{ line[NR % 15] = $$0 } \
-	/^Collecting / && ++count % 20 == 0 { printf "%d ", count; fflush() } \
+	/^(Collecting|Processing) / && ++count % 20 == 0 { printf "%d ", count; fflush() } \
 	END { if (code) for (i = NR; i < NR + 15; i++) print line[i % 15] > "/dev/stderr"; exit code }'
 
 # The commands in .venv/bin name the folder that they were installed in: in a copy they would run the code over there.

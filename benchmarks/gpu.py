@@ -1,4 +1,4 @@
-"""What a CUDA card reaches: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
+"""Benchmarks of a CUDA card: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
 
 Each part writes its results into FOLDER/gpu.json when it is done, and the next one begins even if
 it failed. Speeds of two contenders are measured in turn in one process.
@@ -194,7 +194,7 @@ def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str
 
 
 def report_d(options: Options) -> Iterator[dict[str, Any]]:
-    """All updates of the preset gpt2-bpe with products in bf16, validation included."""
+    """Report D's 5,000 updates (preset gpt2-bpe) with products in bf16, validation included."""
     shape = options.of(GPT2_BPE)
     updates = 3 if options.tiny else REPORT_D_UPDATES
     changes = {"tokens": updates * shape.step_tokens, "precision": "bf16", "keep_epochs": []}
@@ -273,7 +273,7 @@ def checkpointing(options: Options) -> Iterator[dict[str, Any]]:
 def stages(options: Options) -> Iterator[dict[str, Any]]:
     """Seconds of each stage of the default pipeline, then its metrics, in a copy of the project.
 
-    A machine for measurements may lack DVC and fastText, so the vectors are counts of neighbours.
+    A machine for measurements may lack DVC and fastText, so vectors come from counts of neighbours.
     """
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent)

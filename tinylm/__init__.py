@@ -1,4 +1,4 @@
-"""A small laboratory for language models: `lm = tinylm.load("models")`, then `lm.generate("once upon a time")`."""
+"""A laboratory for small language models: `lm = tinylm.load("models")`, then `lm.generate("once upon a time")`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -65,7 +65,7 @@ def test_roles_are_claimed_where_stage_evaluate_claims_them():
         {"role": "same token", "layer": 1, "head": 1, "score": 0.1, "baseline": 0.15, "claimed": False},
     ]  # fmt: skip
     run = run_of(roles=roles)
-    check("attention", run, ("shown", "name: previous token."), ("open", "name: same token."))
+    check("attention", run, ("shown", "Namely: previous token."), ("open", "Namely: same token."))
     assert heads(run)["role"].tolist() == ["previous token", "same token"]
 
 

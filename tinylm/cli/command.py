@@ -23,7 +23,7 @@ from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.host.command import Parser, guard
 
-PURPOSE = "A small laboratory for language models. `dvc repro` runs the pipeline."
+PURPOSE = "A laboratory for small language models. `dvc repro` runs the pipeline."
 NAMES = (
     "generate", "attention", "lab", "describe", "check", "preset",
     "publish", "handin", "sweep", "compare", "export", "exercise",
@@ -32,7 +32,7 @@ NAMES = (
 
 def add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Add all commands to the parser of `tinylm`; returns the parser of each."""
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND [-h]", dest="command")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name in NAMES:
         command = importlib.import_module(f"tinylm.cli.{name}")
         purpose, _, notes = (command.__doc__ or "").partition("\n")

@@ -50,4 +50,4 @@ def run(arguments: argparse.Namespace) -> None:
     if changed is not None:
         print("\n".join(changed), end="\n" if changed else "")
         action = f"written, values changed: {len(changed)}"
-    print(f"{PARAMS_FILE}: preset {name} {action}; tinylm check says what it lacks here")
+    print(f"{PARAMS_FILE}: preset {name} {action}; tinylm check says whether anything is missing")

@@ -169,7 +169,7 @@ class _Sides:
         self.notes: list[str] = []
         for setting in (first, second):
             if not setting.stories:
-                self.notes.append(f"{setting.name}: no losses of single stories, so no intervals")
+                self.notes.append(f"no losses of single stories in {setting.name}, so no intervals")
         by_metric = {
             PERPLEXITY: self._over_stories(PERPLEXITY, "nats", "tokens", pooled_perplexity),
             RAW_BITS: self._over_stories(RAW_BITS, "raw_bits", "raw_bytes", pooled_ratio),

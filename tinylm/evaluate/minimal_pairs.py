@@ -26,9 +26,9 @@ BATCH_ROWS = 64
 DECIMALS = 5  # of a margin in nats; pairs.csv holds as many, so that ties are ties there too
 PROTOCOL = (
     f"Up to {PAIRS} pairs of each phenomenon have tokens that occur at least {SEEN} times in train. "
-    "A pair is right if the right text has the higher probability as a whole, and half right if "
-    f"both have the same to {DECIMALS} decimals of a nat. Crossed pairs are one draw, and each "
-    "interval is over draws."
+    "A pair is scored as right if the correct text has the higher probability as a whole, and as "
+    f"half right if both have the same to {DECIMALS} decimals of a nat. Crossed pairs come in twos: "
+    "what is correct in one is wrong in the other. They are one draw; each interval is over draws."
 )
 Share = dict[str, float]  # value, low, high
 LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats

@@ -48,8 +48,8 @@ class RunRecomputing:
 
     none: nothing is recomputed. blocks: each block except the last, from its input. The backward
     pass begins with the last block, so recomputing it would save memory only during the loss.
-    blocks+loss: the last block as well. sqrt: only about sqrt(N) of N inputs are stored. Each group
-    recomputes the inputs of its blocks, then each block except its last.
+    blocks+loss: the last block as well. sqrt: only about sqrt(N) of N inputs are stored. The
+    backward pass recomputes the inputs in a group, then each of its blocks except the last.
 
     run: runs a block in training. Scoring, whose batches have other shapes, does without it.
     """

@@ -174,7 +174,8 @@ def write_preset(
     old: Values | None = None
     if path.exists() or path.is_symlink():
         if not force and current(path) is None:
-            raise InputError(f"{path}: edited since a preset was written; --force writes over it")
+            command = f"tinylm preset {name} --force"
+            raise InputError(f"{path}: edited since a preset was written; {command} writes over it")
         with contextlib.suppress(InputError):  # only with force
             old = flatten(load_params(path))
         if old == preset_values(name, hub):

@@ -1,7 +1,7 @@
 """What a run shows, and what it does not show.
 
-A question is a difference that the report compares, and the sentence about it. `statistics.claims`
-decides over all questions of a report at once. So at most 4 of 100 reports of runs without any effect
+A question is a difference that the report tests, and the sentence about it. `statistics.claims`
+decides on all questions of a report at once. So at most 4 of 100 reports of runs without any effect
 claim anything here. One more may claim a role of a head, which stage evaluate decides.
 """
 
@@ -58,7 +58,7 @@ class Question:
     """A difference that the report compares.
 
     effect: None if it was not measured.
-    claim: the sentence about it, with {} for one of two words: the first if the effect is higher.
+    claim: the sentence about it, with {} for one of two words: the second if the effect is lower.
     It is "" if only tables and lists show the answer.
     """
 
@@ -110,22 +110,22 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
         {
             HIGHER: "The model has learnt {} phenomena.",
             LOWER: "The model prefers the wrong sentence in {} phenomena.",
-            NOT_SHOWN: "whether the model has learnt {} phenomena.",
+            NOT_SHOWN: "for {} phenomena, whether the model has learnt them.",
         },
     )
     findings["attention"] += _counted(
         _roles(run),
         {
-            HIGHER: "Some head fits {} roles better than its baseline.",
-            NOT_SHOWN: "whether any head fits {} roles better than its baseline.",
+            HIGHER: "For {} roles, some head fits better than the baseline.",
+            NOT_SHOWN: "for {} roles, whether any head fits better than the baseline.",
         },
     )
     findings["attention"] += _counted(
         {key[1]: claim.verdict for key, claim in claimed.items() if key[0] == "head"},
         {
-            HIGHER: "Ablating the head raises the loss for {} heads.",
-            LOWER: "Ablating the head lowers the loss for {} heads.",
-            NOT_SHOWN: "whether the model needs {} heads.",
+            HIGHER: "Ablation raises the loss for {} heads.",
+            LOWER: "Ablation lowers the loss for {} heads.",
+            NOT_SHOWN: "for {} heads, whether ablation changes the loss.",
         },
     )
     return findings
@@ -137,7 +137,7 @@ def _counted(verdicts: Mapping[str, str], sentences: Mapping[str, str]) -> Itera
         names = [name for name, answer in verdicts.items() if answer == verdict]
         if names:
             claim = sentence.format(f"{len(names)} of {len(verdicts)}")
-            evidence = "" if len(names) == len(verdicts) else f"By name: {', '.join(names)}."
+            evidence = "" if len(names) == len(verdicts) else f"Namely: {', '.join(names)}."
             yield Finding(claim, evidence, verdict != NOT_SHOWN)
 
 
@@ -200,7 +200,7 @@ def _generation(run: Run) -> Iterator[Question]:
         ("shared",),
         _between(sampled.nearest, stories.nearest, texts),
         "generation",
-        "Sampled text shares {} 4-grams with its nearest training story than the stories do.",
+        "Sampled text shares {} 4-grams with its nearest training story than the references do.",
         ("more", "fewer"),
         f"Mean share: {share_with_interval(sampled.nearest)} compared with {share_with_interval(stories.nearest)}.",
     )
@@ -304,7 +304,7 @@ def _times(run: Run) -> Iterator[Question]:
         ("ckpt_bench",),
         effect,
         "checkpointing",
-        f"At a depth of {recomputed.layers}, a training step is {{}} with checkpointing.",
+        f"A training step of {recomputed.layers} layers is {{}} with checkpointing.",
         ("slower", "faster"),
         evidence,
     )

@@ -1,4 +1,4 @@
-"""Updates on a CUDA card: each shape of mini-batches is recorded as a CUDA graph and replayed.
+"""Updates on a CUDA card, recorded as a CUDA graph for each shape of mini-batches and replayed.
 
 An update of a small model consists of many short kernels. Starting them one by one takes longer
 than computing them; a graph starts all of them at once (NVIDIA, CUDA C++ Programming Guide, chapter

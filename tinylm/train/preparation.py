@@ -44,7 +44,7 @@ except ModuleNotFoundError:  # without that package, the formulas of tinylm.mode
 
 
 SPLITS = ("train", "held_out")
-# Of a held-out batch on CUDA, at least: a card computes a small batch sooner than its kernels start.
+# Least size of a held-out batch on CUDA: kernels for a small one take longer to start than to run.
 SCORED_TOKENS = 65_536
 NO_BITS = ("cores", "python", "date")  # conditions that change no bit of a result
 DATA = [
@@ -69,7 +69,7 @@ def training_model(
 
 
 def prepare_process(precision: str, device: torch.device) -> None:
-    """Set what a process that trains needs for its speed; no result changes on a CPU.
+    """Set up a training process for speed; no result changes on a CPU.
 
     On CUDA, float32 products round their inputs to tf32 if that is the precision, and only then.
     """
