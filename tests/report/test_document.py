@@ -48,7 +48,10 @@ def test_a_damaged_file_is_named_and_an_empty_text_is_a_text(run, tmp_path):
     (tmp_path / "data/figures/train.json").write_text("{")
     (tmp_path / "data/evaluate").mkdir()
     (tmp_path / "data/evaluate/samples.csv").write_text("prompt,continuation,bleu\n007,,\n")
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots/loss.csv").write_text("<<<<<<< HEAD\nstep,tokens,series,value\n")
     read = read_run(tmp_path, run.params)
+    assert "plots/loss.csv: damaged" in read.problems["loss"]
     assert read.rows("samples") == [{"prompt": "007", "continuation": "", "bleu": None}]
     assert FILES["train"][0] in read.problems["train"]
     assert "dvc repro" in read.problems["train"]

@@ -203,6 +203,8 @@ def _refuse_empty(
     empty = [split for split in needed if not totals[split]["stories"]]
     if empty:
         stories = sum(counts["stories"] for counts in totals.values())
+        if not stories:
+            raise InputError(f"{source.name}: no story with text; allowed: at least one per split")
         raise InputError(
             f"{source.name}: {stories:,} stories with text, and none of them is in "
             f"{' or '.join(empty)}; allowed: more stories (in a text file a blank line or "

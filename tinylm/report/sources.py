@@ -181,7 +181,12 @@ def _read(path: Path, stage: str) -> Any:
     if path.read_bytes() == b"\n":  # a table of no rows has no columns either
         return pd.DataFrame()
     as_text = dict.fromkeys(_TEXTS, str)
-    table = pd.read_csv(path, keep_default_na=False, na_values=[""], converters=as_text)
+    try:
+        table = pd.read_csv(path, keep_default_na=False, na_values=[""], converters=as_text)
+        if path.parent.name == paths.PLOTS:
+            table.drop(columns="series").astype(float)
+    except (ValueError, KeyError):
+        raise InputError(f"{path}: damaged; rm {path}, run dvc repro {stage}") from None
     return table.fillna(dict.fromkeys(_TEXTS, ""))
 
 
