@@ -44,8 +44,6 @@ except ModuleNotFoundError:  # without that package, the formulas of tinylm.mode
 
 
 SPLITS = ("train", "held_out")
-# Least size of a held-out batch on CUDA: kernels for a small one take longer to start than to run.
-SCORED_TOKENS = 65_536
 NO_BITS = ("cores", "python", "date")  # conditions that change no bit of a result
 DATA = [
     paths.TOKENIZER,
@@ -110,11 +108,7 @@ def assemble(
     shape = (train.layout, train.batch_size, model.context, pad_id)
     order = derive_seed(train.seed, "order")
     batches = TrainBatches(stores["train"], *shape, order, unk_id, train.unknown)
-    rows = train.batch_size
-    if device.type == "cuda":
-        rows = max(rows, SCORED_TOKENS // model.context)
-    scored = (stores["held_out"], train.layout, rows, model.context, pad_id)
-    return Assembly(fresh, batches, lambda: scoring_batches(*scored))
+    return Assembly(fresh, batches, lambda: scoring_batches(stores["held_out"], *shape))
 
 
 @dataclass(frozen=True)
