@@ -1,4 +1,4 @@
-"""Stage evaluate: loss, continuations, minimal pairs and attention on the evaluation split."""
+"""Stage evaluate: loss, continuations and attention on the evaluation split."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,6 @@ from tinylm.base.files import write_json, write_sums
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate import measurement
 from tinylm.evaluate.heads import measure_attention
-from tinylm.evaluate.minimal_pairs import judge_pairs
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
@@ -25,19 +24,17 @@ def main() -> None:
     run = load_trained_run(settings, device)
     stage.conditions["step"] = decoding_step(run.model, decode).name
 
-    print("evaluate 1/4: loss of each evaluation story, and of n-grams", flush=True)
+    print("evaluate 1/3: loss of each evaluation story, and of n-grams", flush=True)
     results, tables = measurement.measure_loss(run, settings)
-    print("evaluate 2/4: continuations", flush=True)
+    print("evaluate 2/3: continuations", flush=True)
     continuations, samples = measurement.measure_continuations(run, settings, decode)
-    print("evaluate 3/4: minimal pairs", flush=True)
-    pairs, sentences = judge_pairs(run, settings.seed)
-    print("evaluate 4/4: attention", flush=True)
+    print("evaluate 3/3: attention", flush=True)
     for name in ("attention_training.npz", "greedy.csv", "sense.csv"):
         Path(paths.evaluated(name)).unlink(missing_ok=True)
     attention, heads = measure_attention(run, settings)
 
-    results |= continuations | pairs | attention
-    measurement.write_tables(tables | samples | sentences | heads)
+    results |= continuations | attention
+    measurement.write_tables(tables | samples | heads)
     write_sums(paths.EVALUATE)
     write_json(paths.seed_score("train"), headline(results), sealed=True)
     stage.write(results, {"evaluate": {"perplexity": results["perplexity"]}})

@@ -96,20 +96,6 @@ def headline() -> list[str]:
     ]
 
 
-def pairs() -> list[str]:
-    """The table of minimal pairs: the mean, and the phenomena that n-grams and the model differ in."""
-    found = _read(EVALUATION)["pairs"]
-    lines = ["| pairs | the model | Kneser-Ney, order 5 | untrained |", "|---|---|---|---|"]
-    names = ("model", "kneser_ney", "untrained")
-    mean = " | ".join(f"{found['all'][name]:.1%}".replace("%", " %") for name in names)
-    lines.append(f"| mean over all phenomena | {mean} |")
-    for name in ("the same person", "pronoun and person", "a and an", "who has what"):
-        row = found["phenomena"][name]
-        others = " | ".join(f"{row[other]['value']:.0%}".replace("%", " %") for other in names[1:])
-        lines.append(f"| {name} | {_interval(row['model'], 100, '.0f')} % | {others} |")
-    return lines
-
-
 def sense() -> list[str]:
     """How the generator judges the sampled stories, and what their first errors are."""
     found = _read(EVALUATION)["sense"]["methods"]["decode"]
@@ -127,7 +113,6 @@ def sense() -> list[str]:
 MEASURED: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("README.md", "headline"): headline,
     ("docs/reference/results.md", "sense"): sense,
-    ("docs/reference/results.md", "pairs"): pairs,
 }
 
 

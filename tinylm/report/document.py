@@ -72,7 +72,6 @@ def write_document(
 def template_values(run: Run) -> dict[str, Any]:
     """The values that the templates name: params, results and times of each stage, tables."""
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
-    phenomena = run.tree("evaluate").pairs.phenomena.items()
     memorised = run.tree("evaluate").memorised
     copies = [run.tree("download").near_copies, run.tree("vocab").split.near_copies]
     return {
@@ -82,7 +81,6 @@ def template_values(run: Run) -> dict[str, Any]:
         **times,
         "near_copies": copies[0].splits | copies[1].splits,
         "warnings": [*copies[0].warnings, *copies[1].warnings, *memorised.warnings],
-        "phenomena": {name: row for name, row in phenomena if row.model},
         "heads": records(heads(run)),
         "stages": STAGES,
         "elsewhere": measured_elsewhere(run),

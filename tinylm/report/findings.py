@@ -36,7 +36,6 @@ from tinylm.report.wording import (
 )
 
 LEVEL = ALPHA - 0.01  # the rest is the level of `head_roles`
-CHANCE = {"value": 0.5, "low": 0.5, "high": 0.5}  # of finding the right one of two sentences
 _UNITS = {"tokens_per_s": "tokens/s", "step_s": "s"}
 _ZERO = {"value": 0.0, "low": 0.0, "high": 0.0}
 
@@ -79,22 +78,17 @@ class Question:
 
 def questions(run: Run) -> list[Question]:
     """Every difference that the report compares and the run has measured."""
-    asked = chain(
-        _training(run), _generation(run), _times(run), _beams(run), _pairs(run), _heads(run)
-    )
+    asked = chain(_training(run), _generation(run), _times(run), _beams(run), _heads(run))
     return [question for question in asked if question.effect is not None]
 
 
 def _claims(asked: Iterable[Question]) -> Claims:
     """What may be claimed of every difference, by its key."""
     effects: dict[Key, Effect] = {}
-    hypotheses: dict[Key, Key] = {}
     for question in asked:
         assert question.effect is not None
         effects[question.key] = question.effect
-        if question.key[0] in ("chance", "untrained"):  # a phenomenon is learnt if it is above both
-            hypotheses[question.key] = ("learnt", question.key[1])
-    return claims(effects, hypotheses, LEVEL)
+    return claims(effects, level=LEVEL)
 
 
 def findings_by_section(run: Run) -> dict[str, list[Finding]]:
@@ -105,14 +99,6 @@ def findings_by_section(run: Run) -> dict[str, list[Finding]]:
     for question in asked:
         if question.claim:
             findings[question.section].append(question.answer(claimed[question.key]))
-    findings["pairs"] += _counted(
-        _learnt(run, claimed),
-        {
-            HIGHER: "The model has learnt {} phenomena.",
-            LOWER: "The model prefers the wrong sentence in {} phenomena.",
-            NOT_SHOWN: "for {} phenomena, whether the model has learnt them.",
-        },
-    )
     findings["attention"] += _counted(
         _roles(run),
         {
@@ -245,23 +231,6 @@ def _beams(run: Run) -> Iterator[Question]:
             f"{with_interval(words)} words per error compared with {with_interval(greedy)}. "
             f"Each is over {count(texts)} texts.",
         )
-
-
-def _pairs(run: Run) -> Iterator[Question]:
-    """Each phenomenon compared with chance and with an untrained model."""
-    for name, row in run.tree("evaluate").pairs.phenomena.items():
-        yield Question(("chance", name), _between(row.model, CHANCE, row.draws))
-        yield Question(("untrained", name), _between(row.model, row.untrained, row.draws))
-
-
-def _learnt(run: Run, claimed: Claims) -> dict[str, str]:
-    """The verdict of each measured phenomenon: that against both baselines, if they agree."""
-    verdicts = {}
-    for name in run.tree("evaluate").pairs.phenomena:
-        if ("chance", name) in claimed:
-            both = {claimed[base, name].verdict for base in ("chance", "untrained")}
-            verdicts[name] = both.pop() if len(both) == 1 else NOT_SHOWN
-    return verdicts
 
 
 def _roles(run: Run) -> dict[str, str]:

@@ -20,7 +20,7 @@ _CURVES = ("loss", "perplexity")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
 _TABLES = (
     "samples", "roles", "ablation", "greedy",
-    "memorised", "sense", "pairs",
+    "memorised", "sense",
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
