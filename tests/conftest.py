@@ -19,6 +19,7 @@ FULL = (
     "benchmarks/test_lines.py",
     "compare/test_claims.py::test_at_most_5_of_100_null_sweeps_claim_anything",
     "decoding/test_step.py::test_compiled_logits_equal_plain_ones_past_the_context",
+    "exchange/test_presets.py",
     "faults/test_writers.py",
     "fuzz/",
     "kernels/test_output_loss.py::test_one_chunk_of_logits_at_most_is_alive",

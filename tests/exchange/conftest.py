@@ -57,18 +57,25 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
 
 
 @pytest.fixture
-def export_of(tmp_path, words, decode_settings) -> Callable[..., Path]:
-    """The folder of an export of a model over `words` or another tokenizer."""
+def trained_of(tmp_path, words, decode_settings) -> Callable[..., Trained]:
+    """A model over `words` or another tokenizer as if it had just been trained."""
 
-    def export(
-        model: TinyLM, form: str = "transformers", tokenizer: Tokenizer | None = None, **decode: Any
-    ) -> Path:
+    def trained(model: TinyLM, tokenizer: Tokenizer | None = None, **decode: Any) -> Trained:
         models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
         own = tokenizer or words
         own.save(vocab)
         save_model(models, model, tokenizer_sha256=sha256(vocab))
-        trained = Trained(models, vocab, model, own, decode_settings(**decode))
-        export_folder(tmp_path / "export", trained, form)
+        return Trained(models, vocab, model, own, decode_settings(**decode))
+
+    return trained
+
+
+@pytest.fixture
+def export_of(tmp_path, trained_of) -> Callable[..., Path]:
+    """The folder of an export of a model."""
+
+    def export(model: TinyLM, form: str = "transformers", **decode: Any) -> Path:
+        export_folder(tmp_path / "export", trained_of(model, **decode), form)
         return tmp_path / "export"
 
     return export

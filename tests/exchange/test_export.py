@@ -12,6 +12,7 @@ from tinylm.cli import main
 from tinylm.exchange import export as module
 from tinylm.exchange.export import export_folder
 from tinylm.exchange.loading import load_trained
+from tinylm.exchange.remote_code import remote_code
 from tinylm.model.checkpoint import save_model
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.words import build_tokenizer, count_words
@@ -51,7 +52,7 @@ def test_a_folder_holds_the_model_and_its_originals(new_trained, tmp_path, form)
     files = contents(tmp_path / "out")
     names = {*TRANSFORMERS, *ORIGINALS, "tinylm/sha256.json"}
     if form == "tinylm":
-        names.add("modeling_tinylm.py")
+        names |= remote_code().keys()
     assert files.keys() == names
     for name, source in ORIGINALS.items():
         assert files[name] == (tmp_path / source).read_bytes()
@@ -65,8 +66,7 @@ def test_a_folder_holds_the_model_and_its_originals(new_trained, tmp_path, form)
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
     if form == "tinylm":
         expected = trained.model.state_dict()
-        assert tensors.keys() == expected.keys()
-        assert all(torch.equal(tensors[name], expected[name]) for name in tensors)
+        assert all(torch.equal(tensors[f"tinylm.{name}"], expected[name]) for name in expected)
 
 
 def test_an_earlier_export_is_replaced_whole_or_not_at_all(new_trained, tmp_path, monkeypatch):

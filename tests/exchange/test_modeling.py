@@ -1,4 +1,4 @@
-"""The modelling file that --format tinylm carries: every setting, cache, padding."""
+"""The code that --format tinylm carries: every setting, padding, the loss."""
 
 import dataclasses
 
@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 
 from tests.support.small import MODEL, in_float64
-from tinylm.exchange.export import own_form
-from tinylm.exchange.modeling_tinylm import TinyLMConfig, TinyLMForCausalLM
+from tinylm.exchange.configuration_tinylm import TinyLMConfig
+from tinylm.exchange.export import tinylm_form
+from tinylm.exchange.modeling_tinylm import TinyLMForCausalLM
+from tinylm.exchange.remote_code import remote_code
 from tinylm.model.settings import ModelSettings
 
 CASES = [
@@ -18,16 +20,15 @@ CASES = [
     {"norm_kind": "rms", "norm": "post", "positions": "none", "activation": "relu", "layers": 3},
     {"norm_kind": "rms", "head_width": 11, "qkv_bias": False, "tied_output": False},
     {"positions": "rotary", "head_width": 6, "qkv_bias": False},
-    {"heads": 7, "attention_bias": False, "feed_forward_bias": False, "width": 23},
 ]
 
 
-def loaded(model, dtype=torch.float32):
-    form = own_form(model)
-    config = TinyLMConfig(**{name: form.config[name] for name in ("vocab_size", "width", "model")})
-    exported = TinyLMForCausalLM(config)
+def loaded(model):
+    """The model from what an export holds: config and tensors."""
+    form = tinylm_form(model)
+    exported = TinyLMForCausalLM(TinyLMConfig(**form.config))
     exported.load_state_dict(form.tensors)
-    return exported.to(dtype).eval()
+    return in_float64(exported.eval())
 
 
 @pytest.fixture
@@ -36,35 +37,31 @@ def ids():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_are_ours_with_and_without_a_cache(random_model, ids, case):
+def test_logits_and_loss_are_ours(random_model, ids, case):
     model = random_model(**case)
-    exported = loaded(model, torch.float64)
-    cache = None
-    steps = []
+    exported = loaded(model)
     with torch.no_grad():
-        whole = exported(ids, use_cache=False)
-        assert whole.past_key_values is None
-        torch.testing.assert_close(whole.logits, in_float64(model)(ids), rtol=0, atol=1e-10)
-        loss = float(exported(ids, labels=ids).loss)
-        expected = F.cross_entropy(whole.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
-        assert loss == pytest.approx(float(expected), rel=1e-6)
-        for piece in ids.split([5, 1, 1, 6], 1):
-            out = exported(piece, past_key_values=cache)
-            cache = out.past_key_values
-            steps.append(out.logits)
-    torch.testing.assert_close(torch.cat(steps, 1), whole.logits, rtol=0, atol=1e-12)
+        out = exported(ids, labels=ids)
+        torch.testing.assert_close(out.logits, in_float64(model)(ids), rtol=0, atol=1e-10)
+    expected = F.cross_entropy(out.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    assert float(out.loss) == pytest.approx(float(expected), rel=1e-6)
 
 
-def test_padding_on_the_left_changes_nothing(random_model, ids):
-    exported = loaded(random_model(heads=4), torch.float64)
-    padded = torch.cat([torch.full((5, 3), 2), ids], 1)
-    mask = torch.cat([torch.zeros(5, 3), torch.ones(5, 13)], 1).long()
+@pytest.mark.parametrize("case", CASES)
+def test_padding_at_either_end_changes_nothing(random_model, ids, case):
+    exported = loaded(random_model(**case))
+    padded = torch.full((5, 17), 2)
+    mask = torch.zeros(5, 17, dtype=torch.long)
+    for row, (first, length) in enumerate([(4, 13), (0, 13), (9, 8), (2, 5), (16, 1)]):
+        padded[row, first : first + length] = ids[row, :length]
+        mask[row, first : first + length] = 1
     with torch.no_grad():
-        expected = exported(ids).logits
         logits = exported(padded, attention_mask=mask).logits
         last = exported(padded, attention_mask=mask, logits_to_keep=1).logits
-    torch.testing.assert_close(logits[:, 3:], expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(last, expected[:, -1:], rtol=0, atol=1e-12)
+        for row in range(5):
+            alone = exported(padded[row, mask[row] == 1][None]).logits[0]
+            torch.testing.assert_close(logits[row, mask[row] == 1], alone, rtol=0, atol=1e-12)
+    torch.testing.assert_close(last, logits[:, -1:], rtol=0, atol=1e-12)
 
 
 def test_the_cases_have_every_choice_of_the_settings():
@@ -76,6 +73,13 @@ def test_the_cases_have_every_choice_of_the_settings():
 
 def test_past_the_context_is_an_error_not_another_text(random_model):
     exported = loaded(random_model())
-    assert exported(torch.zeros(1, 17, dtype=torch.long)).logits.shape == (1, 17, 31)
     with pytest.raises(ValueError, match="17"):
         exported(torch.zeros(1, 18, dtype=torch.long))
+
+
+def test_an_export_carries_the_reference_and_imports_nothing_of_tinylm():
+    files = remote_code()
+    assert {"transformer.py", "ops.py", "kv_cache.py", "loss.py", "settings.py"} <= set(files)
+    for name, text in files.items():
+        assert "import tinylm" not in text, name
+        assert "from tinylm" not in text, name

@@ -1,8 +1,8 @@
 """tinylm export: write the model as transformers or llama.cpp loads it.
 
 Format transformers: GPT-2, or GPT-NeoX with rotary positions, which stock transformers runs without
-other code. Format tinylm: the weights as they are and a small modelling file, which is run with
-trust_remote_code=True. Format gguf: model.gguf for llama.cpp, a GPT-2; --weights says how its
+other code. Format tinylm: the weights as they are and the Python files of the model, which run
+with trust_remote_code=True. Format gguf: model.gguf for llama.cpp, a GPT-2; --weights says how its
 matrices are stored.
 """
 

@@ -5,44 +5,60 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
+from tinylm.base.files import atomic_folder, write_bytes, write_json
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
 from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_originals
-from tinylm.exchange.stock import StockForm, stock_form
+from tinylm.exchange.remote_code import CONFIGURATION, WRAPPER, remote_code
+from tinylm.exchange.stock import ExportedModel, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, tokenizer_files
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
 
-MODELING = "modeling_tinylm.py"
-# of all that is written
-NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, GGUF, ORIGINALS}
+FILES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, GGUF}
 
 
-def own_form(model: TinyLM) -> StockForm:
-    """The weights under our own names, for the class in modeling_tinylm.py."""
+def written_names() -> set[str]:
+    """The files and folders that an export may hold."""
+    return {*FILES, *remote_code(), ORIGINALS}
+
+
+def tinylm_form(model: TinyLM) -> ExportedModel:
+    """The weights under tinylm's own names, for the code of `remote_code`."""
+    architecture = "TinyLMForCausalLM"
+    settings = model.settings
     config = {
         "model_type": "tinylm",
-        "architectures": ["TinyLMForCausalLM"],
+        "architectures": [architecture],
         "auto_map": {
-            "AutoConfig": "modeling_tinylm.TinyLMConfig",
-            "AutoModelForCausalLM": "modeling_tinylm.TinyLMForCausalLM",
+            "AutoConfig": f"{CONFIGURATION.rpartition('.')[2]}.TinyLMConfig",
+            "AutoModelForCausalLM": f"{WRAPPER.rpartition('.')[2]}.{architecture}",
         },
         "vocab_size": model.vocab_size,
         "width": model.width,
-        "model": dataclasses.asdict(model.settings),
+        "model": dataclasses.asdict(settings),
+        # what other tools read
+        "hidden_size": model.width,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": settings.heads,
+        "max_position_embeddings": settings.context,
+        "tie_word_embeddings": False,  # a tied output reads the embedding: there is one tensor
+        "use_cache": False,
         "dtype": "float32",
     }
-    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    return StockForm("TinyLMForCausalLM", config, tensors)
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    named = {f"tinylm.{name}": tensor.detach().cpu() for name, tensor in tensors.items()}
+    return ExportedModel(architecture, config, named)
 
 
-def _write_transformers(folder: Path, trained: Trained, form: StockForm) -> None:
+def _write_transformers(folder: Path, trained: Trained, form: ExportedModel) -> None:
     """Config, weights (safetensors, float32), tokenizer and generation defaults."""
     from safetensors.torch import save
 
     context = trained.model.settings.context
     generation = generation_config(trained.tokenizer, trained.decode, context)
+    if not form.config.get("use_cache", True):
+        generation["use_cache"] = False
     # roles that no token plays are null, or the class's default would apply
     roles = {key: generation.get(key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
     files: dict[str, Any] = {
@@ -59,7 +75,7 @@ def _write_transformers(folder: Path, trained: Trained, form: StockForm) -> None
     write_bytes(folder / WEIGHTS, save(rounded, metadata={"format": "pt"}))
 
 
-def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> StockForm:
+def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> ExportedModel:
     """Write a model and its originals into an empty folder; returns what was written.
 
     form: transformers, tinylm, or gguf with its matrices in `weights`: f32, f16 or q8_0.
@@ -68,9 +84,10 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> S
     if form == "gguf":
         exported = write_gguf(folder / GGUF, trained.model, trained.tokenizer, weights)
     elif form == "tinylm":
-        exported = own_form(trained.model)
-        copy_file(Path(__file__).with_name(MODELING), folder / MODELING)
+        exported = tinylm_form(trained.model)
         _write_transformers(folder, trained, exported)
+        for name, text in remote_code().items():
+            write_bytes(folder / name, text.encode())
     else:
         exported = stock_form(trained.model)
         _write_transformers(folder, trained, exported)
@@ -78,13 +95,13 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> S
     return exported
 
 
-def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32") -> StockForm:
+def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32") -> ExportedModel:
     """`export` to a folder that is new, empty or an earlier export, which is replaced."""
     allowed = "allowed: a new or empty folder, or an earlier export"
     if folder.is_symlink() or folder.is_file():
         raise InputError(f"{folder}: a file or a link; {allowed}")
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    foreign = present - NAMES if is_export(folder) else present
+    foreign = present - written_names() if is_export(folder) else present
     if foreign:
         raise InputError(f"{folder}: holds {min(foreign)}, which no export wrote; {allowed}")
     with atomic_folder(folder.resolve()) as new:

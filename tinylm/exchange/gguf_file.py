@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_path
-from tinylm.exchange.stock import EPSILON, StockForm, stock_form
+from tinylm.exchange.stock import EPSILON, ExportedModel, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER, special_roles, tokenizer_files
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ def has_text(tokenizer: Tokenizer) -> bool:
     return tokenizer.kind in ("bpe", "gpt2") and tokenizer.normalise("A") == "A"
 
 
-def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) -> StockForm:
+def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) -> ExportedModel:
     """Write the file; weights: f32, or matrices as f16 or q8_0. Returns what was written.
 
     Raises InputError if llama.cpp's gpt2 cannot compute the model, or a weight exceeds binary16.
@@ -83,7 +83,7 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
     return form
 
 
-def _scaled(form: StockForm, steeper: float) -> dict[str, Tensor]:
+def _scaled(form: ExportedModel, steeper: float) -> dict[str, Tensor]:
     """The tensors with a residual stream and inputs of the activation `steeper` times as large.
 
     The logits stay. The feed-forward's second matrix stays, since its inputs are larger already.
@@ -97,7 +97,7 @@ def _scaled(form: StockForm, steeper: float) -> dict[str, Tensor]:
     return tensors
 
 
-def _write_config(writer: Any, form: StockForm, epsilon: float, weights: str) -> None:
+def _write_config(writer: Any, form: ExportedModel, epsilon: float, weights: str) -> None:
     import gguf
 
     config = form.config

@@ -13,7 +13,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import CURVE_FILE, Publication, write_card
-from tinylm.exchange.export import NAMES, export
+from tinylm.exchange.export import export, written_names
 from tinylm.exchange.loading import Trained
 from tinylm.host.command import CommandFailed
 from tinylm.report.drawing import in_style, to_png
@@ -24,7 +24,7 @@ from tinylm.report.sources import FILES, STAGES, Run
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
 FOLDERS = ("tinylm/", "report/", "pipeline/", "pictures/")  # of a publication
-OF_ANY_REPOSITORY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}
+HUB_DEFAULT_FILES = {".gitattributes", ".gitignore", "LICENSE", "README.md"}
 ANSWER_S = 120.0  # a hub that is silent for so long does not answer
 
 
@@ -103,10 +103,10 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
         present = {file.rfilename for file in head.siblings or []}
         if private and not head.private:
             raise InputError(f"{url} is public: make it private in its settings")
-        if MARK not in present and not present <= OF_ANY_REPOSITORY:
+        if MARK not in present and not present <= HUB_DEFAULT_FILES:
             raise InputError(f"{url} holds files that tinylm did not publish; choose another name")
         for name in sorted(present.difference(files)):
-            if name in NAMES or name.startswith(FOLDERS):
+            if name in written_names() or name.startswith(FOLDERS):
                 operations.append(hub.CommitOperationDelete(name))
         commit = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
     except InputError:

@@ -56,7 +56,7 @@ KEYS = {  # setting: its key in config.json of (GPT-2, GPT-NeoX)
 
 
 @dataclasses.dataclass(frozen=True)
-class StockForm:
+class ExportedModel:
     """A model for transformers: class name, config.json, float64 tensors under its names."""
 
     architecture: str
@@ -245,7 +245,7 @@ def _neox_config(settings: ModelSettings, stream: _Stream) -> dict[str, Any]:
     }
 
 
-def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
+def stock_form(model: TinyLM, multiple: int = 1) -> ExportedModel:
     """A stock model that computes the same function of the ids.
 
     Its widths are multiples of `multiple`. Raises InputError if there is none.
@@ -277,4 +277,4 @@ def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
         config |= _neox_config(model.settings, stream)
     else:
         config |= _gpt2_config(model.settings)
-    return StockForm(config["architectures"][0], config, tensors)
+    return ExportedModel(config["architectures"][0], config, tensors)
