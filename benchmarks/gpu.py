@@ -204,7 +204,7 @@ def report_d(options: Options) -> Iterator[dict[str, Any]]:
     matrix = torch.randn(shape.vocab, shape.width, generator=torch.Generator().manual_seed(1))
     start = time.perf_counter()
     assembly = assemble(model, settings, matrix, stores, shapes.PAD_ID, options.device, 2)
-    result = train(assembly.model, assembly.batches, assembly.held_out, settings, log_every_s=5.0)
+    result = train(assembly.model, assembly.batches, assembly.held_out, settings)
     yield {
         "what": f"{len(result.curves.tokens)} updates of {shape.batch} x {shape.context} tokens",
         "wall_s": time.perf_counter() - start,

@@ -14,8 +14,7 @@ from tinylm.host.workers import cores
 def main() -> None:
     stage = Stage("download")
     settings = stage.settings("data", DataSettings)
-    workers = stage.runtime.workers or cores()
-    corpus = write_stories(settings, Path(paths.STORIES), workers, stage.runtime.log_every_s)
+    corpus = write_stories(settings, Path(paths.STORIES), cores())
     stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")

@@ -35,7 +35,6 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
             run.batches,
             run.held_out,
             run.settings,
-            log_every_s=stage.runtime.log_every_s,
             snapshots=run.snapshots,
             group=group,
         )

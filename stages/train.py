@@ -6,7 +6,6 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import sha256, write_sums
 from tinylm.host.command import guard
-from tinylm.host.loggers import open_logger
 from tinylm.host.stage import Stage
 from tinylm.host.tables import print_description
 from tinylm.model.checkpoint import save_model
@@ -28,23 +27,15 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """Train in one process of the run; rank 0 writes all files."""
     run = prepare(stage, settings, group, paths.TRAIN_RUN)
     print_description(describe(run.model))
-    logged = {f"model.{name}": value for name, value in stage.params["model"].items()}
-    logged |= {f"train.{name}": value for name, value in stage.params["train"].items()}
-    tracker = stage.runtime.logger if group.is_rank0 else "none"
-    every_s = stage.runtime.log_every_s
-    with (
-        group.lock(paths.TRAIN_RUN),
-        open_logger(tracker, paths.RUNS, every_s, logged) as logger,
-    ):
+    with group.lock(paths.TRAIN_RUN):
         result = train(
             run.model,
             run.batches,
             run.held_out,
             run.settings,
-            log_every_s=every_s,
+            sample_every=stage.runtime.sample_every,
             on_sample=run.print_sample,
             snapshots=run.snapshots,
-            logger=logger,
             group=group,
         )
         if group.is_rank0:

@@ -36,8 +36,7 @@ def main() -> None:
         stage.settings("vocab", VocabSettings),
         STORIES,
         TOKENS,
-        stage.runtime.workers or cores(),
-        stage.runtime.log_every_s,
+        cores(),
     )
     tokenizer.save(VOCAB / "tokenizer.json")
     split: dict[str, Any] = {"by": data.held_out}

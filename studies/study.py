@@ -131,7 +131,7 @@ def carry_out(study: Study, runs: Planned, workers: int) -> plan.Sweep:
         sweep.retry_failed()
     else:
         sweep = begin.begin(list(runs.values()), "train", name, begin.share_of_memory(workers))
-    engines.run_local(sweep, workers, load_params()["runtime"]["log_every_s"])
+    engines.run_local(sweep, workers)
     return sweep
 
 

@@ -73,7 +73,7 @@ def ours(setup: Setup) -> Step:
     made = assemble(model, settings, embedding, stores, PAD_ID, "cpu", setup["threads"])
     trainer = Trainer(made.model, made.batches, settings)
     while batches := trainer.next_batches():
-        if trainer.tokens + sum(batch.tokens for batch in batches) > trainer.end:
+        if trainer.tokens + sum(batch.tokens for batch in batches) > trainer.budget:
             break
         trainer.update(batches)
     return _scores(folder, shape, lambda batch: split_loss(made.model, [batch])[0])

@@ -102,7 +102,7 @@ def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
         STREAM | {"accum_sweep.tokens": 8192},
         {"data.evaluation_stories": 200},
         {"runtime.device": "cpu", "decode.step": "compiled"},
-        {"runtime.device": "cuda", "train.compile": True, "train.cuda_graphs": True},
+        {"runtime.device": "cuda", "train.compile": True},
     ],
 )
 def test_the_last_allowed_value_breaks_no_rule(changes):

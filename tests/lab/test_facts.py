@@ -23,7 +23,7 @@ def facts_of(run):
 
 def run_of(perplexity, prompts=()):
     evaluated = {"perplexity": perplexity}
-    params = {"train": {"sample_prompt": "two dogs"}, "report": {"prompts": prompts}}
+    params = {"report": {"prompts": prompts}}
     samples = [{"prompt": text} for text in ("once there was", "once upon a", "long ago a")]
     files = {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION, "samples": samples}
     return Run(params, files, {})
@@ -37,7 +37,7 @@ def test_roles_and_costs_are_those_of_the_run():
     }
     assert page["heads"]["1.0"] == {"roles": []}
     assert "perplexity is 2.50" in page["about"]
-    assert page["prompt"] == "two dogs"
+    assert page["prompt"] == page["openings"][0]
     assert (page["rules"]["temperature"], page["rules"]["topK"]) == (0.7, 9)
 
 

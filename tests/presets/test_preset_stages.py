@@ -18,7 +18,7 @@ SMALL = (
         "data": {"train_stories": None, "evaluation_stories": None, "held_out_share": 0.2},
         "embedding": {"width": 20, "buckets": 50},
         "model": {"layers": 2, "feed_forward": 16, "context": 16},
-        "train": {"batch_size": 4, "validate_every": 5, "sample_every": 1000},
+        "train": {"batch_size": 4, "validate_every": 5},
         "evaluate": stages.SMALL["evaluate"] | {"greedy": 1, "ablation_stories": 3},
         "runtime": {"threads": 1, "device": "cpu"},
     }

@@ -28,7 +28,7 @@ SMALL |= {"model.layers": 1, "model.feed_forward": 32, "model.context": 48}
 SMALL |= {
     "train.tokens": 6000,
     "train.validate_every": 10,
-    "train.sample_every": 1000,
+    "runtime.sample_every": 1000,
     "accum_sweep.tokens": 2000,
 }
 # What `python` means to the stages here: it notes its command, and KILL_STAGE dies at its KILL_AT-th call.

@@ -26,7 +26,7 @@ SMALL = {
     "data": {"source": "local", "path": "stories.jsonl", "held_out_share": 0.1, "train_stories": None},
     "embedding": {"width": 8, "buckets": 50},
     "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
-    "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5, "sample_every": 10},
+    "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5},
     "evaluate": {
         "stories": 3, "new_tokens": 5, "ngram_order": 2, "attention_sentences": 1, "tendency_sentences": 3,
         "bootstrap": 20
@@ -37,7 +37,7 @@ SMALL = {
     "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
     "seeds": {"more": [2]},
     "report": {"samples": 2},
-    "runtime": {"threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
+    "runtime": {"sample_every": 10, "threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
 }  # fmt: skip
 ORDER = [
     "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep",
@@ -90,7 +90,8 @@ def before_training(folder: Path, snapshot_every_s: float, **train: object) -> N
     """Make `folder`, in which download and vocab ran; `train`: settings of stage train that differ from SMALL."""
     folder.mkdir()
     params = small_params()
-    params["train"] |= {"sample_every": 7, "validate_every": 5, "patience": 50, **train}
+    params["train"] |= {"validate_every": 5, "patience": 50, **train}
+    params["runtime"]["sample_every"] = 7
     params["model"]["dropout"] = 0.1
     params["runtime"]["snapshot_every_s"] = snapshot_every_s
     plant(folder, params)

@@ -18,7 +18,6 @@ TINY = {
     "seeds.more": [],
     "train.tokens": 20000,
     "runtime.snapshot_every_s": 0.2,
-    "runtime.log_every_s": 1.0,
 }
 
 

@@ -48,11 +48,10 @@ def new_batches(stores) -> Callable[..., TrainBatches]:
 def new_settings() -> Callable[..., TrainSettings]:
     base = {
         "layout": "stories", "unknown": 0.0, "batch_size": 8, "accumulation": 1, "processes": 1, "tokens": 6000, "epochs": None,
-        "stop_after": None, "optimizer": "adamw", "lr": 1e-2, "muon_lr": 0.02, "muon_beta": 0.95, "beta1": 0.9,
-        "beta2": 0.98, "eps": 1e-8, "weight_decay": 0.01, "decay": "matrices", "warmup": 0.1, "schedule": "cosine",
-        "final_lr": 0.05, "clip_norm": 1.0, "precision": "fp32", "compile": "false", "cuda_graphs": "auto", "attention": "own",
-        "recompute": "none", "validate_every": 20, "patience": None, "sample_every": 30, "sample_prompt": "once",
-        "keep_epochs": (), "seed": 1
+        "optimizer": "adamw", "lr": 1e-2, "muon_lr": 0.02, "beta1": 0.9,
+        "beta2": 0.98, "weight_decay": 0.01, "decay": "matrices", "warmup": 0.1, "schedule": "cosine",
+        "final_lr": 0.05, "clip_norm": 1.0, "precision": "fp32", "compile": "false", "attention": "own",
+        "recompute": "none", "validate_every": 20, "patience": None, "keep_epochs": (), "seed": 1
     }  # fmt: skip
     return lambda **changes: TrainSettings(**(base | changes))
 

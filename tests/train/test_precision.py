@@ -5,7 +5,7 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.train import precision as module
-from tinylm.train.precision import resolved
+from tinylm.train.precision import records_graphs, resolved
 
 CPU = torch.device("cpu")
 
@@ -31,32 +31,28 @@ def test_auto_is_bf16_where_the_machine_multiplies_in_it(
 @pytest.mark.parametrize(
     ("device", "changes", "expected"),
     [
-        ("cpu", {}, ("false", "false", "own")),
-        ("cuda", {}, ("false", "true", "torch")),
-        ("cuda", {"layout": "stream"}, ("true", "true", "torch")),
-        ("cuda", {"layout": "stream", "recompute": "blocks"}, ("true", "false", "torch")),
-        ("cuda", {"compile": "true", "cuda_graphs": "false"}, ("true", "false", "torch")),
+        ("cpu", {}, ("false", False, "own")),
+        ("cuda", {}, ("false", True, "torch")),
+        ("cuda", {"layout": "stream"}, ("true", True, "torch")),
+        ("cuda", {"layout": "stream", "recompute": "blocks"}, ("true", False, "torch")),
+        ("cuda", {"processes": 2}, ("false", False, "torch")),
         (
             "cuda",
             {"layout": "stream", "compile": "false", "attention": "own"},
-            ("false", "true", "own"),
+            ("false", True, "own"),
         ),
     ],
 )
 def test_a_card_compiles_full_windows_and_replays_updates(new_settings, device, changes, expected):
-    auto = {"compile": "auto", "cuda_graphs": "auto", "attention": "auto"}
-    settings = resolved(new_settings(**(auto | changes)), torch.device(device))
-    assert (settings.compile, settings.cuda_graphs, settings.attention) == expected
+    auto = {"compile": "auto", "attention": "auto"}
+    chosen = new_settings(**(auto | changes))
+    settings = resolved(chosen, torch.device(device))
+    graphs = records_graphs(chosen, torch.device(device))
+    assert (settings.compile, graphs, settings.attention) == expected
 
 
-@pytest.mark.parametrize("key", ["compile", "cuda_graphs"])
-def test_what_only_a_card_can_do_is_refused_elsewhere(new_settings, key):
-    settings = new_settings(**{key: "true"})
-    with pytest.raises(InputError, match=rf"train\.{key}"):
+def test_compilation_is_refused_on_a_cpu(new_settings):
+    settings = new_settings(compile="true")
+    with pytest.raises(InputError, match=r"train\.compile"):
         resolved(settings, torch.device("cpu"))
-    assert getattr(resolved(settings, torch.device("cuda")), key) == "true"
-
-
-def test_recomputed_blocks_are_not_replayed_as_a_graph(new_settings):
-    with pytest.raises(InputError, match=r"train\.cuda_graphs.*recompute: none"):
-        resolved(new_settings(cuda_graphs="true", recompute="sqrt"), torch.device("cuda"))
+    assert resolved(settings, torch.device("cuda")).compile == "true"

@@ -23,7 +23,6 @@ SETTINGS = {
     },
     "recompute": {"recompute": "blocks"},
     "torch's attention": {"attention": "torch", "precision": "bf16"},
-    "stop_after": {"tokens": 9000, "stop_after": 2500},
     "weights of epochs": {"tokens": None, "epochs": 1.0, "keep_epochs": (0.1, 0.3, 0.55, 1.0)},
     "early stopping": {
         "patience": 2, "lr": 0.3, "schedule": "constant", "validate_every": 3, "tokens": 4000
@@ -36,7 +35,7 @@ def run(new_model, new_batches, held_out, new_settings):
     """run(snapshots, settings): (weights, result) of a run that is seeded as a stage is."""
 
     def start(snapshots, on_sample=None, **changes):
-        usual = {"tokens": 2500, "validate_every": 5, "sample_every": 4}
+        usual = {"tokens": 2500, "validate_every": 5}
         settings = new_settings(**usual | changes)
         torch.manual_seed(11)
         model = new_model(settings, dropout=0.2)
@@ -45,6 +44,7 @@ def run(new_model, new_batches, held_out, new_settings):
             new_batches(layout=settings.layout),
             lambda: held_out(settings.layout),
             settings,
+            sample_every=4,
             on_sample=on_sample,
             snapshots=snapshots,
         )

@@ -73,7 +73,7 @@ def test_weights_are_saved_at_the_first_update_that_reaches_the_epoch(
     model = new_model()
     batches = new_batches()
     budget = {"tokens": None, "epochs": 2.0, "keep_epochs": (2.0, 0.5, 1.0)}
-    settings = new_settings(**budget, accumulation=accumulation, sample_every=1)
+    settings = new_settings(**budget, accumulation=accumulation)
     seen = {}
 
     def remember(tokens):

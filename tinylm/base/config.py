@@ -18,7 +18,6 @@ PARAMS_FILE = "params.yaml"
 # Since release 0.3.0: keys that are gone or new, with the value that changes nothing; moved paths.
 REMOVED: dict[str, Any] = {"decode.precision": "fp32", "report.compare": "none"}
 ADDED: dict[str, Any] = {
-    "train.cuda_graphs": "auto",
     "train.unknown": 0.0,
     "accum_sweep.context": None,
 }

@@ -81,8 +81,6 @@ def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
 def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
     """Section `train` with this run's accumulation, batch size and budget, without early stopping.
 
-    dvc.yaml does not list the keys that are replaced here.
-
     updates: of the largest setting. Held-out loss is measured each time after this many.
     """
     return dataclasses.replace(
@@ -92,7 +90,6 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
         processes=1,
         tokens=budget,
         epochs=None,
-        stop_after=None,
         validate_every=updates,
         patience=None,
         keep_epochs=(),
@@ -186,7 +183,6 @@ def train_setting(task: Task) -> dict[str, Any]:
         start.batches,
         lambda: itertools.islice(start.held_out(), task.sweep.held_out_batches),
         run_settings(task, updates, budget),
-        log_every_s=task.runtime.log_every_s,
         label=f"{task.columns['setting']}: ",
     )
     curves = result.curves

@@ -7,7 +7,6 @@ needs the stories or the vocabulary is checked at the start of the stage that re
 
 import argparse
 import dataclasses
-import importlib.util
 import os
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ def check_files(sections: Sections, findings: Findings) -> None:
 
 
 def check_machine(sections: Sections, findings: Findings) -> None:
-    """Cores, device and logger that section `runtime` names."""
+    """Cores and device that section `runtime` names."""
     from tinylm.base.machine import pick_device
     from tinylm.host.workers import cores
     from tinylm.train.precision import resolved
@@ -119,9 +118,6 @@ def check_machine(sections: Sections, findings: Findings) -> None:
             resolved(sections["train"], device)
     except InputError as error:
         findings.problems.append(str(error))
-    if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
-        problem = f"not installed; pip install {runtime.logger}, or none"
-        findings.problems.append(f"{PARAMS_FILE}: runtime.logger = {runtime.logger!r}: {problem}")
 
 
 def check_repository(findings: Findings) -> None:

@@ -91,9 +91,9 @@ def _run_all(arguments: argparse.Namespace) -> None:
     where = f"{workers} at once ({arguments.on})"
     print(f"{sweep.name}: {len(sweep.runs)} runs to stage {sweep.target}, {where}", flush=True)
     if is_local:
-        engines.run_local(sweep, workers, runtime.log_every_s)
+        engines.run_local(sweep, workers)
     else:
-        engines.run_jobs(sweep, workers, runtime.log_every_s, options)
+        engines.run_jobs(sweep, workers, options)
     _print_end(sweep)
 
 

@@ -67,7 +67,8 @@ def map_in_order(
             yield waiting.popleft().result()
     except BrokenProcessPool:
         raise CommandFailed(
-            "a worker process was killed (out of memory?); lower runtime.workers"
+            "a worker process was killed (out of memory?); "
+            "each core has one: `taskset -c 0,1` in front of the command uses two"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -141,13 +141,12 @@ def write_stories(
     settings: DataSettings,
     folder: str | Path = paths.STORIES,
     workers: int = 1,
-    every_s: float = 5.0,
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
     Returns the source with its files, the near-copies, and the number of dropped stories. For each
-    split it has stories, words and the sum of log_prob in nats. every_s: seconds between two lines
-    of progress. Raises InputError with file and line; then nothing is written.
+    split it has stories, words and the sum of log_prob in nats. Raises InputError with file and line;
+    then nothing is written.
     """
     source = open_source(settings)
     totals: dict[str, dict[str, float]] = {}
@@ -159,9 +158,7 @@ def write_stories(
         for split in SPLITS:
             path = Path(folder) / f"{split}.jsonl"
             handles[split] = stack.enter_context(atomic_write(path, "wb"))
-        progress = stack.enter_context(
-            Progress("stories", settings.train_stories, "stories", every_s)
-        )
+        progress = stack.enter_context(Progress("stories", settings.train_stories, "stories"))
 
         def clean(rows: Iterator[Row]) -> Iterator[CleanRow]:
             """The stories that are not empty, cleaned by several processes if there are many."""

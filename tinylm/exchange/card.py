@@ -93,7 +93,7 @@ def _metrics(run: Run) -> list[tuple[str, str, str]]:
 
 def write_card(run: Run, publication: Publication, curve: str) -> str:
     """README.md as text. curve: the alt text of pictures/loss.png; "" without the picture."""
-    prompt = repr(str(run.param("train", "sample_prompt") or ""))
+    prompt = repr(str(run.param("runtime", "sample_prompt") or ""))
     text = render.render(
         TEMPLATE,
         **template_values(run),

@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+EVERY_S = 5.0  # seconds between two lines where there is no terminal
 LINE = "{desc}: {percentage:3.0f}% of {total_fmt}{unit}, {remaining} left{postfix}"
 LINE_WITHOUT_TOTAL = "{desc}: {n_fmt}{unit}{postfix}"
 
@@ -27,15 +28,13 @@ class Progress:
     label: in front of every line, where several processes print.
     """
 
-    def __init__(
-        self, what: str, total: int | None, unit: str, every_s: float = 5.0, label: str = ""
-    ) -> None:
+    def __init__(self, what: str, total: int | None, unit: str, label: str = "") -> None:
         self._label = label
         options: dict[str, Any] = {"dynamic_ncols": True}
         if not sys.stderr.isatty():
             line = LINE_WITHOUT_TOTAL if total is None else LINE
-            options = {"file": _Lines(), "bar_format": line, "delay": every_s, "leave": False}
-            options |= {"mininterval": every_s, "miniters": 1}
+            options = {"file": _Lines(), "bar_format": line, "delay": EVERY_S, "leave": False}
+            options |= {"mininterval": EVERY_S, "miniters": 1}
         tqdm.monitor_interval = 0  # no thread, since stages start processes
         tqdm.set_lock(threading.RLock())  # its own has a semaphore, which a killed process leaks
         self._bar = tqdm(

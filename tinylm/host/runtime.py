@@ -17,11 +17,10 @@ class RuntimeSettings:
     """Section `runtime`. No stage lists it; only the thread count can change a result."""
 
     threads: int = setting(low=1, high=1024)
-    workers: int | None = setting(low=1, high=1024)
     device: str = setting(choices=("auto", "cpu", "cuda"))
-    log_every_s: float = setting(above=0.0)
     snapshot_every_s: float = setting(above=0.0)
-    logger: str = setting(choices=("none", "wandb", "dvclive"))
+    sample_every: int = setting(low=1)
+    sample_prompt: str = setting()
 
 
 def _cpu_name() -> str:

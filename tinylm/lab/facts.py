@@ -21,13 +21,13 @@ def facts(
     run: the run that trained this model, None if it is unknown.
     """
     token = "word" if tokenizer.kind == "words" else "token"
-    prompt = run.param("train", "sample_prompt") if run else None
+    openings = _openings(run) if run else []
     return {
         "title": title,
         "about": _about(model, token, run),
         "token": token,
-        "prompt": prompt if isinstance(prompt, str) else "once upon a time",
-        "openings": _openings(run) if run else [],
+        "prompt": openings[0] if openings else "once upon a time",
+        "openings": openings,
         "most": NEW_TOKENS,
         "slide": decode.slide,
         "length_penalty": decode.length_penalty,

@@ -41,7 +41,6 @@ USUAL = {  # of section train, unless the exercise changes them
     "precision": "fp32",
     "tokens": 80_000,
     "epochs": None,
-    "stop_after": None,
     "validate_every": 10,
 }
 BOUND = 1e-8  # relative difference that rounding may reach; docs/teach.md has its measurement

@@ -61,7 +61,7 @@ def _start_worker(sweep: Sweep, slot: Path, log: IO[Any] | None) -> "subprocess.
     )
 
 
-def run_local(sweep: Sweep, count: int, every_s: float) -> None:
+def run_local(sweep: Sweep, count: int) -> None:
     """All runs that are left, by `count` processes here.
 
     Raises CommandFailed if all of them end before the runs, and Interrupted on a signal.
@@ -69,7 +69,7 @@ def run_local(sweep: Sweep, count: int, every_s: float) -> None:
     with contextlib.ExitStack() as stack:
         lock = sweep.folder / f"{platform.node()}.lock"
         stack.enter_context(exclusive_lock(lock, f"sweep {sweep.name}"))
-        progress = stack.enter_context(Progress(sweep.name, len(sweep.runs), "runs", every_s))
+        progress = stack.enter_context(Progress(sweep.name, len(sweep.runs), "runs"))
         watch = _Watch(sweep, progress)
         workers: list[subprocess.Popen[bytes]] = []
         try:
@@ -166,12 +166,12 @@ def _submit(sweep: Sweep, count: int, options: dict[str, Any]) -> list[Any]:
         raise InputError(f"--on slurm: {line}") from None
 
 
-def run_jobs(sweep: Sweep, count: int, every_s: float, options: dict[str, Any]) -> None:
+def run_jobs(sweep: Sweep, count: int, options: dict[str, Any]) -> None:
     """All runs that are left, by `count` workers, each a job of the cluster.
 
     Raises CommandFailed if the jobs end before the runs, and Interrupted on Ctrl-C.
     """
-    with Progress(sweep.name, len(sweep.runs), "runs", every_s) as progress:
+    with Progress(sweep.name, len(sweep.runs), "runs") as progress:
         watch = _Watch(sweep, progress)
         jobs = _submit(sweep, min(count, len(watch.left)), options)
         ids = " ".join(sorted({job.job_id.partition("_")[0] for job in jobs}))

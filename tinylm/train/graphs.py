@@ -17,7 +17,7 @@ from torch import Tensor
 from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
 from tinylm.train.optimizers import clip_gradients_on_device
-from tinylm.train.precision import resolved
+from tinylm.train.precision import records_graphs
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
@@ -160,6 +160,6 @@ def new_trainer(
     model: TinyLM, batches: TrainBatches, settings: TrainSettings, group: Group | None = None
 ) -> Trainer:
     """The Trainer for the model's device, with CUDA graphs if the settings allow them."""
-    if resolved(settings, model.embedding.device).cuda_graphs == "true":
+    if records_graphs(settings, model.embedding.device):
         return GraphedTrainer(model, batches, settings)
     return Trainer(model, batches, settings, group)

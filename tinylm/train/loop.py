@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import Interrupted, signals_noted
-from tinylm.host.loggers import Logger
 from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves, TrainResult
@@ -31,10 +30,9 @@ def train(
     held_out: Callable[[], Iterable[Batch]],
     settings: TrainSettings,
     *,
-    log_every_s: float = 5.0,
+    sample_every: int = 1,
     on_sample: Callable[[int], None] | None = None,
     snapshots: Snapshots | None = None,
-    logger: Logger | None = None,
     group: Group | None = None,
     label: str = "",
 ) -> TrainResult:
@@ -45,31 +43,31 @@ def train(
     far: at the start, every `sample_every` updates and at the end. With early stopping, the model
     ends with the weights of the best held-out loss, otherwise with the last. With `snapshots`, an
     interrupted run continues from its newest one, and ends with the same weights to the bit. The
-    weights after `keep_epochs` are saved there, too. `logger` receives the curves during the run.
-    In a `group` every rank calls this function; only rank 0 samples, logs and writes.
+    weights after `keep_epochs` are saved there, too. In a `group` every rank calls this function;
+    only rank 0 samples and writes.
     `label` is printed in front of every line.
     """
     group = group or Group()
     if not group.is_rank0:
-        on_sample = snapshots = logger = None
+        on_sample = snapshots = None
     trainer = new_trainer(model, batches, settings, group)
     needed = sum(batch.tokens for batch in trainer.next_batches())
-    if needed > trainer.end:
+    if needed > trainer.budget:
         raise InputError(
-            f"{PARAMS_FILE}: train.tokens, train.epochs and train.stop_after give {trainer.end} "
-            f"tokens; allowed: at least {needed}, one update"
+            f"{PARAMS_FILE}: train.tokens: expected at least {needed}, the tokens of one update, "
+            f"got {trainer.budget}"
         )
-    checkpoints = checkpoint_tokens(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
+    checkpoints = checkpoint_tokens(settings.keep_epochs, batches.tokens_per_epoch, trainer.budget)
     with (
-        Progress("train", trainer.end, "tokens", log_every_s, label) as progress,
+        Progress("train", trainer.budget, "tokens", label) as progress,
         signals_noted(snapshots is not None or group.size > 1) as received,
     ):
-        run = _Run(trainer, held_out, on_sample, snapshots, logger, checkpoints, progress)
+        run = _Run(trainer, held_out, sample_every, on_sample, snapshots, checkpoints, progress)
         run.begin()
         run.stop_if_signalled(received)
         while not run.is_out_of_patience():
             upcoming = trainer.next_batches()
-            if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.end:
+            if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.budget:
                 break
             run.update(upcoming)
             run.stop_if_signalled(received)
@@ -88,9 +86,9 @@ class _Run:
 
     trainer: Trainer
     held_out: Callable[[], Iterable[Batch]]
+    sample_every: int
     on_sample: Callable[[int], None] | None
     snapshots: Snapshots | None
-    logger: Logger | None
     checkpoints: dict[float, int]
     progress: Progress
     curves: Curves = dataclasses.field(default_factory=Curves)
@@ -112,7 +110,7 @@ class _Run:
         self.progress.resume(trainer.tokens)
 
     def update(self, batches: list[Batch]) -> None:
-        """One update, then validation, checkpoints, logging, sample and snapshot if due."""
+        """One update, then validation, checkpoints, sample and snapshot if due."""
         trainer = self.trainer
         settings = trainer.settings
         before = trainer.tokens
@@ -128,9 +126,7 @@ class _Run:
         for epoch, tokens in self.checkpoints.items():
             if self.snapshots is not None and before < tokens <= trainer.tokens:
                 self.snapshots.keep(f"{epoch:g}", trainer.model.state_dict())
-        if self.logger is not None and self.logger.due():
-            self.logger.send(trainer.updates, self.curves.newest())
-        if trainer.updates % settings.sample_every == 0:
+        if trainer.updates % self.sample_every == 0:
             self.sample()
         if self.snapshots is not None and self.snapshots.due():
             self.save()
@@ -170,8 +166,6 @@ class _Run:
             f"update {trainer.updates}, {trainer.tokens:,} tokens: held-out loss {loss:.4f} "
             f"(perplexity {capped_perplexity(loss):.2f})"
         )
-        if self.logger is not None:
-            self.logger.send(trainer.updates, {"held_out_loss": loss, "tokens": trainer.tokens})
 
     def is_out_of_patience(self) -> bool:
         """Whether early stopping ends the run."""
@@ -225,7 +219,7 @@ class _Run:
         trainer = self.trainer
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
-        if trainer.updates % trainer.settings.sample_every:
+        if trainer.updates % self.sample_every:
             self.sample()
         self.save()  # writing the results may be interrupted, too
 

@@ -11,6 +11,7 @@ from torch import Tensor
 QUINTICS = ((7.7110, -22.1138, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.5940, 0.4107))
 # The first quintic grows fast beyond 1, which rounding may reach for a matrix of rank one.
 MARGIN = 1.02
+MOMENTUM = 0.9  # share of the momentum that an update keeps
 STACK = 4  # matrices orthogonalised together: enough to keep all cores busy
 
 Task = tuple[Tensor, Tensor, Tensor]  # matrix, gradient, momentum

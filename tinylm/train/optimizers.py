@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+EPS = 1e-8  # as Kingma and Ba 2015 recommend
+
 
 class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1), or AdamW (Loshchilov and Hutter 2019).

@@ -9,11 +9,6 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import cpu_multiplies_in_bf16
 from tinylm.train.settings import TrainSettings
 
-NEEDED = {  # for true
-    "compile": "the device is CUDA",
-    "cuda_graphs": "one process trains on CUDA with recompute: none",
-}
-
 
 def multiplies_in_bf16(device: Any) -> bool:
     """Whether the device (a torch.device) has instructions for products of bfloat16.
@@ -29,9 +24,8 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     """The settings with each `auto` replaced by the value for this device.
 
     tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's fused
-    one, and torch compiles blocks and loss for batches of full windows. There a single process also
-    replays an update as a CUDA graph, unless it recomputes blocks, which sets the random state.
-    Raises InputError if compile or cuda_graphs is true where it cannot be.
+    one, and torch compiles blocks and loss for batches of full windows. Raises InputError if compile
+    is true on a CPU.
     """
     on_card = device.type == "cuda"
     precision = settings.precision
@@ -42,24 +36,18 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     attention = settings.attention
     if attention == "auto":
         attention = "torch" if on_card else "own"
-    can_record = on_card and settings.recompute == "none" and settings.processes == 1
-    has_full_windows = settings.layout != "stories"
-    return dataclasses.replace(
-        settings,
-        precision=precision,
-        attention=attention,
-        compile=_decided(settings, "compile", on_card, default=has_full_windows),
-        cuda_graphs=_decided(settings, "cuda_graphs", can_record, default=True),
-    )
+    compiles = settings.compile
+    if compiles == "auto":
+        compiles = "true" if on_card and settings.layout != "stories" else "false"
+    if compiles == "true" and not on_card:
+        raise InputError(f"{PARAMS_FILE}: train.compile: expected auto or false on a CPU, got true")
+    return dataclasses.replace(settings, precision=precision, attention=attention, compile=compiles)
 
 
-def _decided(settings: TrainSettings, key: str, is_possible: bool, default: bool) -> str:
-    """The value of a key that may be auto. Raises InputError for a true that is not possible."""
-    choice: str = getattr(settings, key)
-    if choice == "auto":
-        return "true" if default and is_possible else "false"
-    if choice == "true" and not is_possible:
-        raise InputError(
-            f"{PARAMS_FILE}: train.{key} = true; allowed: auto or false, unless {NEEDED[key]}"
-        )
-    return choice
+def records_graphs(settings: TrainSettings, device: Any) -> bool:
+    """Whether updates are replayed as CUDA graphs.
+
+    Recomputed blocks set the random state, and several processes exchange gradients: neither can be
+    recorded.
+    """
+    return device.type == "cuda" and settings.recompute == "none" and settings.processes == 1

@@ -23,7 +23,7 @@ from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
-from tinylm.train.precision import resolved
+from tinylm.train.precision import records_graphs, resolved
 from tinylm.train.sampling import sample
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint
@@ -115,7 +115,8 @@ def assemble(
 class Run(Assembly):
     """A run before its first update, in one of the group's processes.
 
-    settings: section `train` with each `auto` replaced by its value here. sample_prompt: its ids.
+    settings: section `train` with each `auto` replaced by its value here. sample_prompt: the ids of
+    runtime.sample_prompt.
     """
 
     settings: TrainSettings
@@ -140,7 +141,7 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Ru
     threads = max(1, runtime.threads // group.local_size)
     settings = resolved(train, device)
     tokenizer = open_tokenizer(paths.TOKENIZER)
-    prompt = tokenizer.encode_prompt(settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
+    prompt = tokenizer.encode_prompt(runtime.sample_prompt, f"{PARAMS_FILE}: runtime.sample_prompt")
     model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
@@ -149,8 +150,10 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Ru
     assembly = assemble(model, settings, matrix, stores, pad_id, device, threads, unk_id)
 
     no_kernels = why_not_native(settings.precision, device)
-    for key in ("precision", "attention", "compile", "cuda_graphs"):
+    for key in ("precision", "attention", "compile"):
         print(f"{key}: {getattr(settings, key)}")
+    if device.type == "cuda":
+        print(f"CUDA graphs: {records_graphs(settings, device)}")
     print(f"kernels: torch's ({no_kernels})" if no_kernels else "kernels: native")
     stage.conditions = conditions(device, threads, group.size)
     stage.conditions["kernels"] = "torch" if no_kernels else "native"

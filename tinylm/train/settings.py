@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from tinylm.base.config import PARAMS_FILE, InputError, setting
+from tinylm.base.config import setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,14 +17,11 @@ class TrainSettings:
     processes: int = setting(low=1, high=1024)
     tokens: int | None = setting(low=1, high=10**15)
     epochs: float | None = setting(above=0.0, high=1e6)
-    stop_after: int | None = setting(low=1, high=10**15)
     optimizer: str = setting(choices=("adam", "adamw", "muon"))
     lr: float = setting(above=0.0, high=10.0)
     muon_lr: float = setting(above=0.0, high=10.0)
-    muon_beta: float = setting(low=0.0, high=0.9999)
     beta1: float = setting(low=0.0, high=0.9999)
     beta2: float = setting(low=0.0, high=0.999999)
-    eps: float = setting(above=0.0, high=1.0)
     weight_decay: float = setting(low=0.0, high=10.0)
     decay: str = setting(choices=("matrices", "all"))
     warmup: float = setting(low=0.0, high=0.99)
@@ -33,13 +30,10 @@ class TrainSettings:
     clip_norm: float | None = setting(above=0.0)
     precision: str = setting(choices=("auto", "fp32", "tf32", "bf16"))
     compile: str = setting(choices=("auto", "true", "false"))
-    cuda_graphs: str = setting(choices=("auto", "true", "false"))
     attention: str = setting(choices=("auto", "own", "torch"))
     recompute: str = setting(choices=("none", "blocks", "blocks+loss", "sqrt"))
     validate_every: int = setting(low=1)
     patience: int | None = setting(low=1)
-    sample_every: int = setting(low=1)
-    sample_prompt: str = setting()
     keep_epochs: tuple[float, ...] | None = setting(above=0.0, high=1e6)
     seed: int = setting(low=0)
 
@@ -49,27 +43,13 @@ class TrainSettings:
         if (self.tokens is None) == (self.epochs is None):
             given = f"tokens = {json.dumps(self.tokens)} and epochs = {json.dumps(self.epochs)}"
             problems.append(f"{given}; allowed: exactly one of the two, the other null")
-        elif self.tokens is not None and (self.stop_after or 0) > self.tokens:
-            problems.append(
-                f"stop_after = {self.stop_after}; allowed: at most tokens = {self.tokens}, or null"
-            )
         if self.processes > self.batch_size:
             most = f"at most batch_size = {self.batch_size}, a row for each"
             problems.append(f"processes = {self.processes}; allowed: {most}")
         return problems
 
-    def budget(self, tokens_per_epoch: int) -> tuple[int, int]:
-        """Scored tokens (that the schedule spans, where the run ends).
-
-        Raises InputError if stop_after is above.
-        """
-        whole = self.tokens
-        if whole is None:
-            whole = round((self.epochs or 0.0) * tokens_per_epoch)
-        end = whole if self.stop_after is None else self.stop_after
-        if end > whole:
-            spans = f"{whole} tokens, {json.dumps(self.epochs)} epochs"
-            raise InputError(
-                f"{PARAMS_FILE}: train.stop_after = {end}; allowed: at most the budget of {spans}"
-            )
-        return whole, end
+    def budget(self, tokens_per_epoch: int) -> int:
+        """The number of scored tokens after which the run ends."""
+        if self.tokens is not None:
+            return self.tokens
+        return round((self.epochs or 0.0) * tokens_per_epoch)

@@ -11,8 +11,8 @@ from torch import Tensor
 from tinylm.host.command import CommandFailed
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
-from tinylm.train.muon import Muon
-from tinylm.train.optimizers import Adam, clip_gradients
+from tinylm.train.muon import MOMENTUM, Muon
+from tinylm.train.optimizers import EPS, Adam, clip_gradients
 from tinylm.train.precision import resolved
 from tinylm.train.schedules import learning_rate
 from tinylm.train.settings import TrainSettings
@@ -42,12 +42,12 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
     def adam(parameters: list[Tensor], weight_decay: float) -> Adam:
         betas = (settings.beta1, settings.beta2)
         decoupled = settings.optimizer != "adam"
-        return Adam(parameters, betas, settings.eps, weight_decay, decoupled, fused=is_bf16)
+        return Adam(parameters, betas, EPS, weight_decay, decoupled, fused=is_bf16)
 
     rest = (adam(others, decay_of_others), settings.lr)
     if settings.optimizer == "muon":
         dtype = torch.bfloat16 if is_bf16 else torch.float32
-        muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, dtype)
+        muon = Muon(list(matrices.values()), MOMENTUM, settings.weight_decay, dtype)
         return [(muon, settings.muon_lr), rest]
     decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]
     return [(adam(decayed, settings.weight_decay), settings.lr), rest]
@@ -123,7 +123,7 @@ class Trainer:
         self.model = model.train()
         self.batches = batches
         self.group = group or Group()
-        self.budget, self.end = settings.budget(batches.tokens_per_epoch)
+        self.budget = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, self.settings)
         self.updates = 0

@@ -23,13 +23,13 @@ def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> Packed:
 
 
 def write_stores(
-    settings: VocabSettings, stories: Path, folder: Path, workers: int, every_s: float = 5.0
+    settings: VocabSettings, stories: Path, folder: Path, workers: int
 ) -> tuple[Tokenizer, dict[str, Any]]:
     """(tokenizer of the train split, counts to report); writes each split's store into `folder`.
 
     The bytes depend only on settings and stories. Raises InputError.
     """
-    with Progress("stories to ids", None, "stories", every_s) as progress:
+    with Progress("stories to ids", None, "stories") as progress:
 
         def counted(texts: Iterator[str]) -> Iterator[str]:
             for group in in_groups(texts, STORIES_AT_ONCE):

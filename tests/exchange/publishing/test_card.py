@@ -82,7 +82,7 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])
 def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
     prompt = "a \"b\" \\ 'c'\n```"
-    run.params["train"]["sample_prompt"] = prompt
+    run.params["runtime"]["sample_prompt"] = prompt
     changed = dataclasses.replace(publication, format=form)
     head, text = sections(write_card(run, changed, CURVE))
     (code,) = re.findall(r"```python\n(.*?)^```$", text["How to use it"], re.DOTALL | re.MULTILINE)
