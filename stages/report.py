@@ -28,7 +28,7 @@ def main() -> None:
     for path in (paths.REPORT_PAGE, paths.REPORT_PDF, *([paths.REPORT_LAB] if has_lab else [])):
         print(f"{path}: {Path(path).stat().st_size / 1e6:.1f} MB")
     print(f"{len(pictures)} pictures in {paths.PICTURES}")
-    perplexity = as_number(run.tree("evaluate").perplexity)
+    perplexity = as_number(run.value("evaluate.perplexity"))
     if perplexity is not None:
         print(f"evaluation perplexity {perplexity:.2f}; open {paths.REPORT_PAGE}")
 

@@ -13,7 +13,7 @@ from tinylm.base.config import load_params, read_section
 from tinylm.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import Run
+from tinylm.report.sources import ReportData
 
 PROMPTS = ("the cat", "the zebra said", "the cat")
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ def _run(folder, **changes):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params["evaluate"]["new_tokens"] = 9
     settings = dataclasses.replace(SETTINGS, **changes)
-    return with_own_texts(Run(params, {}, {}), settings, CPU)
+    return with_own_texts(ReportData(params, {}, {}), settings, CPU)
 
 
 def test_prompts_are_continued_as_tinylm_generate_does(folder):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tinylm.compare.revisions import Revision
-from tinylm.compare.runs import Run
+from tinylm.compare.runs import RevisionResult
 
 PARAMS = {
     "data.seed": 1, "train.lr": 0.003, "train.seed": 1, "decode.seed": 1, "runtime.threads": 2, "kv_bench.batch": 20
@@ -52,7 +52,7 @@ def make_run():
         nats = stories["nats"].sum() / stories["tokens"].sum()
         bits = stories["bits"].sum() / stories["bytes"].sum()
         evaluate = {"perplexity": np.exp(nats), "nats_per_token": nats, "bits_per_byte": bits}
-        return Run(
+        return RevisionResult(
             name,
             f"{name:0<40}",
             PARAMS | dict(params),

@@ -11,7 +11,7 @@ import pytest
 
 from tinylm.compare.comparison import BETTER, WORSE, compare
 from tinylm.compare.planning import recorded_noise
-from tinylm.compare.runs import PAIR_COLUMNS, Run
+from tinylm.compare.runs import PAIR_COLUMNS, RevisionResult
 
 SWEEPS, SETTINGS, SEEDS, STORIES = 200, 6, 3, 40
 # nats per token: of a seed in all settings, of a seed in one setting, of a story under one setting, of one such run
@@ -36,7 +36,7 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES):
             columns = {"text_id": texts, "tokens_id": texts, "nats": nats, "tokens": tokens}
             table = pd.DataFrame(columns | bits | raw)
             metrics = {"evaluate": {"nats_per_token": nats.sum() / tokens.sum()}}
-            runs.append(Run(f"{setting}-{seed}", None, params, metrics, stories=table))
+            runs.append(RevisionResult(f"{setting}-{seed}", None, params, metrics, stories=table))
     return runs
 
 

@@ -3,7 +3,7 @@
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.facts import facts
-from tinylm.report.sources import Run
+from tinylm.report.sources import ReportData
 from tinylm.vocab.words import Splitter, WordTokenizer
 
 TOKENIZER = WordTokenizer((f"w{i}" for i in range(37)), Splitter(True, "drop"))
@@ -26,7 +26,7 @@ def run_of(perplexity, prompts=()):
     params = {"report": {"prompts": prompts}}
     samples = [{"prompt": text} for text in ("once there was", "once upon a", "long ago a")]
     files = {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION, "samples": samples}
-    return Run(params, files, {})
+    return ReportData(params, files, {})
 
 
 def test_roles_and_costs_are_those_of_the_run():

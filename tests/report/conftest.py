@@ -6,17 +6,17 @@ import pytest
 
 from tinylm.base.config import load_params, read_section
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import Run, read_run
+from tinylm.report.sources import ReportData, read_run
 
 
 @pytest.fixture(scope="session")
-def finished(finished_run) -> Run:
+def finished(finished_run) -> ReportData:
     """The run of `finished_run`; not to be changed."""
     return read_run(finished_run, load_params(finished_run / "params.yaml"))
 
 
 @pytest.fixture
-def run(finished) -> Run:
+def run(finished) -> ReportData:
     """A copy whose results a test may change."""
     return copy.deepcopy(finished)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tinylm.report.findings import findings_by_section, questions
 from tinylm.report.heads import heads
-from tinylm.report.sources import Run
+from tinylm.report.sources import ReportData
 
 HEADS, PROMPTS, STORIES = 16, 50, 500
 
@@ -16,7 +16,7 @@ def interval(value, half=0.05):
 
 
 def run_of(params=None, **files):
-    return Run(params or {}, files, {})
+    return ReportData(params or {}, files, {})
 
 
 def all_findings(run):
@@ -33,7 +33,7 @@ def check(section, run, *expected):
 
 
 def test_a_run_without_results_supports_no_claim():
-    assert not any(finding.is_shown for finding in all_findings(Run({}, {}, {})))
+    assert not any(finding.is_shown for finding in all_findings(ReportData({}, {}, {})))
 
 
 def test_every_finding_of_a_real_run_is_a_sentence(run):

@@ -15,11 +15,11 @@ from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import Run, Sentence
+from tinylm.report.sources import ReportData, Sentence
 from tinylm.vocab.tokenizer import open_tokenizer
 
 
-def with_own_texts(run: Run, settings: ReportSettings, device: torch.device) -> Run:
+def with_own_texts(run: ReportData, settings: ReportSettings, device: torch.device) -> ReportData:
     """The run with `own_texts` and `own_sentences`, from the model in the working folder.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most

@@ -8,7 +8,7 @@ from tinylm.base.config import load_params
 if TYPE_CHECKING:
     from tinylm.exchange.card import Publication
     from tinylm.exchange.loading import Trained
-    from tinylm.report.sources import Run
+    from tinylm.report.sources import ReportData
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class RunState:
     changed_code: {stage: code that has changed since it ran}.
     """
 
-    run: "Run"
+    run: "ReportData"
     stale: dict[str, str]
     changed_code: dict[str, str]
 

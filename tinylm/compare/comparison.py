@@ -16,7 +16,7 @@ from tinylm.compare.runs import (
     PROMPT_COLUMNS,
     RESULT_SECTIONS,
     STORY_IDS,
-    Run,
+    RevisionResult,
     Setting,
     settings_of,
 )
@@ -95,7 +95,7 @@ class Comparison:
     number of hypotheses that p is corrected for.
     """
 
-    runs: list[Run]
+    runs: list[RevisionResult]
     parameters: pd.DataFrame
     no_effect: list[str]
     inputs: list[str]
@@ -103,7 +103,7 @@ class Comparison:
     comparisons: int
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
+def compare(runs: Sequence[RevisionResult]) -> Comparison:
     """Compare each setting with that of the first run."""
     first = runs[0]
     inputs = set()
@@ -140,7 +140,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
     )
 
 
-def differing_inputs(first: Run, second: Run) -> list[str]:
+def differing_inputs(first: RevisionResult, second: RevisionResult) -> list[str]:
     """Files of code and data that the stages of both runs read, with different contents."""
     paths = []
     for path, md5 in sorted(first.inputs.items()):
@@ -149,7 +149,7 @@ def differing_inputs(first: Run, second: Run) -> list[str]:
     return paths
 
 
-def what_differs(first: Run, second: Run) -> str:
+def what_differs(first: RevisionResult, second: RevisionResult) -> str:
     """Which differences affect results: "settings" (parameters, code, data), "seeds", or ""."""
     one, other = first.result_params, second.result_params
     keys = [key for key in one | other if one.get(key, ABSENT) != other.get(key, ABSENT)]
@@ -303,7 +303,7 @@ def judge(
     return (ALONE if claim.reason == ONE_SEED else UNCLEAR), sentence
 
 
-def most_changed(first: Run, second: Run) -> pd.DataFrame:
+def most_changed(first: RevisionResult, second: RevisionResult) -> pd.DataFrame:
     """The stories continued by both runs whose loss changed most, the largest change first.
 
     In nats per token if the tokens are the same, otherwise in bits per byte; change: second -

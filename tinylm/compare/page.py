@@ -17,7 +17,7 @@ from tinylm.compare.comparison import (
     Against,
     Comparison,
 )
-from tinylm.compare.runs import Run
+from tinylm.compare.runs import RevisionResult
 from tinylm.evaluate.differences import RESAMPLES
 from tinylm.evaluate.statistics import LEVEL
 from tinylm.report import render
@@ -68,7 +68,7 @@ METRICS: dict[str, tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def metric_of(run: Run, key: str) -> dict[str, float]:
+def metric_of(run: RevisionResult, key: str) -> dict[str, float]:
     """value, and low and high of its own 95 % interval where it has one; {} if it is missing."""
     keys = key.split(".")
     entry = run.value(*keys)
@@ -115,7 +115,7 @@ def _grid(cells: pd.DataFrame, corner: str, caption: str) -> Markup:
     return render.table([corner, *cells.columns], rows, caption)
 
 
-def _metric_table(runs: list[Run]) -> pd.DataFrame:
+def _metric_table(runs: list[RevisionResult]) -> pd.DataFrame:
     """The metrics that some run has: a row each, and a column for each run."""
     table = pd.DataFrame(index=[label for label, _ in METRICS.values()])
     for run in runs:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinylm.compare.runs import STORY_IDS, Run, Setting, settings_of
+from tinylm.compare.runs import STORY_IDS, RevisionResult, Setting, settings_of
 from tinylm.evaluate.differences import SeedError, critical_value, shared_seeds
 from tinylm.evaluate.statistics import student_critical_value
 
@@ -43,7 +43,7 @@ class Noise:
     count: int
 
 
-def recorded_noise(runs: Sequence[Run]) -> Noise | None:
+def recorded_noise(runs: Sequence[RevisionResult]) -> Noise | None:
     """The noise of these runs, pooled over their settings; None if no setting has two seeds."""
     settings = [setting for setting in settings_of(runs) if setting.stories]
     losses = []

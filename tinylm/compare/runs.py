@@ -30,7 +30,7 @@ _STAGES = ("download", "vocab", "train", "evaluate")  # where a run's metrics co
 
 
 @dataclass(frozen=True)
-class Run:
+class RevisionResult:
     """The contents of one revision.
 
     stories: a row for each evaluation story, STORY_IDS and STORY_NUMBERS. samples: SAMPLE_COLUMNS.
@@ -78,10 +78,10 @@ class Run:
 class Setting:
     """Runs that differ in train.seed alone; each seed counts once. The first run gives its name."""
 
-    runs: list[Run]
+    runs: list[RevisionResult]
 
     @property
-    def first(self) -> Run:
+    def first(self) -> RevisionResult:
         """The run that represents the setting."""
         return self.runs[0]
 
@@ -90,7 +90,7 @@ class Setting:
         """The name of the first run."""
         return self.first.name
 
-    def _by_seed(self, part: Callable[[Run], T | None]) -> dict[int, T]:
+    def _by_seed(self, part: Callable[[RevisionResult], T | None]) -> dict[int, T]:
         values: dict[int, T] = {}
         for run in self.runs:
             value = part(run)
@@ -133,9 +133,9 @@ def _with_equal(
     return equal
 
 
-def settings_of(runs: Sequence[Run]) -> list[Setting]:
+def settings_of(runs: Sequence[RevisionResult]) -> list[Setting]:
     """The runs by setting, in the order of their first runs."""
-    groups: dict[Any, list[Run]] = {}
+    groups: dict[Any, list[RevisionResult]] = {}
     for run in runs:
         values = {key: value for key, value in run.result_params.items() if key != SEED_KEY}
         key = repr(sorted(values.items())) + repr(sorted(run.inputs.items()))
@@ -145,7 +145,7 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
     return [Setting(group) for group in groups.values()]
 
 
-def read_run(revision: Revision) -> Run:
+def read_run(revision: Revision) -> RevisionResult:
     """Everything of a revision that is compared. Raises InputError if it has no parameters."""
     name = revision.name
     text = revision.text(PARAMS_FILE)
@@ -156,7 +156,7 @@ def read_run(revision: Revision) -> Run:
     stages = lock.get("stages") or {}
     metrics = _metrics(revision, params, stages)
     inputs = _inputs(stages)
-    run = Run(name, revision.commit, flatten(params), metrics, inputs, revision.notes)
+    run = RevisionResult(name, revision.commit, flatten(params), metrics, inputs, revision.notes)
     if "evaluate" not in metrics:
         return run
     stories = _stories(revision)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tinylm.report import render
 from tinylm.report.document import template_values
-from tinylm.report.sources import Run, as_number
+from tinylm.report.sources import ReportData, as_number
 from tinylm.report.wording import ABSENT, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
@@ -78,20 +78,20 @@ def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
     return DataLicence(data, licence if given is None else given)
 
 
-def _metrics(run: Run) -> list[tuple[str, str, str]]:
+def _metrics(run: ReportData) -> list[tuple[str, str, str]]:
     """Name, value and interval of every measure of quality that the run has."""
-    evaluate = run.tree("evaluate")
     rows = []
     for metric, name in _RESULTS.items():
-        rows.append((name, number(evaluate[metric]), ends(evaluate[f"{metric}_interval"])))
+        value = run.value(f"evaluate.{metric}")
+        rows.append((name, number(value), ends(run.value(f"evaluate.{metric}_interval"))))
     for metric, name in _SAMPLES.items():
-        value = evaluate.samples[metric]
-        rows.append((name, number(value.value), ends(value)))
-    rows.append(("perplexity on held-out", number(run.tree("train").held_out_perplexity), ""))
+        value = run.value(f"evaluate.samples.{metric}")
+        rows.append((name, number((value or {}).get("value")), ends(value)))
+    rows.append(("perplexity on held-out", number(run.value("train.held_out_perplexity")), ""))
     return [row for row in rows if row[1] != ABSENT]
 
 
-def write_card(run: Run, publication: Publication, curve: str) -> str:
+def write_card(run: ReportData, publication: Publication, curve: str) -> str:
     """README.md as text. curve: the alt text of pictures/loss.png; "" without the picture."""
     prompt = repr(str(run.param("runtime", "sample_prompt") or ""))
     text = render.render(
@@ -109,7 +109,7 @@ def write_card(run: Run, publication: Publication, curve: str) -> str:
     return f"---\n{_head(run, publication)}---\n\n{text}"
 
 
-def _head(run: Run, publication: Publication) -> str:
+def _head(run: ReportData, publication: Publication) -> str:
     """The YAML that the hub reads."""
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -117,7 +117,7 @@ def _head(run: Run, publication: Publication) -> str:
     hub_id = run.param("data", "hub_id")
     results = []
     for metric, name in _RESULTS.items():
-        value = as_number(run.tree("evaluate")[metric])
+        value = as_number(run.value(f"evaluate.{metric}"))
         if value is not None:
             result = EvalResult(
                 task_type="text-generation",

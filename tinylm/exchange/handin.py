@@ -13,7 +13,7 @@ from tinylm.base.files import atomic_write
 from tinylm.exchange.card import Publication
 from tinylm.exchange.loading import Trained
 from tinylm.exchange.publish import EXPORTS, build
-from tinylm.report.sources import FILES, Run
+from tinylm.report.sources import FILES, ReportData
 from tinylm.report.wording import number
 
 SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrote, in sources.FILES
@@ -72,11 +72,11 @@ class Part:
     files: list[str] = dataclasses.field(default_factory=list)
     needs: list[str] = dataclasses.field(default_factory=list)
 
-    def is_measured(self, run: Run) -> bool:
+    def is_measured(self, run: ReportData) -> bool:
         """Whether the run has every value that the part needs."""
         for need in self.needs:
             name, _, key = need.partition(".")
-            if key and not run.tree(name)[key]:
+            if key and not run.value(need):
                 return False
             if not key and not len(run.files.get(name, [])):
                 return False
@@ -98,7 +98,7 @@ def parts() -> list[Part]:
     return [Part(part, **values) for part, values in values_of.items()]
 
 
-def not_measured(run: Run) -> list[str]:
+def not_measured(run: ReportData) -> list[str]:
     """The sections of the report that have no measurements."""
     return [part.section for part in parts() if not part.is_measured(run)]
 
@@ -114,7 +114,7 @@ def check_entry(entry: str) -> str:
 def write_hand_in(
     entry: str,
     author: str | None,
-    run: Run,
+    run: ReportData,
     publication: Publication,
     code: list[str],
     trained: Trained,
@@ -132,7 +132,7 @@ def write_hand_in(
     text = README.format(
         entry=entry,
         author=author or "not named",
-        perplexity=number(run.tree("evaluate").perplexity),
+        perplexity=number(run.value("evaluate.perplexity")),
         parts="\n".join(part.row(set(files)) for part in parts()),
     )
     if publication.weights:
@@ -152,7 +152,7 @@ def write_zip(entry: str, contents: dict[str, bytes]) -> Path:
     return target
 
 
-def _run_files(run: Run, code: list[str]) -> dict[str, Path]:
+def _run_files(run: ReportData, code: list[str]) -> dict[str, Path]:
     """{name in the zip: file} of all but the model."""
     files = {f"code/{name}": Path(name) for name in code}
     files["settings.yaml"] = Path(PARAMS_FILE)

@@ -19,7 +19,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.report.drawing import in_style, to_png
 from tinylm.report.pictures import PICTURES
 from tinylm.report.settings import is_hub_path
-from tinylm.report.sources import FILES, STAGES, Run
+from tinylm.report.sources import FILES, STAGES, ReportData
 
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
@@ -41,7 +41,7 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
-def build(folder: Path, run: Run, publication: Publication, trained: Trained) -> list[str]:
+def build(folder: Path, run: ReportData, publication: Publication, trained: Trained) -> list[str]:
     """Write a publication of the run in the working folder; returns its files, relative, sorted.
 
     trained: what is exported if the publication has weights. Raises InputError for a folder that

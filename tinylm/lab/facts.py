@@ -5,7 +5,7 @@ from typing import Any
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.report.heads import heads, roles
-from tinylm.report.sources import Run, as_number, records
+from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.wording import count, many, number
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -14,7 +14,7 @@ OPENINGS = 6  # offered at most
 
 
 def facts(
-    model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run | None, title: str
+    model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: ReportData | None, title: str
 ) -> dict[str, Any]:
     """Everything but the weights and the tokenizer.
 
@@ -43,7 +43,7 @@ def facts(
     }
 
 
-def _about(model: TinyLM, token: str, run: Run | None) -> str:
+def _about(model: TinyLM, token: str, run: ReportData | None) -> str:
     shape = model.settings
     size = sum(parameter.numel() for parameter in model.parameters())
     text = (
@@ -51,13 +51,13 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
         f"{count(size)} parameters, {count(model.vocab_size)} {token}s, "
         f"a context of {shape.context}: the model runs in this page."
     )
-    perplexity = as_number(run.tree("evaluate").perplexity) if run else None
+    perplexity = as_number(run.value("evaluate.perplexity")) if run else None
     if perplexity is None:
         return text
     return f"{text} On the evaluation stories its perplexity is {number(perplexity)}."
 
 
-def _openings(run: Run) -> list[str]:
+def _openings(run: ReportData) -> list[str]:
     """The reader's own prompts, otherwise first words of evaluation stories, all different."""
     prompts = run.param("report", "prompts")
     if prompts:
@@ -68,7 +68,7 @@ def _openings(run: Run) -> list[str]:
     return list(openings.values())[:OPENINGS]
 
 
-def _heads(run: Run) -> dict[str, Any]:
+def _heads(run: ReportData) -> dict[str, Any]:
     """What the run measured of each head, by layer and head counted from 0."""
     measured: dict[str, Any] = {}
     for head in records(heads(run)):

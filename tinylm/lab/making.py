@@ -11,12 +11,12 @@ from tinylm.lab.build import build_page, rule_of
 from tinylm.lab.facts import facts
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import Run, as_number
+from tinylm.report.sources import ReportData, as_number
 from tinylm.report.wording import share
 from tinylm.vocab.tokenizer import open_tokenizer
 
 
-def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
+def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bool:
     """Write report/lab.html below `folder`.
 
     False, and a line with the reason, if a page cannot hold the model.
@@ -33,7 +33,7 @@ def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
 
 
 def make_page(
-    models: str | Path, vocab: str | Path, params: dict[str, Any], run: Run | None
+    models: str | Path, vocab: str | Path, params: dict[str, Any], run: ReportData | None
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
@@ -47,7 +47,7 @@ def make_page(
     epochs = None
     if run:
         title = read_section(params, "report", ReportSettings).title
-        epochs = as_number(run.tree("train").epochs)
+        epochs = as_number(run.value("train.epochs"))
     decode = read_section(params, "decode", DecodeSettings)
     shown = facts(model, tokenizer, decode, run, title)
     checkpoints = []

@@ -3,11 +3,11 @@
 from typing import Any
 
 from tinylm.evaluate.diversity import repeated_share
-from tinylm.report.sources import Run
+from tinylm.report.sources import ReportData
 from tinylm.report.wording import share
 
 
-def comments(run: Run) -> list[str]:
+def comments(run: ReportData) -> list[str]:
     """One comment for each row of samples, in its order."""
     samples = run.rows("samples")
     errors = {error.get("sample"): error for error in run.rows("sense")}

@@ -17,7 +17,7 @@ from tinylm.report.heads import heads
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import STAGES, Run, as_tree, records
+from tinylm.report.sources import STAGES, ReportData, as_tree, records
 from tinylm.report.wording import many
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
@@ -25,7 +25,7 @@ PICTURES = "../plots/pictures"  # seen from the folder of the report
 
 
 def write_report(
-    run: Run, settings: ReportSettings, folder: str | Path, lab: bool = False
+    run: ReportData, settings: ReportSettings, folder: str | Path, lab: bool = False
 ) -> list[str]:
     """Write report/ (except lab.html) and plots/pictures/ below `folder`; returns their names.
 
@@ -47,7 +47,7 @@ def write_report(
 
 
 def write_document(
-    run: Run, settings: ReportSettings, drawn: Mapping[str, Picture], lab: bool = False
+    run: ReportData, settings: ReportSettings, drawn: Mapping[str, Picture], lab: bool = False
 ) -> str:
     """The whole report as Markdown.
 
@@ -69,7 +69,7 @@ def write_document(
     )
 
 
-def template_values(run: Run) -> dict[str, Any]:
+def template_values(run: ReportData) -> dict[str, Any]:
     """The values that the templates name: params, results and times of each stage, tables."""
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
     memorised = run.tree("evaluate").memorised
@@ -87,7 +87,7 @@ def template_values(run: Run) -> dict[str, Any]:
     }
 
 
-def measured_elsewhere(run: Run) -> list[str]:
+def measured_elsewhere(run: ReportData) -> list[str]:
     """Each machine other than this one on which a time of the run was measured, with the date."""
     here = conditions(None, threads=1)
     machines = []

@@ -25,7 +25,7 @@ from tinylm.evaluate.statistics import (
     effect_between,
 )
 from tinylm.report.heads import roles
-from tinylm.report.sources import Run, Tree, as_number
+from tinylm.report.sources import ReportData, Tree, as_number
 from tinylm.report.wording import (
     count,
     interval,
@@ -76,7 +76,7 @@ class Question:
         return Finding(sentence, self.evidence, claim.verdict != NOT_SHOWN)
 
 
-def questions(run: Run) -> list[Question]:
+def questions(run: ReportData) -> list[Question]:
     """Every difference that the report compares and the run has measured."""
     asked = chain(_training(run), _generation(run), _times(run), _beams(run), _heads(run))
     return [question for question in asked if question.effect is not None]
@@ -91,7 +91,7 @@ def _claims(asked: Iterable[Question]) -> Claims:
     return claims(effects, level=LEVEL)
 
 
-def findings_by_section(run: Run) -> dict[str, list[Finding]]:
+def findings_by_section(run: ReportData) -> dict[str, list[Finding]]:
     """What this run shows and does not show, for each section that answers a question."""
     asked = questions(run)
     claimed = _claims(asked)
@@ -145,7 +145,7 @@ def _logarithms(value: Any) -> dict[str, float] | None:
 # ---------------------------------------------------------------- what the model predicts and writes
 
 
-def _training(run: Run) -> Iterator[Question]:
+def _training(run: ReportData) -> Iterator[Question]:
     """The model compared with n-grams, story by story, and with the generator's floor."""
     once = run.scored_once()
     baselines = run.tree("evaluate").baselines
@@ -176,7 +176,7 @@ def _training(run: Run) -> Iterator[Question]:
     )
 
 
-def _generation(run: Run) -> Iterator[Question]:
+def _generation(run: ReportData) -> Iterator[Question]:
     """How much sampled text shares with the training stories, compared with the stories' own continuations."""
     memorised = run.tree("evaluate").memorised
     sampled = memorised.continuations
@@ -192,7 +192,7 @@ def _generation(run: Run) -> Iterator[Question]:
     )
 
 
-def _beams(run: Run) -> Iterator[Question]:
+def _beams(run: ReportData) -> Iterator[Question]:
     """Probability, speed and errors of the widest beam, compared with greedy decoding."""
     methods = run.tree("beam_bench").methods
     speeds = run.tree("beam_bench_time").methods
@@ -233,7 +233,7 @@ def _beams(run: Run) -> Iterator[Question]:
         )
 
 
-def _roles(run: Run) -> dict[str, str]:
+def _roles(run: ReportData) -> dict[str, str]:
     """For each role, whether stage evaluate claims that a head has it."""
     best = roles(run).drop_duplicates("role")
     return {
@@ -242,7 +242,7 @@ def _roles(run: Run) -> dict[str, str]:
     }
 
 
-def _heads(run: Run) -> Iterator[Question]:
+def _heads(run: ReportData) -> Iterator[Question]:
     """The loss that each head's ablation adds."""
     stories = run.tree("evaluate").heads.ablation.stories
     for head in run.rows("ablation"):
@@ -253,7 +253,7 @@ def _heads(run: Run) -> Iterator[Question]:
 # ---------------------------------------------------------------- what it costs
 
 
-def _times(run: Run) -> Iterator[Question]:
+def _times(run: ReportData) -> Iterator[Question]:
     """Two benches at their greatest size: the time with the cache, or with recomputation, and without."""
     settings = run.tree("kv_bench_time").settings or []
     with_cache, without = _largest(settings, "new_tokens", "cache")
@@ -287,7 +287,7 @@ def _largest(settings: list[Tree], size: str, switch: str) -> tuple[Tree, Tree]:
 
 
 def _ratio(
-    run: Run, bench: str, key: str, settings: Iterable[Tree], row: Tree, base: Tree
+    run: ReportData, bench: str, key: str, settings: Iterable[Tree], row: Tree, base: Tree
 ) -> tuple[Effect | None, str]:
     """The logarithm of the ratio of two median times, and both in words.
 

@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from tinylm.report.sources import Run
+from tinylm.report.sources import ReportData
 
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "claimed"]
 _EFFECT = [*_HEAD, "loss_increase", "low", "high"]
 
 
-def roles(run: Run) -> pd.DataFrame:
+def roles(run: ReportData) -> pd.DataFrame:
     """How well each head fits each role, best fit first.
 
     baseline: what position alone would score, or uniform attention for roles that are a position.
@@ -20,7 +20,7 @@ def roles(run: Run) -> pd.DataFrame:
     return fits.sort_values(["claimed", "gain"], ascending=False)
 
 
-def heads(run: Run) -> pd.DataFrame:
+def heads(run: ReportData) -> pd.DataFrame:
     """Each head with its best role, and the loss (nats per token) that ablating it adds."""
     best = roles(run).drop_duplicates(_HEAD).astype({"layer": int, "head": int})
     effects = run.frame("ablation").reindex(columns=_EFFECT).astype({"layer": int, "head": int})

@@ -9,10 +9,10 @@ import pandas as pd
 from tinylm.report import heatmaps
 from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import Picture, in_style
-from tinylm.report.sources import Run, Sentence
+from tinylm.report.sources import ReportData, Sentence
 from tinylm.report.wording import prediction
 
-Draw = Callable[[Run], Picture | None]
+Draw = Callable[[ReportData], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
 SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 of its run
 
@@ -33,7 +33,7 @@ def _curves(table: str, *labels: str, **options: Any) -> Draw:
 def _accumulation(table: str, x: str, *labels: str) -> Draw:
     """Draws the train loss of each setting, smoothed: single mini-batches differ too much."""
 
-    def draw(run: Run) -> Picture | None:
+    def draw(run: ReportData) -> Picture | None:
         frame = run.frame(table).rename(columns={x: "x"})
         for _, of_setting in frame.groupby("series") if len(frame) else ():
             updates = max(len(of_setting) // SMOOTHED, 1)
@@ -44,7 +44,7 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
     return draw
 
 
-def _sense_training(run: Run) -> Picture | None:
+def _sense_training(run: ReportData) -> Picture | None:
     rows = []
     for row in run.tree("evaluate").sense.training or []:
         if row.words:
@@ -54,7 +54,7 @@ def _sense_training(run: Run) -> Picture | None:
     return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
 
-def _trade_off(run: Run) -> Picture | None:
+def _trade_off(run: ReportData) -> Picture | None:
     """The quality of each decoding method against its speed."""
     speeds = run.tree("beam_bench_time").methods
     rows = [
@@ -70,7 +70,7 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
     """Draws what a bench measured with and without something, from zero on."""
     names = {True: switch, False: f"no {switch}"}
 
-    def draw(run: Run) -> Picture | None:
+    def draw(run: ReportData) -> Picture | None:
         rows = [
             {"x": row[x], "series": names[row[switch]], "value": row[column]}
             for row in run.tree(bench).settings or []
@@ -80,7 +80,7 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
     return draw
 
 
-def attention_pictures(run: Run) -> dict[str, Picture]:
+def attention_pictures(run: ReportData) -> dict[str, Picture]:
     """Attention of every head over each sentence, and of each layer over training, by name."""
     pictures = _over_training("attention", run.sentences("attention_training"))
     for index, sentence in enumerate(run.sentences(), start=1):
@@ -146,7 +146,7 @@ PICTURES: dict[str, Draw] = {
 }  # fmt: skip
 
 
-def draw_pictures(run: Run) -> dict[str, Picture]:
+def draw_pictures(run: ReportData) -> dict[str, Picture]:
     """Every picture by name; what has no data is left out."""
     with in_style():
         drawn = {name: draw(run) for name, draw in PICTURES.items()}

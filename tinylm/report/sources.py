@@ -71,7 +71,7 @@ class Sentence:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class ReportData:
     """Parameters and every file of FILES that could be read.
 
     files: a dict for JSON, a DataFrame for CSV, a list of Sentence for attention.
@@ -85,6 +85,14 @@ class Run:
     def tree(self, name: str) -> Tree:
         """A JSON file; empty if it is missing."""
         return Tree(as_tree(self.files.get(name, {})))
+
+    def value(self, path: str) -> Any:
+        """A value by its place, such as "evaluate.samples.bleu4"; None if it is missing."""
+        name, *keys = path.split(".")
+        value = self.files.get(name)
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
 
     def frame(self, name: str) -> pd.DataFrame:
         """A table; empty if it is missing."""
@@ -142,9 +150,9 @@ def as_number(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
+def read_run(folder: str | Path, params: dict[str, Any]) -> ReportData:
     """Read every file of FILES below `folder`; `problems` names one that is missing or not as written."""
-    run = Run(params, {}, {})
+    run = ReportData(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
             if (Path(folder) / path).exists():
@@ -153,22 +161,7 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:
             run.problems[name] = str(error)
-    run.files["sweeps"] = read_sweeps(folder)
     return run
-
-
-def read_sweeps(folder: str | Path) -> list[dict[str, Any]]:
-    """A row for each finished run of the folder's sweeps: sweep, setting, perplexity (held-out)."""
-    rows = []
-    for path in sorted(Path(folder).glob("runs/sweeps/*/sweep.json")):
-        sweep = as_tree(read_json(path, "report"))
-        for number, values in enumerate(sweep.runs, start=1):
-            metrics = path.parent / f"{number:04d}" / "metrics.json"
-            if metrics.exists():
-                setting = ", ".join(f"{key} {value}" for key, value in values.items())
-                perplexity = read_json(metrics, "report").get("held_out_perplexity")
-                rows.append({"sweep": sweep.name, "setting": setting, "perplexity": perplexity})
-    return rows
 
 
 def _read(path: Path, stage: str) -> Any:

@@ -10,14 +10,14 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from tinylm.exchange.card import Publication, data_licence, write_card
-from tinylm.report.sources import Run
+from tinylm.report.sources import ReportData
 
 CURVE = "Loss from 8 to 1"
 INTERVAL = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
 
 
 @pytest.fixture
-def run(params) -> Run:
+def run(params) -> ReportData:
     """A run with numbers that occur nowhere else in the code."""
     split = {"stories": 1117, "words": 5003, "bytes": 9001}
     evaluate = {
@@ -35,7 +35,7 @@ def run(params) -> Run:
         "evaluate": evaluate,
         "samples": [{"prompt": "once", "continuation": "the *first* | <b>one</b>"}],
     }
-    return Run(params, results, {})
+    return ReportData(params, results, {})
 
 
 @pytest.fixture
