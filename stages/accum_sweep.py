@@ -11,7 +11,7 @@ from tinylm.host.command import guard
 from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
 from tinylm.train.settings import TrainSettings
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 
 def main() -> None:

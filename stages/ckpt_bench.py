@@ -8,7 +8,7 @@ from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 
 def main() -> None:

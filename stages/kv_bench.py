@@ -10,8 +10,8 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import open_tokenizer
 
 MEMORY = ("cache_mib", "peak_mib", "process_mib")
 

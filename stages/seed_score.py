@@ -9,8 +9,8 @@ from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage, seed_argument
 from tinylm.model.checkpoint import check_vocabulary, load_model
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:

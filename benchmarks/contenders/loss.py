@@ -19,8 +19,8 @@ from tinylm.train.preparation import assemble
 from tinylm.train.split_loss import split_loss
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch, scoring_batches
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import open_tokenizer
 
 PRESET = "tinystories-2m"  # our recipe; its word vectors come from counts
 ROWS = 32  # of a batch that is scored

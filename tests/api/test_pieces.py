@@ -3,8 +3,8 @@
 import pytest
 
 from tinylm.api.language_model import pieces
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import make_tokenizer
 
 TEXTS = [
     "The 😀 cat sat on the mat.\nThe cat ran, é!",

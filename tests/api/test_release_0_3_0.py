@@ -12,7 +12,7 @@ import tinylm
 from tinylm.base.config import MOVED, InputError, load_params
 from tinylm.cli.check import Findings, check_files
 from tinylm.host.params import read_sections, rule_errors
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 RELEASE = Path(__file__).parents[1] / "fixtures/release-0.3.0"
 EXPECTED = json.loads((RELEASE / "expected.json").read_text("utf-8"))

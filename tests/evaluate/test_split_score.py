@@ -12,9 +12,9 @@ from tests.support.small import EVALUATE
 from tinylm.evaluate.split_score import Spelling, score_split
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
-from tinylm.vocab.tokenizer import make_tokenizer
 
 STORIES = ["The dog ran home.\nÉlan, café!", "A cat saw the dog.", "the bird"]
 

@@ -26,6 +26,7 @@ ORIGINALS = {
     "tinylm/model.safetensors": "models/model.safetensors",
     "tinylm/config.json": "models/config.json",
     "tinylm/tokenizer.json": "data/vocab/tokenizer.json",
+    "tinylm/tokenizer_kind.json": "data/vocab/tokenizer_kind.json",
 }
 
 

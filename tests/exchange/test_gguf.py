@@ -9,8 +9,8 @@ from tests.support.small import in_float64
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.exchange.gguf_file import write_gguf
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import make_tokenizer
 
 FORMS = {
     "plain": {},

@@ -12,8 +12,8 @@ from tinylm.exchange.tokenizer_files import tokenizer_files
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.byte_level import CHARACTER_OF
 from tinylm.vocab.gpt2 import Gpt2Tokenizer
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import make_tokenizer
 
 CONTEXT = 64
 SPECIAL = ["<sos>", "<eos>", "<pad>", "<unk>", "<|endoftext|>", "</s>", "[UNK]", "<EOS>"]

@@ -12,8 +12,8 @@ from tests.fuzz.inputs import make_inputs
 from tinylm.base.config import InputError
 from tinylm.base.files import sha256
 from tinylm.model.checkpoint import load_model
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.tokenizer import open_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from tinylm.host.params import read_sections, rule_errors
 from tinylm.model.checkpoint import load_model
 from tinylm.train.snapshot import Snapshots
 from tinylm.vocab.gpt2 import read_folder
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.tokenizer import open_tokenizer
 
 TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
 

@@ -7,8 +7,8 @@ import pytest
 from py_mini_racer import MiniRacer
 
 from tinylm.lab.build import bundle, rule_of
+from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import make_tokenizer, open_tokenizer
 
 TRAIN = [
     'Once upon a time, Lily\'s red-haired friend said: "Hello, (big) dog!" '

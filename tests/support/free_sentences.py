@@ -19,7 +19,7 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.model.checkpoint import load_model
 from tinylm.storybook.scorer import reach
 from tinylm.storybook.sense import _triples
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 SENTENCES = Path(__file__).parents[1] / "storybook/free_sentences.txt"
 LOOP = re.compile(r"\b(\w+(?: \w+){0,7})(?: \1){2,}\b")

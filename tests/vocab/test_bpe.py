@@ -7,8 +7,8 @@ import tokenizers
 
 from tinylm.vocab.bpe import SPECIALS, train_bpe
 from tinylm.vocab.byte_level import CHARACTER_OF
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import open_tokenizer
 
 TEXTS = [
     "The cat sat on the mat. The cat's hat!",

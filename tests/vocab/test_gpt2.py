@@ -10,8 +10,8 @@ from tinylm.base.config import InputError
 from tinylm.vocab import gpt2
 from tinylm.vocab.byte_level import CHARACTER_OF
 from tinylm.vocab.gpt2 import load_gpt2, vocabulary_sha256
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import open_tokenizer
 
 END_OF_TEXT = "<|endoftext|>"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "gpt2"

@@ -1,13 +1,15 @@
 """What holds for every tokenizer: its interface, its file and its settings."""
 
 import dataclasses
-import json
+import signal
 
 import pytest
 
 from tinylm.base.config import InputError, read_section
+from tinylm.host.command import Interrupted
+from tinylm.vocab import kinds
+from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.tokenizer import make_tokenizer, open_tokenizer
 
 TEXTS = ["The cat sat on the mat.\nThe cat ran.", "A dog ran; the dog's cat sat."]
 WORDS = VocabSettings(tokenizer="words")
@@ -49,25 +51,24 @@ def test_the_interface_holds_for_each(tokenizer):
     assert "cat" in [tokenizer.word_of(index) for index in range(len(tokenizer))]
 
 
-@pytest.mark.parametrize(
-    ("kind", "part", "value"),
-    [
-        ("words", "normalizer", None),
-        ("words", "added_tokens", [{"id": 1, "content": "<eos>"}]),
-        ("words", "model", {"type": "WordLevel", "vocab": {"a": 5}, "unk_token": "a"}),
-        ("bpe", "normalizer", {"type": "Prepend", "prepend": "x"}),
-        ("bpe", "model", {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}),
-        ("longest_match", "model", {"type": "WordPiece", "vocab": {}, "unk_token": "a"}),
-    ],
-)
-def test_a_file_with_another_rule_is_refused(tmp_path, kind, part, value):
-    path = tmp_path / "tokenizer.json"
-    make_tokenizer(SETTINGS[kind], lambda: TEXTS)[0].save(path)
-    other = json.dumps(json.loads(path.read_text("utf-8")) | {part: value})
-    for content in (other, other[:-1], "[]"):
-        path.write_text(content, "utf-8")
-        with pytest.raises(InputError, match=r"tokenizer\.json"):
-            open_tokenizer(path)
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_kind.json"])
+@pytest.mark.parametrize("content", [None, "{", "[]", "{}", '{"kind": "others", "model": {}}'])
+def test_a_missing_or_damaged_file_is_refused(tmp_path, tokenizer, name, content):
+    tokenizer.save(tmp_path / "tokenizer.json")
+    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match="tokenizer"):
+        open_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_a_signal_while_a_tokenizer_is_read_stays_that_signal(tmp_path, monkeypatch, tokenizer):
+    tokenizer.save(tmp_path / "tokenizer.json")
+
+    def terminated(*_):
+        raise Interrupted(signal.SIGTERM, "terminated")
+
+    monkeypatch.setattr(kinds, "_with_vocabulary", terminated)
+    with pytest.raises(Interrupted):
+        open_tokenizer(tmp_path / "tokenizer.json")
 
 
 @pytest.mark.parametrize(

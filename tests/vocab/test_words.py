@@ -7,8 +7,8 @@ import pytest
 import tokenizers
 
 from tinylm.base.config import InputError
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
-from tinylm.vocab.tokenizer import open_tokenizer
 from tinylm.vocab.words import MAX_WORD, SPECIALS, build_tokenizer, count_words
 
 RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuation in PUNCTUATIONS]

@@ -16,7 +16,7 @@ from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, Sentence
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 
 def with_own_texts(run: ReportData, settings: ReportSettings, device: torch.device) -> ReportData:

@@ -27,9 +27,10 @@ from tinylm.evaluate.statistics import bootstrap_interval, mean
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 TIMES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
 PLOTTED = {"tokens_per_s": "one prompt", "batch_tokens_per_s": "all prompts at once"}

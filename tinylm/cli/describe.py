@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _vocab_size(path: str) -> int:
-    from tinylm.vocab.tokenizer import open_tokenizer
+    from tinylm.vocab.kinds import open_tokenizer
 
     if not Path(path).exists():
         raise InputError(f"{path} is missing: run dvc repro vocab, or give --vocab-size")

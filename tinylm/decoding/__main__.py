@@ -8,7 +8,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
 from tinylm.model.checkpoint import check_vocabulary, load_model
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 NEW_TOKENS = 160
 

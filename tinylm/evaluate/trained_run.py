@@ -14,10 +14,11 @@ from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model, new_model
 from tinylm.model.transformer import TinyLM
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.prompts import Prompt
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)

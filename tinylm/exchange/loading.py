@@ -16,7 +16,8 @@ from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import CONFIG, WEIGHTS, check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.tokenizer import RULE_FILE, Tokenizer
 
 ORIGINALS = "tinylm"  # the folder in an export
 TOKENIZER = "tokenizer.json"
@@ -42,6 +43,7 @@ def write_originals(folder: Path, trained: Trained) -> None:
     copy_file(trained.models / WEIGHTS, target / WEIGHTS)
     copy_file(trained.models / CONFIG, target / CONFIG)
     copy_file(trained.vocab, target / TOKENIZER)
+    copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)
     write_sums(target)
 
 

@@ -13,7 +13,7 @@ from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_mod
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, as_number
 from tinylm.report.wording import share
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.kinds import open_tokenizer
 
 
 def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bool:

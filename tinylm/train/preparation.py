@@ -28,9 +28,10 @@ from tinylm.train.sampling import sample
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 try:
     from tinylm.kernels.train.ops import training_ops, why_not_native

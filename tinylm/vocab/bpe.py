@@ -59,6 +59,10 @@ class BpeTokenizer(ByteTokens):
         super().__init__(tokens, specials, byte_pair_library(tokens, merges, lower_case))
         self.sos_id, self.eos_id, self.pad_id = specials
 
+    def rule(self) -> dict[str, Any]:
+        """The kind, and whether text is put into lower case."""
+        return {"kind": self.kind, "lower_case": self._library.normalizer is not None}
+
     def normalise(self, text: str) -> str:
         """The text that is modelled: clean, and in lower case if the tokenizer is so set."""
         text = unify(text)

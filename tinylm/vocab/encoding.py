@@ -11,9 +11,10 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.download.stories import SPLITS, read_texts
 from tinylm.host.progress import Progress
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import Packed, TokenStore, pack, write_packed, write_store
-from tinylm.vocab.tokenizer import Tokenizer, make_tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 STORIES_AT_ONCE = 2000
 

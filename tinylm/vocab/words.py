@@ -144,6 +144,15 @@ class WordTokenizer(Tokenizer):
             return _join_words(words)
         return " ".join(words)
 
+    def rule(self) -> dict[str, Any]:
+        """The kind, and how text is split into words."""
+        splitter = self.splitter
+        return {
+            "kind": self.kind,
+            "lower_case": splitter.lower_case,
+            "punctuation": splitter.punctuation,
+        }
+
     def library(self) -> Any:
         """The tokenizer of the library `tokenizers` with the same ids.
 

@@ -9,8 +9,8 @@ from tinylm.base import paths
 from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.learn.use import train
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, write_store
-from tinylm.vocab.tokenizer import open_tokenizer
 
 SETTINGS = {"train": {"tokens": 250_000, "batch_size": 4, "lr": 5e-3}}
 SHARE = 0.1
