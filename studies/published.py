@@ -11,10 +11,20 @@ from collections import Counter
 from itertools import chain
 from pathlib import Path
 
+import pandas as pd
 from markupsafe import Markup
 
-from studies.records import FOLDER, SYSTEMS, Record, published, read, wrong_numbers
-from tinylm.base.files import read_json, write_bytes
+from studies.records import (
+    FOLDER,
+    SYSTEMS,
+    Record,
+    entries,
+    published,
+    read,
+    read_result,
+    wrong_numbers,
+)
+from tinylm.base.files import write_bytes
 from tinylm.evaluate.differences import Difference, seed_error
 from tinylm.evaluate.statistics import claims
 from tinylm.host.command import CommandFailed, Parser, guard
@@ -52,25 +62,19 @@ def headlines() -> Markup:
     return render.table(("source", *COLUMNS), rows)
 
 
-def _with_spread(row: Record, name: str, digits: int) -> str:
-    if name not in row["mean"]:
+def _with_spread(values: pd.Series, digits: int) -> str:
+    """Mean and standard deviation over seeds."""
+    if values.isna().all():
         return "–"
-    spread = f" ± {row['spread'][name]:.{digits}f}" if name in row["spread"] else ""
-    return f"{row['mean'][name]:.{digits}f}{spread}"
+    spread = f" ± {values.std():.{digits}f}" if values.count() > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
 
 
-def _losses(by_seed: dict[str, Record]) -> dict[int, float]:
-    """Validation loss by seed, of the runs that did not diverge."""
-    learned = {seed: run for seed, run in by_seed.items() if not run["diverged"]}
-    return {int(seed): run["held_out_loss"] for seed, run in learned.items()}
-
-
-def compared_with_first(runs: dict[str, dict[str, Record]]) -> dict[str, Record]:
+def compared_with_first(losses: dict[str, dict[int, float]]) -> dict[str, Record]:
     """For each later setting: its validation loss minus the first's, p and what may be claimed.
 
-    All runs are scored on the same batches: other stories are not accounted for.
+    losses: {setting: {seed: loss}}. All runs are scored on the same batches: other stories are not accounted for.
     """
-    losses = {setting: _losses(by_seed) for setting, by_seed in runs.items()}
     first, *others = losses
     differences = {}
     for name in others:
@@ -88,19 +92,35 @@ def compared_with_first(runs: dict[str, dict[str, Record]]) -> dict[str, Record]
     return compared
 
 
-def study_table(study: Record) -> Markup:
+def study_table(result: pd.DataFrame) -> Markup:
     """A row for each setting of a study's result."""
-    runs = {name: row["runs"] for name, row in study["settings"].items()}
-    compared = compared_with_first(runs)
+    settings = {str(name): runs for name, runs in result.groupby("setting", sort=False)}
+    losses = {}
+    for name, runs in settings.items():
+        learned = runs[runs["diverged"] == 0]
+        losses[name] = dict(zip(learned["seed"], learned["held_out_loss"], strict=True))
+    compared = compared_with_first(losses)
     rows = []
-    for name, row in study["settings"].items():
+    for name, runs in settings.items():
         says = compared.get(name, {}).get("says", "–")
-        if row["mean"].get("diverged"):
+        if runs["diverged"].any():
             says = "diverged"
-        loss = _with_spread(row, "held_out_loss", 3)
-        perplexity = _with_spread(row, "held_out_perplexity", 2)
-        rows.append((name, str(len(row["runs"])), loss, perplexity, says))
+        loss = _with_spread(runs["held_out_loss"], 3)
+        perplexity = _with_spread(runs["held_out_perplexity"], 2)
+        rows.append((name, str(len(runs)), loss, perplexity, says))
     return render.table(STUDY_COLUMNS, rows)
+
+
+def _studies() -> list[Record]:
+    """Every recorded study, with its definition, date and table."""
+    definitions = read("studies.yaml")
+    studies = []
+    for path in sorted((FOLDER / "results").glob("*.csv")):
+        result = read_result(path)
+        date = result["date"].max()
+        rows = {"name": path.stem, "date": date, "table": study_table(result)}
+        studies.append(definitions[path.stem] | rows)
+    return studies
 
 
 def in_words(entry: Record) -> str:
@@ -112,28 +132,21 @@ def in_words(entry: Record) -> str:
 
 def page() -> str:
     """The page as Markdown. Raises CommandFailed if a number is not in the record that it names."""
-    comparison = read("comparison.yaml")
     ledger = list(read("ledger.yaml").values())
-    entries = list(ledger)
-    for tables in comparison.values():
-        for table in tables:
-            entries += table["rows"]
-    wrong = [line for entry in entries for line in wrong_numbers(entry)]
+    wrong = [line for entry in entries() for line in wrong_numbers(entry)]
     if wrong:
         raise CommandFailed("\n".join(wrong))
     by_verdict = Counter(entry["verdict"] for entry in ledger)
-    paths = sorted((FOLDER / "results").glob("*.json"))
     return render.render(
         TEMPLATE,
         published=published(),
         systems=SYSTEMS,
-        comparison=comparison,
-        studies=[read_json(path) for path in paths],
+        comparison=read("comparison.yaml"),
+        studies=_studies(),
         counts=[f"{by_verdict[name]} {name}" for name in VERDICTS if by_verdict[name]],
         claims=[(in_words(entry), entry["verdict"], entry["evidence"]) for entry in ledger],
         headlines=headlines,
         comparison_table=comparison_table,
-        study_table=study_table,
     )
 
 

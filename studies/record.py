@@ -1,9 +1,11 @@
-"""Keep the results of the finished run in this folder as studies/runs/NAME.json.
+"""Record the finished run in this folder as studies/runs/NAME.csv.
 
-A run with another train.seed is added to the record of the same name; the same seed replaces the earlier run.
+It has the parameters, the metrics, and every number that comparison.yaml or ledger.yaml names of this run. A run with
+another train.seed becomes a further column; the same seed replaces the earlier run.
 """
 
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,97 +13,86 @@ from typing import Any
 
 import pandas as pd
 
-from studies.records import RUNS, Record
+from studies.records import RUNS, entries, read_run
 from tinylm.base.config import InputError, load_params
-from tinylm.base.files import read_json, write_json
-from tinylm.compare.provenance import read_status, revision
+from tinylm.base.files import read_json, write_bytes
 from tinylm.host.command import Parser, guard
-from tinylm.presets.write import Values, differences, flatten, names, preset_values
+from tinylm.presets.write import differences, flatten, names, preset_values
+from tinylm.sweep.recording import git
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-SEED = "train.seed"
 OTHER_SECTIONS = ("runtime", "report", "seeds")  # they change no result of a run
-POINTS = 120  # of a curve
-
-
-def result_values(params: dict[str, Any]) -> Values:
-    """The parameters that seeds of one record share."""
-    values = flatten(params)
-    return {
-        key: value
-        for key, value in values.items()
-        if key.partition(".")[0] not in OTHER_SECTIONS and key != SEED
-    }
+SEED = "train.seed"
 
 
 def refuse_unfinished() -> None:
-    """Raise InputError unless the outputs of all stages belong to the present code and parameters."""
-    status = read_status()
-    changed = sorted((status.stale.keys() | status.code) - {"report"})
-    if changed:
-        raise InputError(f"stages {', '.join(changed)} are not up to date; dvc repro, then again")
+    """Raise InputError unless all outputs belong to the present code and parameters."""
+    status = subprocess.run(
+        [sys.executable, "-m", "dvc", "status"], capture_output=True, text=True, check=True
+    )
+    if "up to date" not in status.stdout:
+        raise InputError("the run is not up to date; dvc repro, then again")
 
 
-def curve(losses: pd.DataFrame, series: str) -> list[list[float]]:
-    """About POINTS points [step, tokens, nats per token] of a series of plots/loss.csv, with the last one."""
-    rows = losses.loc[losses["series"] == series, ["step", "tokens", "value"]]
-    stride = max(1, len(rows) // POINTS)
-    thinned = pd.concat([rows.iloc[::stride], rows.iloc[-1:]])
-    return thinned.drop_duplicates().to_numpy().tolist()
+def leaves(tree: Any, place: str) -> dict[str, Any]:
+    """{place: value} of everything below a place."""
+    if isinstance(tree, list):
+        tree = dict(enumerate(tree))
+    if not isinstance(tree, dict):
+        return {place: tree}
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= leaves(value, f"{place}/{key}")
+    return found
 
 
-def results(folder: Path = Path()) -> dict[str, Any]:
-    """Metrics, curves and conditions of the run in a folder."""
-    metrics = {path.stem: read_json(path) for path in sorted(folder.glob("data/figures/*.json"))}
-    for path in sorted(folder.glob("data/times/*.json")):
-        metrics[f"{path.stem}_time"] = read_json(path)
-    if "train" not in metrics:
-        raise InputError("no trained model to record; dvc repro, then again")
-    losses = pd.read_csv(folder / "plots/loss.csv")
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "revision": revision(),
-        "conditions": metrics.get("train_time", {}).get("conditions", {}),
-        "metrics": metrics,
-        "curves": {"train": curve(losses, "train"), "held_out": curve(losses, "held-out")},
-    }
-
-
-def merged(old: Record | None, new: Record) -> Record:
-    """The new record with the earlier one's other seeds. Raises InputError if that has other settings."""
-    if old is None:
-        return new
-    changed = differences(result_values(old["params"]), result_values(new["params"]))
-    if changed:
-        raise InputError(f"{new['name']} holds seeds of other settings: {'; '.join(changed[:5])}")
-    seeds = old["seeds"] | new["seeds"]
-    return new | {"seeds": {seed: seeds[seed] for seed in sorted(seeds, key=int)}}
+def numbers_of_run(name: str) -> dict[str, Any]:
+    """Metrics of the run in this folder, and its other numbers that an entry names."""
+    metrics: dict[str, Any] = {}
+    for path in sorted(Path("metrics").glob("*.json")):
+        metrics |= leaves(read_json(path), f"metrics/{path.stem}")
+    details: dict[str, Any] = {}
+    for path in sorted(Path("data/figures").glob("*.json")):
+        details |= leaves(read_json(path), path.stem)
+    for path in sorted(Path("data/times").glob("*.json")):
+        details |= leaves(read_json(path), f"{path.stem}_time")
+    named = {place for entry in entries() for place in entry.get("numbers", {}).get(name, {})}
+    return metrics | {place: details[place] for place in sorted(named & details.keys())}
 
 
 def record_run(name: str, preset: str) -> list[str]:
-    """Write studies/runs/NAME.json; returns the seeds that it has now. Raises InputError."""
+    """Write studies/runs/NAME.csv; returns the seeds that it has now. Raises InputError."""
     if not NAME.fullmatch(name):
-        raise InputError(f"name {name!r}; allowed: small letters, digits and -")
+        raise InputError(f"NAME: expected small letters, digits and -, got {name!r}")
     if preset not in names():
-        raise InputError(f"preset {preset!r}; allowed: {' | '.join(names())}")
+        raise InputError(f"--preset: expected one of {', '.join(names())}, got {preset!r}")
     refuse_unfinished()
-    params = load_params()
-    path = Path(RUNS) / f"{name}.json"
-    old = read_json(path) if path.exists() else None
-    ran = result_values(params)
-    of_preset = preset_values(preset)
-    as_preset = {key: of_preset[key] for key in ran}
-    seed = params["train"]["seed"]
-    new = {
-        "name": name,
-        "preset": preset,
-        "differs": differences(as_preset, ran),
-        "params": {key: params[key] for key in params if key not in OTHER_SECTIONS},
-        "seeds": {str(seed): {"seed": seed, **results()}},
+    values = {
+        key: value
+        for key, value in flatten(load_params()).items()
+        if key.partition(".")[0] not in OTHER_SECTIONS
     }
-    record = merged(old, new)
-    write_json(path, record)
-    return list(record["seeds"])
+    seed = str(values.pop(SEED))
+    of_preset = preset_values(preset)
+    run = {
+        "preset": preset,
+        "differs": "; ".join(differences({key: of_preset[key] for key in values}, values)),
+        "date": time.strftime("%Y-%m-%d"),
+        "revision": git("rev-parse", "--short=12", "HEAD"),
+        **{f"params/{key.replace('.', '/')}": value for key, value in values.items()},
+        **numbers_of_run(f"runs/{name}"),
+    }
+    column = pd.Series(run, name=seed).astype(str)
+    path = Path(RUNS) / f"{name}.csv"
+    record = column.to_frame()
+    if path.exists():
+        earlier = read_run(path)
+        if earlier.loc["differs"].iloc[0] != run["differs"]:
+            differs = run["differs"] or "nothing"
+            raise InputError(f"{path} has seeds of other settings; this run changes: {differs}")
+        record = earlier.drop(columns=seed, errors="ignore").join(column, how="outer")
+    write_bytes(path, record.to_csv(index_label="number").encode())
+    return list(record.columns)
 
 
 def main() -> None:
@@ -110,7 +101,7 @@ def main() -> None:
     parser.add_argument("--preset", help="the preset that the run follows (default: NAME)")
     arguments = parser.parse_args()
     seeds = record_run(arguments.name, arguments.preset or arguments.name)
-    print(f"{RUNS}/{arguments.name}.json: seeds {', '.join(seeds)}")
+    print(f"{RUNS}/{arguments.name}.csv: seeds {', '.join(seeds)}")
 
 
 if __name__ == "__main__":

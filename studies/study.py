@@ -2,7 +2,7 @@
 
 studies.yaml has the questions. Each setting with each seed is a run of a sweep on the vocabulary and tokens in this
 folder. The sweep ends with stage train. The same command continues a study that was interrupted. The result is written to
-studies/results/NAME.json.
+studies/results/NAME.csv.
 """
 
 import dataclasses
@@ -17,11 +17,10 @@ from typing import Any
 import pandas as pd
 
 from studies.published import study_table
-from studies.records import FOLDER, RESULTS, Record
+from studies.records import FOLDER, RESULTS, Record, read_result
 from tinylm.base.config import InputError, load_params
-from tinylm.base.files import read_json, write_json
+from tinylm.base.files import require, write_bytes
 from tinylm.host.command import CommandFailed, Parser, guard
-from tinylm.host.runtime import conditions
 from tinylm.presets.write import Values, flatten, names, preset_values
 from tinylm.sweep import begin, engines, plan
 from tinylm.sweep.recording import git
@@ -33,15 +32,10 @@ FREE = (
     *("source", "path", "hub_id", "hub_revision", "column", "seed"),
     *("train_stories", "evaluation_stories", "repair_quotes"),
 )
-METRICS = (
-    *("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss"),
-    *("updates", "tokens", "diverged"),
-)
 NOT_FINITE = "not finite"  # in the reason of a training that diverged, which is a result too
 CODE = ("tinylm", "stages", "params.yaml", "dvc.yaml")
 
 Metrics = dict[str, Any]
-Runs = dict[str, dict[str, Metrics]]  # setting -> seed -> metrics of the run
 Planned = dict[tuple[str, int], Values]  # (setting, seed) -> values that differ from params.yaml
 
 
@@ -64,21 +58,22 @@ class Study:
 
 
 def _study(name: str, row: Record) -> Study:
-    def refuse(what: str, allowed: str) -> InputError:
-        return InputError(f"{FILE.name}: {name}: {what}; allowed: {allowed}")
-
+    """A study of studies.yaml, checked."""
+    where = f"{FILE.name}: {name}"
     try:
         study = Study(name, **row)
     except TypeError as error:  # a key that is unknown or missing
-        keys = [field.name for field in dataclasses.fields(Study)]
-        raise refuse(str(error), ", ".join(keys[1:])) from None
+        raise InputError(f"{where}: {error}") from None
     if study.preset not in names():
-        raise refuse("preset", " | ".join(names()))
+        raise InputError(
+            f"{where}: preset: expected one of {', '.join(names())}, got {study.preset}"
+        )
     known = preset_values(study.preset)
     for values in (study.set, *study.settings.values()):
         for key in values:
             if key not in known or key.partition(".")[0] not in SECTIONS:
-                raise refuse(key, f"a key of section {', '.join(SECTIONS)}")
+                sections = ", ".join(SECTIONS)
+                raise InputError(f"{where}: expected a key of sections {sections}, got {key}")
     return study
 
 
@@ -94,8 +89,8 @@ def refuse_other_tokens(study: Study, params: Record) -> None:
         section, _, name = key.partition(".")
         decides_tokens = section == "vocab" or (section == "data" and name not in FREE)
         if decides_tokens and values[key] != wanted:
-            how = f"tinylm preset {study.preset}, then dvc repro vocab"
-            raise InputError(f"params.yaml: {key} = {values[key]}; the study needs {wanted}: {how}")
+            how = f"type tinylm preset {study.preset}, then dvc repro vocab"
+            raise InputError(f"params.yaml: {key}: expected {wanted}, got {values[key]}; {how}")
 
 
 def planned(study: Study, params: Record) -> Planned:
@@ -140,31 +135,19 @@ def outcome(sweep: plan.Sweep, number: int) -> Metrics:
     state = sweep.state(number)
     if state["state"] != plan.DONE:
         if NOT_FINITE in state["why"]:
-            return {"diverged": 1, "error": state["why"]}
+            return {"diverged": 1}
         raise CommandFailed(f"run {number}: {state['why']}; the same command tries it again")
     train = sweep.metrics(number)
     first_epoch = (train.get("by_epoch") or [{}])[0]
-    names = ("held_out_perplexity", "train_loss", "updates", "tokens", "epochs", "parameters")
     return {
-        "diverged": 0,
         "held_out_loss": math.log(train["held_out_perplexity"]),
+        "held_out_perplexity": train["held_out_perplexity"],
+        "train_loss": train["train_loss"],
         "epoch_train_loss": first_epoch.get("train_loss"),
-        **{name: train[name] for name in names},
+        "updates": train["updates"],
+        "tokens": train["tokens"],
+        "diverged": 0,
     }
-
-
-def summary(study: Study, runs: Runs) -> dict[str, Record]:
-    """For each setting: its values, mean and standard deviation over seeds of every metric, and the runs."""
-    rows: dict[str, Record] = {}
-    for setting, by_seed in runs.items():
-        frame = pd.DataFrame(by_seed, index=METRICS, dtype=float)
-        rows[setting] = {
-            "values": study.settings[setting],
-            "mean": frame.mean(axis=1).dropna().to_dict(),
-            "spread": frame.std(axis=1).dropna().to_dict(),
-            "runs": by_seed,
-        }
-    return rows
 
 
 def run_study(study: Study, workers: int) -> Path:
@@ -173,16 +156,14 @@ def run_study(study: Study, workers: int) -> Path:
     refuse_other_tokens(study, params)
     runs = planned(study, params)
     sweep = carry_out(study, runs, workers)
-    results: Runs = {}
+    rows = []
     for number, (setting, seed) in enumerate(runs, start=1):
-        results.setdefault(setting, {})[str(seed)] = outcome(sweep, number)
-    path = Path(RESULTS) / f"{study.name}.json"
-    record = dataclasses.asdict(study) | {
-        "date": time.strftime("%Y-%m-%d"),
-        "conditions": conditions(None, params["runtime"]["threads"]),
-        "settings": summary(study, results),
-    }
-    write_json(path, record)
+        rows.append({"setting": setting, "seed": seed} | outcome(sweep, number))
+    result = pd.DataFrame(rows).assign(
+        date=time.strftime("%Y-%m-%d"), revision=git("rev-parse", "--short=12", "HEAD")
+    )
+    path = Path(RESULTS) / f"{study.name}.csv"
+    write_bytes(path, result.to_csv(index=False).encode())
     return path
 
 
@@ -200,14 +181,14 @@ def main() -> None:
             print(f"{name}: {study.question} ({study.preset}, {len(study.settings)} settings)")
         return
     if arguments.name not in studies:
-        raise InputError(f"study {arguments.name!r}; allowed: {' | '.join(studies)}")
+        raise InputError(f"NAME: expected one of {', '.join(studies)}, got {arguments.name!r}")
     if arguments.workers < 1:
-        raise InputError(f"--workers {arguments.workers}; allowed: 1 or more")
-    path = Path(RESULTS) / f"{arguments.name}.json"
+        raise InputError(f"--workers: expected 1 or more, got {arguments.workers}")
+    path = Path(RESULTS) / f"{arguments.name}.csv"
     if not arguments.table:
         path = run_study(studies[arguments.name], arguments.workers)
-    record = read_json(path, f"python -m studies.study {arguments.name}")
-    print(study_table(record).strip())
+    require(path, f"python -m studies.study {arguments.name}")
+    print(study_table(read_result(path)).strip())
 
 
 if __name__ == "__main__":

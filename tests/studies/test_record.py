@@ -1,12 +1,12 @@
-"""A recorded run: what its seeds share, and what is refused."""
+"""A recorded run: what it has, what its seeds share, and what is refused."""
 
-import pandas as pd
 import pytest
 import yaml
 
 from studies import record
+from studies.records import read_run
 from tinylm.base.config import InputError, load_params
-from tinylm.base.files import read_json, write_json
+from tinylm.base.files import write_json
 from tinylm.presets.write import preset_text
 
 
@@ -14,14 +14,12 @@ from tinylm.presets.write import preset_text
 def folder(tmp_path, monkeypatch):
     """A folder with a finished run of the default preset, as far as its files are read."""
     (tmp_path / "params.yaml").write_text(preset_text("storybook"), encoding="utf-8")
-    write_json(tmp_path / "data/figures/train.json", {"held_out_perplexity": 9.0})
-    write_json(tmp_path / "data/times/train.json", {"conditions": {"cores": 2}})
-    rows = [["train", step, 8 * step, 5.0] for step in range(500)] + [["held-out", 499, 3992, 4.0]]
-    losses = pd.DataFrame(rows, columns=["series", "step", "tokens", "value"])
-    (tmp_path / "plots").mkdir()
-    losses.to_csv(tmp_path / "plots/loss.csv", index=False)
+    write_json(tmp_path / "metrics/train.json", {"val_loss": 2.5})
+    write_json(tmp_path / "data/figures/train.json", {"train_loss": 2.25, "updates": 5003})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(record, "refuse_unfinished", lambda: None)
+    monkeypatch.setattr(record, "git", lambda *words: "0123abc")
+    monkeypatch.setattr(record, "entries", lambda: [{"numbers": {"runs/a": {"train/updates": 1}}}])
     return tmp_path
 
 
@@ -31,26 +29,24 @@ def set_param(folder, section, key, value):
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
-def test_seeds_of_one_setting_are_kept_side_by_side(folder):
-    assert record.record_run("storybook", "storybook") == ["1"]
+def test_metrics_and_named_numbers_are_recorded_for_each_seed(folder):
+    assert record.record_run("a", "storybook") == ["1"]
     set_param(folder, "train", "seed", 2)
-    assert record.record_run("storybook", "storybook") == ["1", "2"]
-    content = read_json(folder / "studies/runs/storybook.json")
-    assert content["differs"] == []
-    run = content["seeds"]["2"]
-    assert run["conditions"] == {"cores": 2}
-    assert run["metrics"]["train"] == {"held_out_perplexity": 9.0}
-    assert record.POINTS <= len(run["curves"]["train"]) <= 2 * record.POINTS
-    assert run["curves"]["train"][-1] == [499, 3992, 5.0]
+    assert record.record_run("a", "storybook") == ["1", "2"]
+    run = read_run(folder / "studies/runs/a.csv")
+    assert list(run.loc["metrics/train/val_loss"]) == ["2.5", "2.5"]
+    assert list(run.loc["train/updates"]) == ["5003", "5003"]
+    assert "train/train_loss" not in run.index
+    assert run.loc["differs", "2"] == ""
 
 
 def test_other_settings_under_the_same_name_are_refused(folder):
-    record.record_run("storybook", "storybook")
-    before = (folder / "studies/runs/storybook.json").read_bytes()
+    record.record_run("a", "storybook")
+    before = (folder / "studies/runs/a.csv").read_bytes()
     set_param(folder, "model", "layers", 2)
     with pytest.raises(InputError, match=r"model\.layers"):
-        record.record_run("storybook", "storybook")
-    assert (folder / "studies/runs/storybook.json").read_bytes() == before
+        record.record_run("a", "storybook")
+    assert (folder / "studies/runs/a.csv").read_bytes() == before
     record.record_run("shallow", "storybook")
-    (differs,) = read_json(folder / "studies/runs/shallow.json")["differs"]
-    assert differs.startswith("model.layers")
+    run = read_run(folder / "studies/runs/shallow.csv")
+    assert run.loc["differs", "1"].startswith("model.layers")

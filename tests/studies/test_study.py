@@ -8,23 +8,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from studies import study as module
-from studies.published import compared_with_first
-from studies.records import FOLDER
+from studies.published import compared_with_first, study_table
+from studies.records import FOLDER, read_result
 from studies.study import (
     Study,
     outcome,
     planned,
     read_studies,
     refuse_other_tokens,
-    summary,
     sweep_name,
 )
 from tests.support.clone import new_clone
 from tinylm.base.config import InputError, load_params, parse_yaml
-from tinylm.base.files import read_json
 from tinylm.evaluate.statistics import NO_CLAIM
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import preset_text
@@ -47,20 +46,16 @@ def params_of(preset):
     return parse_yaml(preset_text(preset), preset)
 
 
-def run(loss, diverged=0):
-    return {"held_out_loss": loss, "diverged": diverged}
-
-
 def test_all_studies_can_be_run():
     for name, study in read_studies().items():
         assert planned(study, params_of(study.preset)), name
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.json")), ids=lambda p: p.stem)
-def test_a_recorded_result_is_of_a_defined_study(path):
-    study, result = read_studies()[path.stem], read_json(path)
-    assert list(result["settings"]) == list(study.settings)
-    assert result["question"] == study.question
+def test_recorded_results_are_of_defined_studies():
+    studies = read_studies()
+    for path in (FOLDER / "results").glob("*.csv"):
+        settings = read_result(path)["setting"].unique()
+        assert list(settings) == list(studies[path.stem].settings), path
 
 
 @pytest.mark.parametrize(
@@ -102,12 +97,8 @@ def test_other_tokens_are_refused_and_fewer_stories_are_not():
 
 def test_the_comparison_is_students_t_over_pairs_of_seeds():
     first, second = [2.0, 2.3, 2.2], [1.5, 1.7, 1.8]
-    runs = {
-        "a": {str(seed): run(loss) for seed, loss in enumerate(first)},
-        "b": {str(seed): run(loss) for seed, loss in enumerate(second)},
-        "diverged": {"0": {"diverged": 1}},
-    }
-    compared = compared_with_first(runs)
+    losses = {"a": dict(enumerate(first)), "b": dict(enumerate(second)), "diverged": {}}
+    compared = compared_with_first(losses)
     assert list(compared) == ["b"]
     assert compared["b"]["difference"] == pytest.approx(-0.5)
     pairs = [b - a for a, b in zip(first, second)]
@@ -125,23 +116,24 @@ def test_at_most_5_of_100_studies_without_any_effect_claim_anything():
         shared = rng.normal(0, 0.02, 3)
         runs = {}
         for setting in "abcdef":
-            losses = 2 + shared + rng.normal(0, 0.01, 3)
-            runs[setting] = {str(seed): run(loss) for seed, loss in enumerate(losses)}
+            runs[setting] = dict(enumerate(2 + shared + rng.normal(0, 0.01, 3)))
         says = [row["says"] for row in compared_with_first(runs).values()]
         false += any(not text.startswith(NO_CLAIM) for text in says)
     assert false <= 0.05 * studies
 
 
 def test_one_seed_claims_nothing():
-    compared = compared_with_first({"a": {"1": run(2.0)}, "b": {"1": run(1.0)}})
+    compared = compared_with_first({"a": {1: 2.0}, "b": {1: 1.0}})
     assert compared["b"]["says"].startswith(NO_CLAIM)
 
 
-def test_a_summary_has_mean_and_spread_of_the_runs_that_have_the_metric():
-    study = Study("s", "storybook", "?", [1, 2], {"a": {}}, {})
-    rows = summary(study, {"a": {"1": run(2.0), "2": run(3.0)}})
-    assert rows["a"]["mean"] == {"held_out_loss": 2.5, "diverged": 0}
-    assert rows["a"]["spread"]["held_out_loss"] == pytest.approx(math.sqrt(0.5))
+def test_the_table_has_mean_and_spread_of_the_runs_that_did_not_diverge():
+    rows = {"setting": ["a", "a", "b"], "seed": [1, 2, 1], "diverged": [0, 0, 1]}
+    rows["held_out_loss"] = [2.0, 3.0, math.nan]
+    table = study_table(pd.DataFrame(rows).assign(held_out_perplexity=9.0))
+    rows = [line for line in table.splitlines() if line.startswith(("| a", "| b"))]
+    assert "2.500 ± 0.707" in rows[0]
+    assert "diverged" in rows[1]
 
 
 def test_divergence_is_a_result_and_another_failure_is_not():
@@ -157,7 +149,7 @@ def test_a_study_continues_after_a_result_was_written_but_not_after_an_edit_of_c
     tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    for path in ("tinylm/a.py", "stages/b.py", "params.yaml", "dvc.yaml", "studies/results/s.json"):
+    for path in ("tinylm/a.py", "stages/b.py", "params.yaml", "dvc.yaml", "studies/results/s.csv"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x")
     identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
@@ -165,7 +157,7 @@ def test_a_study_continues_after_a_result_was_written_but_not_after_an_edit_of_c
         subprocess.run(["git", *words], check=True)
     study = Study("s", "storybook", "?", [1], {"a": {}}, {})
     name = sweep_name(study, {("a", 1): {}})
-    (tmp_path / "studies/results/s.json").write_text("y")
+    (tmp_path / "studies/results/s.csv").write_text("y")
     assert sweep_name(study, {("a", 1): {}}) == name
     (tmp_path / "tinylm/a.py").write_text("y")
     assert sweep_name(study, {("a", 1): {}}) != name
@@ -180,11 +172,11 @@ def test_a_study_runs_and_its_result_is_written(tmp_path):
     params.write_text(text, encoding="utf-8")
     clone.dvc("repro", "vocab")
     clone.run(sys.executable, "-m", "studies.study", "rates", "--workers", "2")
-    result = read_json(clone.path / "studies/results/rates.json")
-    low, high = (result["settings"][name] for name in ("low", "high"))
-    assert sorted(high["runs"]) == ["1", "3"]
-    assert high["mean"]["held_out_loss"] < low["mean"]["held_out_loss"]
-    for trained in (*low["runs"].values(), *high["runs"].values()):
-        assert trained["held_out_perplexity"] == pytest.approx(math.exp(trained["held_out_loss"]))
-        assert trained["tokens"] <= 900
-    assert result["conditions"]["cores"] >= 1
+    result = read_result(clone.path / "studies/results/rates.csv")
+    assert sorted(zip(result["setting"], result["seed"])) == [
+        *(("high", 1), ("high", 3)),
+        *(("low", 1), ("low", 3)),
+    ]
+    loss = result.groupby("setting")["held_out_loss"].mean()
+    assert loss["high"] < loss["low"]
+    assert (result["tokens"] <= 900).all()
