@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from tinylm.evaluate.ablation import ablate
-from tinylm.model.ragged_heads import head_widths
 from tinylm.model.transformer import TinyLM
 
 STORIES = [
@@ -16,8 +15,8 @@ STORIES = [
 
 @pytest.fixture
 def exact(model):
-    """The model in float64 with three ragged heads of 11 columns and large outputs of each."""
-    settings = dataclasses.replace(model.settings, heads=3, attention_bias=True)
+    """The model in float64 with three heads of 5 columns and large outputs of each."""
+    settings = dataclasses.replace(model.settings, heads=3, head_width=5, attention_bias=True)
     torch.manual_seed(5)
     model = TinyLM(settings, torch.randn(len(model.embedding), 11)).double().eval()
     with torch.no_grad():
@@ -28,9 +27,7 @@ def exact(model):
 
 
 def columns(model, head):
-    inner = model.blocks[0].attention.inner
-    widths = head_widths(inner, model.settings.heads)
-    return slice(sum(widths[:head]), sum(widths[: head + 1]))
+    return slice(5 * head, 5 * head + 5)
 
 
 def story_nats(model):

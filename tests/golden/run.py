@@ -32,7 +32,7 @@ from tinylm.base.files import read_json
 HERE = Path(__file__).parents[2]
 # "section.key=value ...", the value as in YAML
 SMALL = """
-data.train_stories=400 embedding.width=32 model.layers=4 model.heads=3 model.feed_forward=48 model.dropout=0.1
+data.train_stories=400 embedding.width=32 model.layers=4 model.heads=4 model.feed_forward=48 model.dropout=0.1
 train.tokens=12000 runtime.sample_every=15 train.keep_epochs=[0.1] train.precision=fp32 evaluate.ngram_order=3
 evaluate.new_tokens=6 beam_bench.widths=[1,3] beam_bench.new_tokens=5 kv_bench.lengths=[6] ckpt_bench.depths=[1,4]
 runtime.snapshot_every_s=0.05"""
@@ -46,7 +46,7 @@ VARIANTS = {
     "bf16, no compiler": "train.precision=bf16",
     "bf16, post-norm, relu, torch's attention": "train.precision=bf16 model.norm=post model.activation=relu "
     "train.attention=torch",
-    "bf16, std norm, ragged heads, untied": "train.precision=bf16 model.norm_kind=std model.heads=5 "
+    "bf16, std norm, narrow heads, untied": "train.precision=bf16 model.norm_kind=std model.head_width=5 "
     "model.tied_output=false model.output_bias=true",
     "recompute sqrt": "train.recompute=sqrt",
     "recompute sqrt, bf16": "train.recompute=sqrt train.precision=bf16",

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.small import in_float64, random_model
+from tests.support.small import random_model
 from tinylm.model.transformer import TinyLM
 
 VOCAB, WIDTH = 31, 19  # primes, all different, so that a swapped axis fails
@@ -15,7 +15,7 @@ def new_model() -> Callable[..., TinyLM]:
     """A small model; all parameters random, so that a forgotten gain or bias shows."""
 
     def make(vocab: int = VOCAB, width: int = WIDTH, **settings: Any) -> TinyLM:
-        return in_float64(random_model(vocab, width, **settings))
+        return random_model(vocab, width, **settings).double()
 
     return make
 

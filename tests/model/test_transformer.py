@@ -73,7 +73,7 @@ def torch_logits(model: TinyLM, ids: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 def test_model_matches_torch(new_model, ids, settings):
-    model = new_model(width=21, **settings)
+    model = new_model(width=21, head_width=None, **settings)
     theirs = torch_logits(model, ids)
     torch.testing.assert_close(model(ids), theirs, rtol=1e-11, atol=1e-11)
     targets = torch.randint(0, 31, ids.shape)
@@ -105,6 +105,12 @@ def test_a_sequence_past_the_context_is_refused(new_model):
         model(torch.zeros(1, 8, dtype=torch.long))
 
 
+def test_positions_without_a_cache_are_refused(new_model, ids):
+    positions = torch.arange(ids.shape[1]).expand(ids.shape)
+    with pytest.raises(ValueError, match="cache"):
+        new_model().hidden_states(ids, positions)
+
+
 @pytest.mark.parametrize("settings", VARIANTS[4:7], ids=str)
 def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new_model, settings):
     """What saved models hold: no table that follows from the settings."""
@@ -118,6 +124,7 @@ def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new
     [
         ({"heads": 2, "norm_kind": "std"}, 1, ["model.heads", "model.norm_kind"]),
         ({"heads": 2, "norm_kind": "std"}, 2, []),
+        ({"heads": 8}, 300, ["model.heads"]),
         ({"heads": 9, "head_width": 4}, 2, []),
         ({"positions": "rotary", "heads": 3, "head_width": 4}, 12, []),
         ({"positions": "rotary", "heads": 3, "head_width": 5}, 12, ["model.positions"]),
@@ -126,5 +133,6 @@ def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new
     ],
 )
 def test_every_problem_with_a_width_is_named_by_its_key(settings, width, keys):
+    settings = {"head_width": None} | settings
     problems = model_settings(**settings).problems_with_width(width)
-    assert [problem.partition(" = ")[0] for problem in problems] == keys
+    assert [problem.partition(":")[0] for problem in problems] == keys

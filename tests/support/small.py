@@ -8,14 +8,13 @@ import torch
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.kernels.library import compiler
 from tinylm.model.ops import REFERENCE, Ops
-from tinylm.model.ragged_heads import head_widths
 from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import RunBlocks, SelfAttention, TinyLM, in_order
+from tinylm.model.transformer import RunBlocks, TinyLM, in_order
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
 MODEL: dict[str, Any] = {
-    "layers": 2, "heads": 3, "head_width": None, "feed_forward": 23, "context": 17, "dropout": 0.0, "norm": "pre",
+    "layers": 2, "heads": 3, "head_width": 6, "feed_forward": 23, "context": 17, "dropout": 0.0, "norm": "pre",
     "norm_kind": "layer", "norm_eps": 1e-5, "final_norm": True, "positions": "sinusoids", "activation": "gelu",
     "init": "scaled", "qkv_bias": True, "attention_bias": True, "feed_forward_bias": True, "tied_output": True,
     "output_bias": False, "embedding": "tuned"
@@ -64,11 +63,5 @@ def random_model(
 
 
 def in_float64(module: torch.nn.Module) -> Any:
-    """The module in float64, with the heads' scales, which are kept in float32, as exact as that allows."""
-    module.double()
-    for part in module.modules():
-        if isinstance(part, SelfAttention):
-            widths = torch.tensor(head_widths(part.inner, part.heads), dtype=torch.float64)
-            assert torch.allclose(part.scale[:, 0, 0], widths.rsqrt(), rtol=1e-6, atol=0)
-            part.scale = widths.rsqrt()[:, None, None]
-    return module
+    """The module in float64."""
+    return module.double()

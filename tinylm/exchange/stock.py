@@ -4,7 +4,7 @@ Stock transformers runs both without other code, and this module needs no transf
 lack is folded into their weights in float64, so that one rounding remains:
 
 - the embedding's scale, and the factor of tied output weights;
-- heads that do not divide the width: zero channels are added until equal heads have room;
+- heads that do not divide the stream: zero channels are added until equal heads have room;
 - another epsilon than theirs: a norm of c x with epsilon e is a norm of x with epsilon e / c^2, so
   the residual stream is written c times as large;
 - an output bias: a channel that is always 1, and a column of output weights that reads it.
@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from tinylm.base.config import InputError
-from tinylm.model.ragged_heads import head_widths
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, Norm, TinyLM
 
@@ -129,7 +128,7 @@ class _Stream:
         """
         room = self.wide // self.heads
         padded = []
-        for head in rows.split(head_widths(rows.shape[0], self.heads)):
+        for head in rows.chunk(self.heads):
             width = len(head)
             factor = (room / width) ** 0.5 if queries else 1.0
             padded.append(nn.functional.pad(head * factor, (0, 0, 0, room - width)))
@@ -139,7 +138,7 @@ class _Stream:
 def _new_stream(settings: ModelSettings, width: int, multiple: int) -> _Stream:
     """The narrowest stream with room for the heads and a channel for the output bias."""
     heads = settings.heads
-    head_width = settings.head_width or -(-width // heads)
+    head_width = settings.width_of_heads(width)
     least = max(width + settings.output_bias, heads * head_width)
     wide = _rounded_up(least, math.lcm(heads, multiple))
     inner = _rounded_up(settings.feed_forward, multiple)

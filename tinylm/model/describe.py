@@ -54,14 +54,10 @@ def _bias(layer: nn.Linear) -> str:
 
 def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
     attention: SelfAttention = block.attention
-    # the zero columns of narrower heads are computed as well
-    columns = attention.heads * attention.head_width
-    widest = attention.head_width
-    narrowest = attention.inner // attention.heads
-    widths = f"{widest}" if widest == narrowest else f"{narrowest}-{widest}"
+    columns = attention.inner
     shape = (
-        f"{model.width} -> 3 x {attention.inner}{_bias(attention.qkv)} "
-        f"({attention.heads} x {widths}) -> {model.width}{_bias(attention.out)}"
+        f"{model.width} -> 3 x {columns}{_bias(attention.qkv)} "
+        f"({attention.heads} x {attention.head_width}) -> {model.width}{_bias(attention.out)}"
     )
     return _part(
         "attention",

@@ -14,8 +14,11 @@ def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     A negative target is not scored: 0. -ln p = logsumexp(z) - z[target] is stable, since logsumexp
     subtracts the maximum.
     """
-    logits = logits.float() if logits.dtype != torch.float64 else logits
-    loss = torch.logsumexp(logits, dim=-1) - logits.gather(-1, targets.clamp(min=0)[:, None])[:, 0]
+    if logits.dtype != torch.float64:
+        logits = logits.float()
+    columns = targets.clamp(min=0)[:, None]
+    chosen = logits.gather(-1, columns)[:, 0]
+    loss = torch.logsumexp(logits, dim=-1) - chosen
     return loss * (targets >= 0)
 
 
@@ -39,7 +42,8 @@ def output_token_loss(
         bias = None if bias is None else F.pad(bias, (0, missing))
         rows *= 4
     losses = []
-    for chunk, chosen in zip(hidden.split(rows), targets.split(rows), strict=True):
+    chunks = zip(hidden.split(rows), targets.split(rows), strict=True)
+    for chunk, chosen in chunks:
         logits = F.linear(chunk, weight, bias)[:, :words]
         losses.append(token_loss(logits, chosen))
     return torch.cat(losses)

@@ -1,8 +1,7 @@
 """Operations of a model in training, in plain PyTorch; faster versions override them.
 
 `tinylm.kernels.train` computes the same values faster or with less memory. You choose a model's
-operations when you build it (`TinyLM(settings, embedding, ops=...)`). In evaluation mode it always
-uses those of this file.
+operations when you build it: `TinyLM(settings, embedding, ops=...)`.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from torch.nn import functional as F
 
 from tinylm.model.loss import cross_entropy
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+Activation = Callable[[Tensor], Tensor]
+ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
 
 
 def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
@@ -22,15 +22,19 @@ def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
     The product of a query and a key then depends on their distance only (Su et al. 2021).
     (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> (B, T, 3, H, Dh)
     """
-    cos, sin = rope_cache[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
-    first, second = qkv[:, :, :2].chunk(2, -1)
-    pair = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-    return torch.cat([pair.to(qkv.dtype), qkv[:, :, 2:]], 2)
+    table = rope_cache[:, :, :, None, None]
+    cos, sin = table.unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
+    queries_keys, values = qkv.split([2, 1], dim=2)
+    first, second = queries_keys.chunk(2, dim=-1)
+    rotated = [first * cos - second * sin, second * cos + first * sin]
+    queries_keys = torch.cat(rotated, dim=-1).to(qkv.dtype)
+    return torch.cat([queries_keys, values], dim=2)
 
 
-def attention_weights(queries: Tensor, keys: Tensor, scale: Tensor, mask: Tensor) -> Tensor:
+def attention_weights(queries: Tensor, keys: Tensor, scale: float, mask: Tensor) -> Tensor:
     """softmax(scale Q K^T + mask).  (B, H, T, Dh), (B, H, S, Dh) -> (B, H, T, S)"""
-    scores = (queries * scale) @ keys.to(queries.dtype).transpose(-2, -1)
+    keys = keys.to(queries.dtype)
+    scores = (queries * scale) @ keys.transpose(-2, -1)
     return torch.softmax(scores + mask, dim=-1)
 
 
@@ -39,12 +43,14 @@ def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
 
     (B, H, T, S), (B, H, S, Dh) -> (B, T, H Dh)
     """
-    return (weights.to(values.dtype) @ values).transpose(1, 2).flatten(2)
+    mixed = weights.to(values.dtype) @ values  # (B, H, T, Dh)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 def inverse_std(centred: Tensor, eps: float) -> Tensor:
     """1 / (s + eps), s the unbiased std sqrt(sum(c^2) / (D - 1)).  (..., D) -> (..., 1)"""
-    variance = centred.square().sum(-1, keepdim=True).div(centred.shape[-1] - 1)
+    total = centred.square().sum(-1, keepdim=True)
+    variance = total / (centred.shape[-1] - 1)
     return (variance.sqrt() + eps).reciprocal()
 
 
@@ -66,7 +72,7 @@ class Ops:
     def attention(
         self,
         qkv: Tensor,
-        scale: Tensor,
+        scale: float,
         mask: Tensor,
         dropout: float,
         rope_cache: Tensor | None = None,
@@ -74,7 +80,7 @@ class Ops:
         """dropout(softmax(scale Q K^T + mask)) V, heads concatenated.
 
         With a rope_cache, `apply_rotary` comes first.
-        (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T), (1, T, 2, Dh / 2) -> (B, T, H Dh)
+        qkv (B, T, 3, H, Dh), mask (B or 1, 1, T, T), rope_cache (1, T, 2, Dh / 2) -> (B, T, H Dh)
         """
         if rope_cache is not None:
             qkv = apply_rotary(qkv, rope_cache)
@@ -85,12 +91,13 @@ class Ops:
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
         """`Norm` over the last axis. Raises ValueError for an unknown kind.  (..., D) -> (..., D)"""
         if kind not in ("layer", "rms", "std"):
-            raise ValueError(f"norm_kind {kind!r}; allowed: layer, rms, std")
+            raise ValueError(f"norm_kind: expected layer, rms or std, got {kind!r}")
         centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
         if kind == "std":
             inverse = inverse_std(centred, eps)
         else:
-            inverse = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
+            mean_square = centred.square().mean(-1, keepdim=True)
+            inverse = (mean_square + eps).rsqrt()
         if bias is None:
             return centred * inverse * gain
         return torch.addcmul(bias, centred * inverse, gain)

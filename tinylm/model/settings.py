@@ -29,20 +29,26 @@ class ModelSettings:
     output_bias: bool = setting()
     embedding: str = setting(choices=("tuned", "frozen"))
 
-    def inner_width(self, width: int) -> int:
-        """Columns of all heads together, over an embedding of this width."""
-        return width if self.head_width is None else self.heads * self.head_width
+    def width_of_heads(self, width: int) -> int:
+        """Columns of one head, over an embedding of this width."""
+        if self.head_width is not None:
+            return self.head_width
+        return width // self.heads
 
     def problems_with_width(self, width: int) -> list[str]:
         """Rules that need the embedding's width; each string starts with the key's path."""
         problems = []
-        if self.head_width is None and self.heads > width:
-            most = f"at most the embedding's width {width}, or a head_width"
-            problems.append(f"model.heads = {self.heads}; allowed: {most}")
-        inner = self.inner_width(width)
-        if self.positions == "rotary" and inner % (2 * self.heads):
-            wanted = f"with heads of equal and even width, not {self.heads} on {inner}"
-            problems.append(f"model.positions = 'rotary'; allowed: {wanted}")
+        head_width = self.width_of_heads(width)
+        if self.head_width is None and width % self.heads:
+            problems.append(
+                f"model.heads: expected a divisor of the width {width}, got {self.heads}; "
+                f"or set model.head_width, for instance to {-(-width // self.heads)}"
+            )
+        elif self.positions == "rotary" and head_width % 2:
+            problems.append(
+                f"model.positions: rotary expects heads of even width, got {head_width}; "
+                f"set model.head_width, for instance to {head_width + 1}"
+            )
         if self.norm_kind == "std" and width < 2:
-            problems.append("model.norm_kind = 'std'; allowed: with an embedding at least 2 wide")
+            problems.append(f"model.norm_kind: std expects a width of at least 2, got {width}")
         return problems

@@ -1,10 +1,10 @@
 """The language model: embedding, positions, N blocks of attention and feed-forward, norm, logits.
 
-B rows of T tokens, width D, H heads of width Dh, V tokens in the vocabulary. In training mode the
-model computes with the operations `ops` that it was built with.
+B rows of T tokens, width D, H heads of width Dh, V tokens in the vocabulary. Attention, norm,
+feed-forward, dropout and loss are formulas of `tinylm.model.ops`; faster versions of them can be
+passed as `ops`.
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -29,14 +29,15 @@ def position_angles(context: int, width: int) -> Tensor:
 def sinusoids(context: int, width: int) -> Tensor:
     """Alternating sines and cosines (Vaswani et al. 2017, section 3.5).  -> (T, D)"""
     angles = position_angles(context, width)
-    table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-    return table[:, :width].float()
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)
+    return pairs.flatten(1)[:, :width].float()
 
 
 def rope_table(context: int, width: int) -> Tensor:
     """Cosines, then sines of the angles (Su et al. 2021, section 3.2.2).  -> (T, 2, Dh / 2)"""
     angles = position_angles(context, width)
-    return torch.stack([angles.cos(), angles.sin()], 1).float()
+    table = torch.stack([angles.cos(), angles.sin()], dim=1)
+    return table.float()
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
@@ -49,19 +50,7 @@ def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
     return mask.masked_fill_(later, float("-inf")).unsqueeze(-3)
 
 
-class OpsModule(nn.Module):
-    """A module that trains with the given operations and evaluates with the reference."""
-
-    def __init__(self, ops: Ops) -> None:
-        super().__init__()
-        self._bound_ops = ops
-
-    @property
-    def ops(self) -> Ops:
-        return self._bound_ops if self.training else REFERENCE
-
-
-class Norm(OpsModule):
+class Norm(nn.Module):
     """Normalisation over the last axis, in the parameters' precision.  (..., D) -> (..., D)
 
     layer: (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, with the biased variance
@@ -72,48 +61,51 @@ class Norm(OpsModule):
     """
 
     def __init__(self, width: int, kind: str, eps: float, ops: Ops = REFERENCE) -> None:
-        super().__init__(ops)
+        super().__init__()
+        self.ops = ops
         self.kind = kind
         self.eps = eps
         self.gain = nn.Parameter(torch.ones(width))
-        self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
+        self.bias: nn.Parameter | None = None
+        if kind != "rms":
+            self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.ops.norm(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind)
+        x = x.to(self.gain.dtype)
+        return self.ops.norm(x, self.gain, self.bias, self.eps, self.kind)
 
 
-class SelfAttention(OpsModule):
+class SelfAttention(nn.Module):
     """Masked multi-head self-attention (Vaswani et al. 2017, section 3.2).  (B, T, D) -> (B, T, D)
 
     softmax(Q K^T / sqrt(Dh) + mask) V for each head, heads concatenated, then a linear output.
     rope_cache: `rope_table` of the context if positions are rotary, else None.
     """
 
-    scale: Tensor
     rope_cache: Tensor | None
 
     def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
-        super().__init__(ops)
+        super().__init__()
+        self.ops = ops
         self.heads = settings.heads
-        self.inner = settings.inner_width(width)
-        self.head_width = self.inner // self.heads
+        self.head_width = settings.width_of_heads(width)
+        self.scale = self.head_width**-0.5
+        self.inner = self.heads * self.head_width
         self.qkv = nn.Linear(width, 3 * self.inner, bias=settings.qkv_bias)
         self.out = nn.Linear(self.inner, width, bias=settings.attention_bias)
         self.dropout = settings.dropout
-        scale = torch.full((self.heads, 1, 1), self.head_width**-0.5)
-        self.register_buffer("scale", scale, persistent=False)
-        self.register_buffer("rope_cache", None, persistent=False)
+        rope_cache = None
+        if settings.positions == "rotary":
+            rope_cache = rope_table(settings.context, self.head_width)
+        self.register_buffer("rope_cache", rope_cache, persistent=False)
 
     def project(self, x: Tensor) -> Tensor:
         """Queries, keys and values.  (B, T, D) -> (B, T, 3, H, Dh)"""
-        return self.qkv(x).unflatten(-1, (3, self.heads, self.head_width))
-
-    def output_projection(self, joined: Tensor) -> Tensor:
-        """The linear output over all heads.  (B, T, H Dh) -> (B, T, D)"""
-        return self.out(joined)
+        shape = (3, self.heads, self.head_width)
+        return self.qkv(x).unflatten(-1, shape)
 
     def columns(self, head: int) -> slice:
-        """The columns of `out.weight` (D, inner) that multiply a head's values."""
+        """The columns of `out.weight` (D, H Dh) that multiply a head's values."""
         return slice(head * self.head_width, (head + 1) * self.head_width)
 
     def forward(
@@ -129,13 +121,11 @@ class SelfAttention(OpsModule):
         attention_weights_out: a list to which the weights (B, H, T, S) are appended.
         """
         qkv = self.project(x)
-        rope = self.rope_cache
-        if rope is not None:
-            rope = rope[None, : x.shape[1]] if layer_cache is None else rope[layer_cache.positions]
+        rope = self._rope_of(x.shape[1], layer_cache)
         if layer_cache is None and attention_weights_out is None:
             dropout = self.dropout if self.training else 0.0
             joined = self.ops.attention(qkv, self.scale, mask, dropout, rope)
-            return self.output_projection(joined)
+            return self.out(joined)
         if rope is not None:
             qkv = apply_rotary(qkv, rope)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
@@ -144,38 +134,48 @@ class SelfAttention(OpsModule):
         weights = attention_weights(queries, keys, self.scale, mask)
         if attention_weights_out is not None:
             attention_weights_out.append(weights.detach())
-        return self.output_projection(apply_attention(weights, values))
+        return self.out(apply_attention(weights, values))
+
+    def _rope_of(self, length: int, layer_cache: LayerCache | None) -> Tensor | None:
+        """The table at the tokens' positions, (B or 1, T, 2, Dh / 2); None if not rotary."""
+        if self.rope_cache is None:
+            return None
+        if layer_cache is None:
+            return self.rope_cache[None, :length]
+        return self.rope_cache[layer_cache.positions]
 
 
-class FeedForward(OpsModule):
+class FeedForward(nn.Module):
     """activation(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).  (B, T, D) -> (B, T, D)"""
 
     def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
-        super().__init__(ops)
+        super().__init__()
+        self.ops = ops
         inner = settings.feed_forward
         self.up = nn.Linear(width, inner, bias=settings.feed_forward_bias)
         self.down = nn.Linear(inner, width, bias=settings.feed_forward_bias)
         self.activation = settings.activation
 
     def forward(self, x: Tensor) -> Tensor:
-        up = self.up
-        down = self.down
-        return self.ops.feed_forward(x, up.weight, up.bias, down.weight, down.bias, self.activation)
+        up = (self.up.weight, self.up.bias)
+        down = (self.down.weight, self.down.bias)
+        return self.ops.feed_forward(x, *up, *down, self.activation)
 
 
-class Block(OpsModule):
+class Block(nn.Module):
     """Attention and feed-forward, each with a residual connection and a norm.
 
     pre-norm: x + f(norm(x)) (Xiong et al. 2020);  post-norm: norm(x + f(x)) (Vaswani et al. 2017).
     """
 
     def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
-        super().__init__(ops)
-        self.pre = settings.norm == "pre"
+        super().__init__()
+        self.ops = ops
+        self.is_pre_norm = settings.norm == "pre"
         self.dropout = settings.dropout
         self.norm1 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
         self.norm2 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
-        self.attention = _attention(width, settings, ops)
+        self.attention = SelfAttention(width, settings, ops)
         self.feed_forward = FeedForward(width, settings, ops)
 
     def forward(
@@ -186,24 +186,18 @@ class Block(OpsModule):
         attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); the arguments are those of `SelfAttention.forward`."""
-        cache_and_weights = (layer_cache, attention_weights_out)
-        if self.pre:
-            x = self._add(x, self.attention(self.norm1(x), mask, *cache_and_weights))
+        if self.is_pre_norm:
+            y = self.attention(self.norm1(x), mask, layer_cache, attention_weights_out)
+            x = self._add(x, y)
             return self._add(x, self.feed_forward(self.norm2(x)))
-        x = self.norm1(self._add(x, self.attention(x, mask, *cache_and_weights)))
+        y = self.attention(x, mask, layer_cache, attention_weights_out)
+        x = self.norm1(self._add(x, y))
         return self.norm2(self._add(x, self.feed_forward(x)))
 
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y)"""
-        return self.ops.add_dropout(x, y, self.dropout if self.training else 0.0)
-
-
-def _attention(width: int, settings: ModelSettings, ops: Ops) -> SelfAttention:
-    if settings.inner_width(width) % settings.heads == 0:
-        return SelfAttention(width, settings, ops)
-    from tinylm.model.ragged_heads import RaggedSelfAttention  # imports this module
-
-    return RaggedSelfAttention(width, settings, ops)
+        dropout = self.dropout if self.training else 0.0
+        return self.ops.add_dropout(x, y, dropout)
 
 
 def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
@@ -213,12 +207,12 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
     return x
 
 
-class TinyLM(OpsModule):
+class TinyLM(nn.Module):
     """Decoder-only transformer over token ids.
 
     embedding: (V, D) float32, the initial input vectors. One fixed factor scales them to unit mean
-    square, so that they and the positions have comparable scale. run_blocks: runs the blocks on a
-    whole window, either in order or with activations recomputed.
+    square, so that they and the positions have comparable scale. run_blocks: how training runs the
+    blocks on whole windows: in order, or with activations recomputed.
     """
 
     positions: Tensor | None  # (T, D)
@@ -231,25 +225,21 @@ class TinyLM(OpsModule):
         ops: Ops = REFERENCE,
         run_blocks: RunBlocks = in_order,
     ) -> None:
-        super().__init__(ops)
+        super().__init__()
         self.settings = settings
-        self.vocab_size, self.width = embedding.shape
+        self.ops = ops
         self.run_blocks = run_blocks
-        is_tuned = settings.embedding == "tuned"
-        self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=is_tuned)
+        self.vocab_size, self.width = embedding.shape
+        self.embedding = nn.Parameter(embedding.clone().float())
+        self.embedding.requires_grad = settings.embedding == "tuned"
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, self.width))
         else:
             is_fixed = settings.positions == "sinusoids"
             table = sinusoids(settings.context, self.width) if is_fixed else None
             self.register_buffer("positions", table, persistent=False)
-        self.blocks = nn.ModuleList(
-            Block(self.width, settings, ops) for _ in range(settings.layers)
-        )
-        if settings.positions == "rotary":
-            for module in self.modules():
-                if isinstance(module, SelfAttention):
-                    module.rope_cache = rope_table(settings.context, module.head_width)
+        blocks = [Block(self.width, settings, ops) for _ in range(settings.layers)]
+        self.blocks = nn.ModuleList(blocks)
         self.final_norm: nn.Module = nn.Identity()
         if settings.final_norm:
             self.final_norm = Norm(self.width, settings.norm_kind, settings.norm_eps, ops)
@@ -259,8 +249,8 @@ class TinyLM(OpsModule):
             self.output = nn.Linear(self.width, self.vocab_size, bias=settings.output_bias)
         elif settings.output_bias:
             self.output_bias = nn.Parameter(torch.zeros(self.vocab_size))
-        scale = self.embedding.detach().square().mean().clamp(min=1e-12).rsqrt()
-        self.register_buffer("embedding_scale", scale)
+        mean_square = self.embedding.detach().square().mean()
+        self.register_buffer("embedding_scale", mean_square.clamp(min=1e-12).rsqrt())
         initialise(self)
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
@@ -271,13 +261,14 @@ class TinyLM(OpsModule):
             rows=rows,
             heads=settings.heads,
             capacity=capacity or settings.context,
-            head_width=settings.head_width or math.ceil(self.width / settings.heads),
+            head_width=settings.width_of_heads(self.width),
             like=self.embedding.detach(),
         )
 
     def embed_tokens(self, ids: Tensor) -> Tensor:
         """Input vectors of the tokens, without positions.  (...) -> (..., D)"""
-        return self.ops.lookup(ids, self.embedding, self.output is None) * self.embedding_scale
+        vectors = self.ops.lookup(ids, self.embedding, is_output=self.output is None)
+        return vectors * self.embedding_scale
 
     def hidden_states(
         self,
@@ -290,9 +281,12 @@ class TinyLM(OpsModule):
 
         With a cache, `positions` (B, T) are the tokens' places in their rows. The default is
         0..T-1, as without a cache. attention_weights_out: a list to which the weights of each
-        layer, (B, H, T, S), are appended. Raises ValueError if a position is past the context.
+        layer, (B, H, T, S), are appended. Raises ValueError if a position is past the context, or
+        if there are positions without a cache.
         """
-        if cache is None or positions is None:
+        if positions is not None and cache is None:
+            raise ValueError("positions need a cache: without one they are 0..T-1")
+        if positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
         last = ids.shape[1] - 1 if cache is None else cache.reserve(positions)
         if last >= self.settings.context:
@@ -301,8 +295,11 @@ class TinyLM(OpsModule):
         x = self.embed_tokens(ids)
         if self.positions is not None:
             x = x + F.embedding(positions, self.positions)
-        x = self.ops.dropout(x, self.settings.dropout if self.training else 0.0)  # (B, T, D)
-        slots = positions[0] if cache is None else torch.arange(cache.used, device=ids.device)
+        dropout = self.settings.dropout if self.training else 0.0
+        x = self.ops.dropout(x, dropout)  # (B, T, D)
+        slots = positions[0]
+        if cache is not None:
+            slots = torch.arange(cache.used, device=ids.device)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
         if cache is None and attention_weights_out is None:
             x = self.run_blocks(list(self.blocks), x, mask)
@@ -320,7 +317,8 @@ class TinyLM(OpsModule):
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
         # a tensor on the device: a Python number would have to wait for the device
-        return self.embedding, self.output_bias, self.embedding_scale.double() * self.width**-0.5
+        factor = self.embedding_scale.double() * self.width**-0.5
+        return self.embedding, self.output_bias, factor
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every token of the vocabulary.  (..., D) -> (..., V)"""
@@ -342,7 +340,8 @@ class TinyLM(OpsModule):
         """Loss of each target in nats, 0 where it is negative.  (B, T), (B, T) -> (B, T)"""
         weight, bias, factor = self.output_layer()
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
-        return output_token_loss(hidden, weight, bias, targets.flatten()).view(targets.shape)
+        losses = output_token_loss(hidden, weight, bias, targets.flatten())
+        return losses.view(targets.shape)
 
 
 def initialise(model: TinyLM) -> None:

@@ -1,7 +1,7 @@
 // A step of the transformer in float32: new tokens of each sequence in, the logits after its last one out.
 //
 // Keys and values of earlier tokens are those of tinylm/model/kv_cache.py, which gets the new ones. The formulas are
-// those of tinylm/model/transformer.py; compiled.py fills the structures.
+// those of tinylm/model/transformer.py; weights.py fills the structures.
 #include <new>
 #include <vector>
 
@@ -18,11 +18,10 @@ struct Block {
 
 struct Model {
     int64_t layers, width, heads, head_width, feed_forward, pre_norm, norm_kind, gelu, final_norm;
-    float norm_eps, input_scale, output_scale;
+    float norm_eps, input_scale, output_scale, attention_scale;
     const float *embedding;  // (V, D)
     const float *positions;  // (T, D) or null
     const float *rotary;     // (T, 2, Dh / 2) cosines and sines, or null
-    const float *scales;     // (H) that scores are multiplied by
     const Block* blocks;
     Norm last_norm;
     Linear output;
@@ -118,7 +117,7 @@ class Rows {
             const float* query = from + head * width;
             std::copy_n(query + inner, width, keys + position * width);
             std::copy_n(query + 2 * inner, width, values + position * width);
-            const float total = weigh(query, keys, position + 1, m.scales[head]);
+            const float total = weigh(query, keys, position + 1);
             mix(values, position + 1, 1.0f / total, mixed.data() + row * inner + head * width);
         }
     }
@@ -134,10 +133,10 @@ class Rows {
     }
 
     // scores = exp(scale q k - the highest of them) for each key; returns their sum.
-    float weigh(const float* query, const float* keys, int64_t slots, float scale) {
+    float weigh(const float* query, const float* keys, int64_t slots) {
         float highest = -INFINITY;
         for (int64_t slot = 0; slot < slots; ++slot) {
-            scores[slot] = dot(query, keys + slot * m.head_width) * scale;
+            scores[slot] = dot(query, keys + slot * m.head_width) * m.attention_scale;
             highest = std::max(highest, scores[slot]);
         }
         std::fill_n(scores.begin() + slots, LANES, -INFINITY);

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tinylm.model.ragged_heads import RaggedSelfAttention
 from tinylm.model.transformer import TinyLM
 
 PANEL = 32  # outputs that are stored together, as in products.h
@@ -56,10 +55,10 @@ class _Model(ctypes.Structure):
         ("norm_eps", ctypes.c_float),
         ("input_scale", ctypes.c_float),
         ("output_scale", ctypes.c_float),
+        ("attention_scale", ctypes.c_float),
         ("embedding", _POINTER),
         ("positions", _POINTER),
         ("rotary", _POINTER),
-        ("scales", _POINTER),
         ("blocks", ctypes.POINTER(_Block)),
         ("last_norm", _Norm),
         ("output", _Linear),
@@ -105,10 +104,10 @@ class PackedWeights:
             norm_eps=settings.norm_eps,
             input_scale=float(model.embedding_scale),
             output_scale=float(output_scale),
+            attention_scale=attention.scale,
             embedding=self._pointer(model.embedding),
             positions=self._pointer(model.positions),
             rotary=self._pointer(attention.rope_cache),
-            scales=self._pointer(attention.scale.flatten()),
             blocks=(_Block * settings.layers)(*blocks),
             last_norm=self._norm(model.final_norm) if settings.final_norm else _Norm(),
             output=output,
@@ -141,14 +140,5 @@ def block_layers(block: Any) -> list[Layer]:
     """Weight and bias of a block's four linear layers, in the order of `Block` of step.cpp."""
     attention = block.attention
     feed_forward = block.feed_forward
-    qkv = attention.qkv.weight, attention.qkv.bias
-    out = attention.out.weight
-    if isinstance(attention, RaggedSelfAttention):
-        qkv = attention.padded_qkv()
-        out = attention.padded_out()
-    return [
-        qkv,
-        (out, attention.out.bias),
-        (feed_forward.up.weight, feed_forward.up.bias),
-        (feed_forward.down.weight, feed_forward.down.bias),
-    ]
+    linears = (attention.qkv, attention.out, feed_forward.up, feed_forward.down)
+    return [(linear.weight, linear.bias) for linear in linears]

@@ -71,17 +71,17 @@ void tinylm_join_heads(const bf16* apart, bf16* inside, const float* rope, int64
 }
 
 // weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, if given, the same times factor with zeros
-// where dropped. scale (H), mask (B or 1, T, S): `masks` of them.
-void tinylm_softmax_dropout(bf16* weights, bf16* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
+// where dropped. mask (B or 1, T, S): `masks` of them.
+void tinylm_softmax_dropout(bf16* weights, bf16* kept, float scale, const float* mask, int64_t masks, uint64_t seed,
                    int64_t level, float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
         bf16* w = weights + at * seen;
         const float* mask_row = mask + ((masks > 1 ? at / (heads * length) : 0) * length + at % length) * seen;
-        float largest = -__builtin_inff(), total = 0, head_scale = scale[at / length % heads];
+        float largest = -__builtin_inff(), total = 0;
 #pragma omp simd reduction(max : largest)
         for (int64_t i = 0; i < seen; i++) {
-            row[i] = to_float(w[i]) * head_scale + mask_row[i];
+            row[i] = to_float(w[i]) * scale + mask_row[i];
             largest = row[i] > largest ? row[i] : largest;
         }
 #pragma omp simd reduction(+ : total)
@@ -100,13 +100,13 @@ void tinylm_softmax_dropout(bf16* weights, bf16* kept, const float* scale, const
 }
 
 // by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_softmax_dropout`) in place; kept, if given, as that filled it.
-void tinylm_grad_scores(bf16* by, const bf16* weights, bf16* kept, const float* scale, uint64_t seed, int64_t level,
+void tinylm_grad_scores(bf16* by, const bf16* weights, bf16* kept, float scale, uint64_t seed, int64_t level,
                       float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
         bf16* d = by + at * seen;
         const bf16* w = weights + at * seen;
-        float dot = 0, head_scale = scale[at / length % heads];
+        float dot = 0;
         if (kept) {
             bf16* k = kept + at * seen;
 #pragma omp simd reduction(+ : dot)
@@ -121,7 +121,7 @@ void tinylm_grad_scores(bf16* by, const bf16* weights, bf16* kept, const float* 
             for (int64_t i = 0; i < seen; i++) row[i] = to_float(d[i]), dot += row[i] * to_float(w[i]);
         }
 #pragma omp simd
-        for (int64_t i = 0; i < seen; i++) store(d[i], to_float(w[i]) * (row[i] - dot) * head_scale);
+        for (int64_t i = 0; i < seen; i++) store(d[i], to_float(w[i]) * (row[i] - dot) * scale);
     });
 }
 }

@@ -29,7 +29,7 @@ class NativeAttention(torch.autograd.Function):
     def forward(
         ctx: Any,
         joined: Tensor,
-        scale: Tensor,
+        scale: float,
         mask: Tensor,
         dropout: float,
         rope_cache: Tensor | None,
@@ -46,21 +46,22 @@ class NativeAttention(torch.autograd.Function):
             "softmax_dropout",
             checked_ptr(weights, BF16, rows * heads, length, length),
             None if dropped_out is None else dropped_out.data_ptr(),
-            checked_ptr(scale, torch.float32, heads, 1, 1),
+            scale,
             checked_ptr(mask, torch.float32, rows if len(mask) > 1 else 1, 1, length, length),
             len(mask),
             *ctx.drawn,
             *(rows, heads, length, length),
         )
         mixed = torch.bmm(weights if dropped_out is None else dropped_out, values)
-        ctx.save_for_backward(packed, weights, scale)
+        ctx.scale = scale
+        ctx.save_for_backward(packed, weights)
         return _merge_heads(mixed.view(1, rows, heads, length, width)).view(
             rows, length, heads * width
         )
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
-        packed, weights, scale = ctx.saved_tensors
+        packed, weights = ctx.saved_tensors
         _, rows, heads, length, width = packed.shape
         queries, keys, values = packed.flatten(1, 2)
         grad_output = _split_heads(grads[0].contiguous().view(rows, length, 1, heads, width))[
@@ -75,7 +76,7 @@ class NativeAttention(torch.autograd.Function):
             checked_ptr(grad_scores, BF16, *weights.shape),
             checked_ptr(weights, BF16, *weights.shape),
             None if dropped_out is None else dropped_out.data_ptr(),
-            checked_ptr(scale, torch.float32, heads, 1, 1),
+            ctx.scale,
             *ctx.drawn,
             *(rows, heads, length, length),
         )
@@ -116,10 +117,10 @@ def _table(rope_cache: Tensor | None, inside: Tensor) -> int | None:
     )
 
 
-def torch_attention(qkv: Tensor, scale: Tensor, dropout: float) -> Tensor:
+def torch_attention(qkv: Tensor, scale: float, dropout: float) -> Tensor:
     """`scaled_dot_product_attention` under the causal mask, which CUDA fuses.  (B, T, 3, H, Dh) -> (B, T, H Dh)"""
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
-    queries = (queries * scale).to(queries.dtype)
+    queries = queries * scale
     mixed = F.scaled_dot_product_attention(
         queries, keys, values, dropout_p=dropout, is_causal=True, scale=1.0
     )

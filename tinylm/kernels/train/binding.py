@@ -26,8 +26,8 @@ _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": 
 _ARGUMENTS = {
     "split_heads": "pppnnnnn",
     "join_heads": "pppnnnnn",
-    "softmax_dropout": "ppppnsnfnnnn",
-    "grad_scores": "ppppsnfnnnn",
+    "softmax_dropout": "ppfpnsnfnnnn",
+    "grad_scores": "pppfsnfnnnn",
     "add_dropped": "pppsnfn",
     "add_dropped_back": "ppsnfn",
     "dropped": "ppsnfn",

@@ -32,7 +32,7 @@ class ManualGradOps(Ops):
     def attention(
         self,
         qkv: Tensor,
-        scale: Tensor,
+        scale: float,
         mask: Tensor,
         dropout: float,
         rope_cache: Tensor | None = None,
@@ -84,7 +84,7 @@ class NativeOps(ManualGradOps):
     def attention(
         self,
         qkv: Tensor,
-        scale: Tensor,
+        scale: float,
         mask: Tensor,
         dropout: float,
         rope_cache: Tensor | None = None,

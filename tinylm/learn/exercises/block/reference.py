@@ -22,8 +22,5 @@ def block(x, weights, heads):
              "attention.qkv.weight": "qkv", "attention.out.weight": "out",
              "feed_forward.up.weight": "up", "feed_forward.down.weight": "down"}  # fmt: skip
     state = {name: weights[key] for name, key in names.items()}
-    attention = reference.attention
-    scale = attention.head_width**-0.5
-    attention.scale = attention.scale.double().new_full((heads, 1, 1), scale)
     positions = torch.arange(x.shape[1])
     return functional_call(reference, state, (x, causal_mask(positions[None], positions, x.dtype)))

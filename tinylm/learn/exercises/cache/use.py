@@ -15,6 +15,6 @@ def replacements(student):
             own[number] = student.Cache(rows, heads, layer_cache.cache.capacity, width)
         keys, values = own[number].append(keys, values)
         result = student.attend(queries, keys, values)
-        return attention.output_projection(result.transpose(1, 2).flatten(2))
+        return attention.out(result.transpose(1, 2).flatten(2))
 
     return {"tinylm.model.transformer.SelfAttention.forward": forward}
