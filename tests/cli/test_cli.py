@@ -232,7 +232,7 @@ def totals(text):
 def test_describe_counts_the_model_of_params(run_folder, capsys):
     _, tokenizer = parts()
     changed = load_params()
-    changed["model"] |= {"layers": 2, "heads": 3, "feed_forward": 23, "context": CONTEXT}
+    changed["model"] |= {"layers": 2, "heads": 4, "feed_forward": 23, "context": CONTEXT}
     changed["embedding"]["width"] = 20
     Path("params.yaml").write_text(yaml.safe_dump(changed), "utf-8")
     assert main(["describe"]) == 0

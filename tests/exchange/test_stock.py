@@ -13,8 +13,8 @@ from tinylm.exchange.stock import stock_form
 SHAPES = [  # width, heads, head_width
     (12, 4, None),
     (19, 1, None),
-    (19, 3, None),  # widths 7, 6, 6
-    (19, 7, None),  # widths 3 and 2
+    (19, 3, 7),
+    (19, 7, 3),
     (12, 3, 7),  # wider than 12 / 3
     (19, 4, 2),
     (5, 2, 11),
@@ -87,9 +87,9 @@ def test_logits_are_the_same_whatever_the_settings(random_model, ids, index):
 @pytest.mark.parametrize(
     ("settings", "multiple", "wide", "heads"),
     [
-        ({"width": 300, "heads": 8}, 1, 304, 8),
-        ({"width": 300, "heads": 6, "output_bias": True}, 1, 306, 6),
-        ({"width": 300, "heads": 6}, 32, 384, 6),
+        ({"width": 300, "heads": 8, "head_width": 38}, 1, 304, 8),
+        ({"width": 300, "heads": 6, "head_width": None, "output_bias": True}, 1, 306, 6),
+        ({"width": 300, "heads": 6, "head_width": None}, 32, 384, 6),
     ],
 )
 def test_the_stock_model_is_as_narrow_as_its_heads_allow(

@@ -88,7 +88,7 @@ def test_errors_of_all_sections_are_raised_at_once():
 )
 def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
     (line,) = errors(changes)
-    assert line.startswith(f"params.yaml: {key} ")
+    assert line.startswith((f"params.yaml: {key} ", f"params.yaml: {key}: "))
 
 
 @pytest.mark.parametrize(

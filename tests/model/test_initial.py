@@ -15,7 +15,13 @@ VOCAB, WIDTH, INNER, CONTEXT, LAYERS = 499, 64, 256, 97, 8
 
 def fresh_model(init: str, **changes) -> TinyLM:
     """Untied by default, with every kind of parameter."""
-    shape = {"layers": LAYERS, "heads": 4, "feed_forward": INNER, "context": CONTEXT}
+    shape = {
+        "layers": LAYERS,
+        "heads": 4,
+        "head_width": None,
+        "feed_forward": INNER,
+        "context": CONTEXT,
+    }
     kinds = {"positions": "learned", "output_bias": True, "tied_output": False}
     torch.manual_seed(3)
     embedding = torch.randn(VOCAB, WIDTH)

@@ -129,7 +129,7 @@ def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new
         ({"positions": "rotary", "heads": 3, "head_width": 4}, 12, []),
         ({"positions": "rotary", "heads": 3, "head_width": 5}, 12, ["model.positions"]),
         ({"positions": "rotary", "heads": 2}, 12, []),
-        ({"positions": "rotary", "heads": 5}, 12, ["model.positions"]),
+        ({"positions": "rotary", "heads": 4}, 12, ["model.positions"]),
     ],
 )
 def test_every_problem_with_a_width_is_named_by_its_key(settings, width, keys):

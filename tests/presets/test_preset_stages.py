@@ -16,7 +16,7 @@ SMALL = (
     stages.SMALL
     | {  # sizes only: which tokenizer, norm, positions, layout ... stay the preset's
         "data": {"train_stories": None, "evaluation_stories": None, "held_out_share": 0.2},
-        "embedding": {"width": 20, "buckets": 50},
+        "embedding": {"width": 24, "buckets": 50},
         "model": {"layers": 2, "feed_forward": 16, "context": 16},
         "train": {"batch_size": 4, "validate_every": 5},
         "evaluate": stages.SMALL["evaluate"] | {"greedy": 1, "ablation_stories": 3},
@@ -42,8 +42,6 @@ def small(name: str) -> dict:
         params["train"]["keep_epochs"] = [1, 2]
     if params["model"]["head_width"] is not None:
         params["model"]["head_width"] = 3
-    if params["model"]["positions"] == "rotary":
-        params["embedding"]["width"] = 24  # 6 heads of equal and even width
     params["data"] |= {"source": "local", "path": "stories.jsonl"}
     if params["data"]["drop_first_line"]:
         params["data"]["path"] = "play.txt"
