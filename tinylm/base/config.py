@@ -15,17 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 PARAMS_FILE = "params.yaml"
-# Since release 0.3.0: keys that are gone or new, with the value that changes nothing; moved paths.
-REMOVED: dict[str, Any] = {"decode.precision": "fp32", "report.compare": "none"}
-ADDED: dict[str, Any] = {
-    "train.unknown": 0.0,
-    "accum_sweep.context": None,
-}
-MOVED = {
-    "tinylm/text/storybook": "inputs/stories",
-    "tinylm/text/tokens/gpt2.py": "inputs/vocab",
-    "tinylm/text/skipgram.py": "inputs/vectors",
-}
 S = TypeVar("S")
 
 _repr = reprlib.Repr()
@@ -65,30 +54,14 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
-    """Read params.yaml as DVC reads it, also that of release 0.3.0.
-
-    Raises InputError with the file and the line.
-    """
+    """Read params.yaml as DVC reads it. Raises InputError with the file and the line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path} is missing; `tinylm preset storybook` writes one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text in UTF-8: {error}") from None
-    return _upgraded(parse_yaml(text, str(path)))
-
-
-def _upgraded(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of release 0.3.0 with the keys of this one, where this changes no result."""
-    for path, harmless in REMOVED.items():
-        section, _, key = path.partition(".")
-        if parameter(params, path) == harmless:
-            del params[section][key]
-    for path, harmless in ADDED.items():
-        section, _, key = path.partition(".")
-        if isinstance(params.get(section), dict):
-            params[section].setdefault(key, harmless)
-    return params
+    return parse_yaml(text, str(path))
 
 
 @dataclasses.dataclass(frozen=True)

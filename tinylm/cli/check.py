@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import MOVED, PARAMS_FILE, InputError, load_params
+from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.cli.command import check_clone
 from tinylm.host.params import Sections, read_sections, rule_errors
 
@@ -52,8 +52,7 @@ def _is_readable(key: str, name: str, findings: Findings) -> bool:
         findings.notes.append(f"{key}: dvc exp run --temp or --queue needs its absolute path")
     problem = ""
     if not os.path.exists(name):
-        moved = f"; since release 0.3.0 it is {MOVED[name]}" if name in MOVED else ""
-        problem = f"no such file or folder{moved}"
+        problem = "no such file or folder"
     elif not os.access(name, os.R_OK):
         problem = "no permission to read it"
     if problem:
