@@ -4,7 +4,7 @@ import itertools
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import read_json, write_csv, write_sums
+from tinylm.base.files import read_json, write_csv
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
@@ -41,7 +41,6 @@ def main() -> None:
         texts[result["setting"]] = beam.texts_of(result, prompts, tokenizer, alpha)
     side_by_side = itertools.chain.from_iterable(zip(*texts.values(), strict=True))
     write_csv(paths.BEAM_TEXTS, beam.Text._fields, side_by_side)
-    write_sums(paths.BEAM_BENCH)
     methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     timed = measure.rounded(measured, ("setting", *measure.with_spread(beam.TIMES)))

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.base.files import write_json, write_sums
+from tinylm.base.files import write_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate import measurement
 from tinylm.evaluate.heads import measure_attention
@@ -35,8 +35,7 @@ def main() -> None:
 
     results |= continuations | attention
     measurement.write_tables(tables | samples | heads)
-    write_sums(paths.EVALUATE)
-    write_json(paths.seed_score("train"), headline(results), sealed=True)
+    write_json(paths.seed_score("train"), headline(results))
     stage.write(results, {"evaluate": {"perplexity": results["perplexity"]}})
     baseline = results["baselines"]["kneser_ney"]["perplexity"]
     perplexity = results.get("once", results)["perplexity"]

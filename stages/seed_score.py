@@ -28,7 +28,7 @@ def main() -> None:
     )
     # in the order of stage evaluate's stories
     stories = table[["nats", "bits", "raw_bits"]].to_dict("list")
-    write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories}, sealed=True)
+    write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories})
     print(f"seed {seed}: evaluation perplexity {metrics['perplexity']:.3f}")
 
 

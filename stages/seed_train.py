@@ -4,7 +4,7 @@ import dataclasses
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import sha256, write_json, write_sums
+from tinylm.base.files import sha256, write_json
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage, seed_argument
 from tinylm.model.checkpoint import save_model
@@ -45,7 +45,6 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
         save_model(folder, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
         metrics = run_metrics(result, run.batches)
         write_json(f"{folder}/run.json", {"figures": metrics, "held_out": result.curves.held_out})
-        write_sums(folder)
         run.snapshots.finish()
     print(
         f"seed {seed}: held-out perplexity {metrics['held_out_perplexity']:.3f} after "

@@ -4,7 +4,7 @@ import math
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import sha256, write_sums
+from tinylm.base.files import sha256
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage
 from tinylm.host.tables import print_description
@@ -48,7 +48,6 @@ def write(stage: Stage, run: Run, result: TrainResult) -> None:
     layout = run.settings.layout
     save_model(paths.MODELS, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
     run.snapshots.copy_checkpoints(paths.MODELS)
-    write_sums(paths.MODELS)
     write_curves(paths.PLOTS, result.curves)
     metrics = {key: getattr(run.settings, key) for key in ("seed", "precision", "compile")}
     metrics |= summary(run.model, run.settings.optimizer)

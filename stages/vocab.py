@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.files import write_sums
 from tinylm.download.same_story import count_near_copies
 from tinylm.download.stories import SPLITS, DataSettings, read_texts
 from tinylm.embedding.matrix import embedding_matrix
@@ -53,7 +52,6 @@ def main() -> None:
         embedding, tokenizer, train_texts, lambda: stores["train"].ids
     )
     save_matrix(VOCAB / "embedding.safetensors", matrix)
-    write_sums(VOCAB)
 
     marks = tokenizer.specials - {tokenizer.unk_id}
     words = {name: coverage(store, tokenizer.unk_id, marks) for name, store in stores.items()}

@@ -51,7 +51,7 @@ def test_a_folder_holds_the_model_and_its_originals(new_trained, tmp_path, form)
     trained = new_trained()
     export_folder(tmp_path / "out", trained, form)
     files = contents(tmp_path / "out")
-    names = {*TRANSFORMERS, *ORIGINALS, "tinylm/sha256.json"}
+    names = {*TRANSFORMERS, *ORIGINALS}
     if form == "tinylm":
         names |= remote_code().keys()
     assert files.keys() == names

@@ -1,23 +1,29 @@
-"""Every reader of files, called as the stages call it, and what a valid result of it is."""
+"""The readers of files that users write, each with valid inputs and with what must hold for what it reads."""
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from tests.fuzz.inputs import PARTS, WIDTH, WORDS
-from tinylm.base.config import InputError, load_params
+from tinylm.base.config import load_params
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.embedding.source import check_vectors, read_vectors
 from tinylm.host.params import read_sections, rule_errors
-from tinylm.model.checkpoint import load_model
-from tinylm.train.snapshot import Snapshots
+from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.gpt2 import read_folder
-from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.matrix_file import load_matrix
 
-TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
+STORIES = [
+    f"One day a {child} saw a {animal}. It was \u201csad\u201d."
+    for child in ("boy", "girl")
+    for animal in ("dog", "cat", "b\u00efrd", "\U0001f600")
+]
+WORDS = ["one", "day", "a", "boy", "girl", "saw", "dog", "cat", "sad", "it", "was"]
+WIDTH = 6
+Files = dict[str, bytes]
 
 
 def params(folder: Path) -> None:
@@ -48,17 +54,6 @@ def vectors(folder: Path) -> None:
     assert matrix.any()
 
 
-def tokenizer(folder: Path) -> None:
-    """Ids within the vocabulary, for any text."""
-    opened = open_tokenizer(folder / "tokenizer.json")
-    try:
-        ids = opened.encode_story(TEXT)
-    except InputError:
-        ids = opened.encode(TEXT)
-    assert all(0 <= index < len(opened) for index in ids)
-    opened.decode(ids).encode()
-
-
 def gpt2(folder: Path) -> None:
     """Tokens that are texts, and merges of two."""
     tokens, merges = read_folder(folder)
@@ -66,28 +61,37 @@ def gpt2(folder: Path) -> None:
     assert all(len(pair) == 2 for pair in merges)
 
 
-def model(folder: Path) -> None:
-    """Finite weights."""
-    loaded, _ = load_model(folder)
-    assert all(tensor.isfinite().all() for tensor in loaded.state_dict().values())
-
-
-def matrix(folder: Path) -> None:
-    """A finite float32 matrix."""
-    values = load_matrix(folder / "embedding.safetensors")
-    assert values.ndim == 2
-    assert values.dtype == np.float32
-    assert np.isfinite(values).all()
-
-
-def snapshot(folder: Path) -> None:
-    """A whole snapshot, or none."""
-    latest = Snapshots(folder, PARTS, 1.0).latest()
-    assert latest is None or isinstance(latest[0], dict)
-
-
 READERS: dict[str, Callable[[Path], None]] = {
     **dict.fromkeys(("jsonl", "csv", "txt", "parquet"), corpus),
-    **dict.fromkeys(("vec", "bin"), vectors),
-    **{each.__name__: each for each in (params, tokenizer, gpt2, model, matrix, snapshot)},
+    "vec": vectors,
+    "gpt2": gpt2,
+    "params": params,
 }
+
+
+def valid_inputs(folder: Path) -> dict[str, list[Files]]:
+    """{reader: valid inputs, each the files of a folder}."""
+    frame = pd.DataFrame({"n": range(len(STORIES)), "text": STORIES})
+    frame.to_parquet(folder / "a.parquet")
+    rows = [json.dumps({"text": story, "n": 1}, ensure_ascii=False) + "\n" for story in STORIES]
+    jsonl = "".join(rows).encode()
+    table = frame.to_csv(index=False).encode()
+    marked = "\n<|endoftext|>\n".join(STORIES).encode()
+    lines = [f"{len(WORDS)} {WIDTH}"]
+    for row, word in enumerate(WORDS):
+        numbers = " ".join(f"{0.1 * row + column:.2f}" for column in range(WIDTH))
+        lines.append(f"{word} {numbers}")
+    vec = "\n".join(lines).encode() + b"\n"
+    bpe = {
+        "vocab.json": b'{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}',
+        "merges.txt": b"#version: 0.2\na b\n",
+    }
+    return {
+        "jsonl": [{"a.jsonl": jsonl}, {"a.jsonl.gz": gzip.compress(jsonl, mtime=0)}],
+        "csv": [{"a.csv": table}, {"a.csv.gz": gzip.compress(table, mtime=0)}],
+        "txt": [{"a.txt": "\n\n".join(STORIES).encode()}, {"a.txt": marked}],
+        "parquet": [{"a.parquet": (folder / "a.parquet").read_bytes()}],
+        "vec": [{"a.vec": vec}, {"a.vec.gz": gzip.compress(vec, mtime=0)}],
+        "gpt2": [bpe],
+        "params": [{"params.yaml": preset_text(BASE).encode()}],
+    }

@@ -140,11 +140,7 @@ class Tree:
         for folder in ("data", "models", "metrics", "plots"):
             for path in sorted((self.path / folder).rglob("*")):
                 name = path.relative_to(self.path).as_posix()
-                if (
-                    path.is_file()
-                    and not is_measured(name)
-                    and path.name not in ("sha256.json", ".gitignore")
-                ):
+                if path.is_file() and not is_measured(name) and path.name != ".gitignore":
                     yield path
 
     def record(self) -> Record:
@@ -197,7 +193,7 @@ def texts(tree: Tree) -> Record:
         found[f"generate, {name}"] = tree.run(*words)
     tree.run("tinylm.cli", "export", "export")
     for path in sorted((tree.path / "export").rglob("*")):
-        if path.is_file() and path.name not in ("README.md", "sha256.json"):
+        if path.is_file() and path.name != "README.md":
             found[f"export/{path.name}"] = sha256(path)
     return found
 

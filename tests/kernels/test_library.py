@@ -25,12 +25,6 @@ def test_the_first_flags_that_work_are_taken_and_another_source_is_another_libra
 
 
 @needs_compiler
-def test_a_damaged_library_is_compiled_anew_and_never_loaded(library):
-    path = library.compile()
-    path.write_bytes(path.read_bytes()[:4096])
-    assert library.load().seven() == 7
-
-
 def test_without_a_compiler_nothing_is_loaded(library, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(CannotCompile):

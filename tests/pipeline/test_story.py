@@ -7,6 +7,7 @@ import torch
 
 from tests.support.literate import BLOCK, ROOT, STORY, executed
 from tests.support.stages import plant, read, run, small_params
+from tinylm.base.files import sha256
 from tinylm.vocab.token_store import TokenStore
 
 PAGE = STORY.read_text(encoding="utf-8")
@@ -67,8 +68,8 @@ def test_the_page_holds_the_outputs_of_one_model():
     """Where `make repro` has left that very model: all outputs are the page's."""
     assert all(outputs(PAGE))
     assert "False" not in "".join(outputs(PAGE))
-    config = ROOT / "models/config.json"
-    if not config.exists() or read(config)["sha256"][:12] not in PAGE:
+    weights = ROOT / "models/model.safetensors"
+    if not weights.exists() or sha256(weights)[:12] not in PAGE:
         pytest.skip("models/ does not hold the page's model")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)

@@ -45,21 +45,18 @@ def test_an_id_outside_the_vocabulary_writes_nothing(tmp_path, wrong):
 
 
 @pytest.mark.parametrize("kind", ["ids", "offsets"])
-def test_damage_is_noticed_and_the_stage_named(tmp_path, kind):
+def test_a_truncated_or_missing_file_is_noticed_and_the_stage_named(tmp_path, kind):
     write_store(tmp_path, "train", STORIES, 8)
-    TokenStore(tmp_path, "train")  # a check that passed once must not hide the damage
     path = tmp_path / f"train.{kind}"
-    content = path.read_bytes()
-    for damaged in (content[:-1], b"\7" + content[1:]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match=rf"train\.{kind}.*vocab"):
-            TokenStore(tmp_path, "train")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=rf"train\.{kind}.*vocab"):
+        TokenStore(tmp_path, "train")
     path.unlink()
     with pytest.raises(InputError, match=rf"train\.{kind}.*vocab"):
         TokenStore(tmp_path, "train")
 
 
-@pytest.mark.parametrize("change", [{"vocab_size": None}, {"ids_sha256": "0"}])
+@pytest.mark.parametrize("change", [{"vocab_size": None}, {"tokens": "many"}])
 def test_a_description_that_does_not_fit_is_refused(tmp_path, change):
     write_store(tmp_path, "train", STORIES, 8)
     path = tmp_path / "train.json"

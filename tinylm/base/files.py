@@ -18,9 +18,6 @@ from typing import IO, Any
 
 from tinylm.base.config import InputError
 
-SUMS = "sha256.json"
-SEAL = "sha256_of_the_rest"
-
 
 def _sync(path: Path) -> None:
     """Let the system write a file or a folder's list of names to the disk."""
@@ -121,21 +118,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _seal(value: dict[str, Any]) -> str:
-    """SHA-256 of an object's content without its seal; the file's layout does not matter."""
-    rest = {key: item for key, item in value.items() if key != SEAL}
-    return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
-
-
-def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
-    """Write JSON, indented, keys in the given order, NaN and infinities as null.
-
-    sealed: an object gets its own SHA-256 as its last key; `read_json` checks and removes it.
-    """
-    value = _plain(value)
-    if sealed:
-        value[SEAL] = _seal(value)
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+def write_json(path: str | Path, value: Any) -> None:
+    """Write JSON, indented, keys in the given order, NaN and infinities as null."""
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
     write_bytes(path, f"{text}\n".encode())
 
 
@@ -151,7 +136,7 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[o
 def read_json(path: str | Path, made_by: str = "") -> Any:
     """Read a JSON file. Raises InputError with the stage to run if it is missing or damaged."""
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = f": run dvc repro {made_by}" if made_by else ""
         raise InputError(f"{path} is missing{hint}") from None
@@ -159,9 +144,6 @@ def read_json(path: str | Path, made_by: str = "") -> Any:
         raise InputError(f"{path}: a folder; allowed: a file") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); remove it and run dvc repro") from None
-    if isinstance(value, dict) and SEAL in value and value.pop(SEAL) != _seal(value):
-        raise _damaged(path, made_by)
-    return value
 
 
 def require(path: str | Path, made_by: str) -> Path:
@@ -178,36 +160,3 @@ def sha256(path: str | Path) -> str:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except IsADirectoryError:
         raise InputError(f"{path}: a folder; allowed: a file") from None
-
-
-def _damaged(path: str | Path, made_by: str) -> InputError:
-    stage = f" -f -s {made_by}" if made_by else ""
-    return InputError(
-        f"{path}: its SHA-256 is not the one it was written with; rm {path}, run dvc repro{stage}"
-    )
-
-
-def check_sha256(path: str | Path, expected: str, made_by: str) -> None:
-    """Raises InputError if a file is missing or its bytes changed (a damaged cache)."""
-    if sha256(require(path, made_by)) != expected:
-        raise _damaged(path, made_by)
-
-
-def write_sums(folder: str | Path) -> None:
-    """Write folder/sha256.json, the SHA-256 of every other file in it, when all are complete."""
-    sums = {}
-    for path in sorted(Path(folder).iterdir()):
-        if path.is_file() and path.name != SUMS and not path.name.startswith("."):
-            sums[path.name] = sha256(path)
-    write_json(Path(folder) / SUMS, sums, sealed=True)
-
-
-def check_sums(path: str | Path, made_by: str) -> None:
-    """Raises InputError if the sha256.json next to a file names other bytes than the file has.
-
-    Nothing happens if there is no sha256.json.
-    """
-    sums = require(path, made_by).with_name(SUMS)
-    expected = read_json(sums, made_by).get(Path(path).name) if sums.exists() else None
-    if expected is not None:
-        check_sha256(path, expected, made_by)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinylm.base import paths
-from tinylm.base.files import check_sums, read_json, require
+from tinylm.base.files import read_json, require
 from tinylm.evaluate.statistics import student_critical_value
 
 METRICS = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
@@ -27,8 +27,7 @@ def first_curve() -> Curve:
 def read_run(seed: int) -> dict[str, Any]:
     """What stage seed_train wrote for a seed. InputError if it is missing or damaged."""
     path = f"{paths.seed_run(seed)}/run.json"
-    check_sums(path, f"seed_train@{seed}")
-    run: dict[str, Any] = read_json(path)
+    run: dict[str, Any] = read_json(path, f"seed_train@{seed}")
     return run
 
 

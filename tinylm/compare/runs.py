@@ -11,7 +11,6 @@ import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
-from tinylm.base.files import SEAL
 from tinylm.compare.provenance import stage_paths, stale_stages
 from tinylm.compare.revisions import Revision
 from tinylm.presets.write import Values, flatten
@@ -193,7 +192,6 @@ def _metrics_of(revision: Revision, stage: str, stages: dict[str, Any]) -> dict[
         text = revision.text(path)
         if text is not None:
             metrics: dict[str, Any] = json.loads(text)
-            metrics.pop(SEAL, None)
             return metrics
     return {}
 

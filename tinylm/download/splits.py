@@ -21,7 +21,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.base.files import atomic_write, write_sums
+from tinylm.base.files import atomic_write
 from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.download.readers import hub_folder, local_files, other_files, read_file
 from tinylm.download.rows import CleanRow, Row, clean_chunk
@@ -179,7 +179,6 @@ def write_stories(
             if row.log_prob is not None:
                 counts["log_prob_nats"] = counts.get("log_prob_nats", 0.0) + row.log_prob
         _refuse_empty(settings, source, totals)
-    write_sums(folder)
     for counts in totals.values():
         if "log_prob_nats" in counts:
             counts["log_prob_nats"] = round(counts["log_prob_nats"], 6)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
-from tinylm.base.files import SUMS, copy_file, write_sums
+from tinylm.base.files import copy_file
 from tinylm.base.machine import pick_device
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
@@ -35,21 +35,17 @@ class Trained:
 
 
 def write_originals(folder: Path, trained: Trained) -> None:
-    """Copy weights, config and tokenizer into folder/tinylm, with the SHA-256 of each.
-
-    Whoever reads these files checks them by it.
-    """
+    """Copy weights, config and tokenizer into folder/tinylm."""
     target = folder / ORIGINALS
     copy_file(trained.models / WEIGHTS, target / WEIGHTS)
     copy_file(trained.models / CONFIG, target / CONFIG)
     copy_file(trained.vocab, target / TOKENIZER)
     copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)
-    write_sums(target)
 
 
 def is_export(folder: str | Path) -> bool:
     """Whether `write_originals` wrote into the folder."""
-    return (Path(folder) / ORIGINALS / SUMS).is_file()
+    return (Path(folder) / ORIGINALS / CONFIG).is_file()
 
 
 def read_params() -> dict[str, Any]:

@@ -119,10 +119,10 @@ class Stage:
                 key: self.conditions[key] for key in ENVIRONMENT if key in self.conditions
             }
             results = {**results, "environment": environment}
-        write_json(paths.results(self.name), results, sealed=True)
+        write_json(paths.results(self.name), results)
         for row, values in (metrics or {}).items():
             available = {name: value for name, value in values.items() if value is not None}
             write_json(paths.metrics(row), available)
         seconds = round(time.perf_counter() - self.start, 3)
         measured = {"seconds": seconds, "peak_mib": round(own_peak_mib(), 1), **(times or {})}
-        write_json(paths.times(self.name), {**measured, "conditions": self.conditions}, sealed=True)
+        write_json(paths.times(self.name), {**measured, "conditions": self.conditions})

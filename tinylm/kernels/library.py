@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinylm.base.files import write_bytes
+from tinylm.base.files import copy_file
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
 
@@ -32,15 +32,6 @@ def _processor() -> str:
     except OSError:  # no Linux
         lines = []
     return next((line for line in lines if line.startswith(("flags", "Features"))), sys.platform)
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether the SHA-256 at the file's end is that of the rest: loading a damaged library would crash the process."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return content[-32:] == hashlib.sha256(content[:-32]).digest()
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Library:
     def compile(self) -> Path:
         """Compile, unless that was done before; takes some seconds. Raises CannotCompile."""
         target = self.path()
-        if _is_whole(target):
+        if target.is_file():
             return target
         name = compiler()
         if name is None:
@@ -101,9 +92,9 @@ class Library:
 
 
 def _build(command: list[str], target: Path) -> str:
-    """Compile into `target`, followed by the SHA-256, which the loader ignores.
+    """Compile into `target`, which appears only when it is complete.
 
-    Returns the compiler's first error, or nothing if there is none; then the file is written.
+    Returns the compiler's first error; without one, an empty text.
     """
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -114,6 +105,5 @@ def _build(command: list[str], target: Path) -> str:
         if done.returncode:
             errors = (line for line in done.stderr.splitlines() if "error" in line)
             return next(errors, f"exit {done.returncode}")
-        content = built.read_bytes()
-    write_bytes(target, content + hashlib.sha256(content).digest())
+        copy_file(built, target)
     return ""

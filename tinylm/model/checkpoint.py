@@ -11,8 +11,6 @@ from safetensors.torch import load_file, save
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import (
-    check_sha256,
-    check_sums,
     read_json,
     require,
     sha256,
@@ -31,19 +29,17 @@ CHECKPOINTS = "checkpoints"
 def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
     """Write folder/model.safetensors, then folder/config.json.
 
-    The config has the settings, `extra` and the weights' SHA-256.
+    The config has the settings and `extra`.
     """
-    weights = Path(folder) / WEIGHTS
     tensors = {}
     for name, tensor in model.state_dict().items():
         tensors[name] = tensor.detach().cpu().contiguous()
-    write_bytes(weights, save(tensors))
+    write_bytes(Path(folder) / WEIGHTS, save(tensors))
     config = {
         "model": dataclasses.asdict(model.settings),
         "vocab_size": model.vocab_size,
         "width": model.width,
         **extra,
-        "sha256": sha256(weights),
     }
     write_json(Path(folder) / CONFIG, config)
 
@@ -65,7 +61,6 @@ def new_model(
 
 
 def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings]:
-    check_sums(path, "train")
     config = read_json(path, "train")
     if not isinstance(config, dict):
         raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
@@ -90,8 +85,7 @@ def load_model(
     Raises InputError naming the file.
     """
     config, settings = _read_config(Path(folder) / CONFIG)
-    weights = Path(folder) / WEIGHTS
-    check_sha256(weights, str(config.get("sha256")), "train")
+    weights = require(Path(folder) / WEIGHTS, "train")
     return _load_weights(weights, settings).to(device).eval(), config
 
 
@@ -100,22 +94,17 @@ def load_checkpoints(
 ) -> Iterator[tuple[float, TinyLM]]:
     """The weights saved during training, folder/checkpoints/EPOCH.safetensors.
 
-    Release 0.3.0 called that folder `moments`.
-
     Yields (epoch, model in evaluation mode) in order; nothing if there are none. Raises InputError
     naming the file.
     """
     _, settings = _read_config(Path(folder) / CONFIG)
     by_epoch = {}
-    for weights in Path(folder).glob("*/*.safetensors"):
-        if weights.parent.name not in (CHECKPOINTS, "moments"):
-            continue
+    for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
         try:
             by_epoch[float(weights.stem)] = weights
         except ValueError:
             raise InputError(f"{weights}; allowed: an epoch, as in 1.safetensors") from None
     for epoch, weights in sorted(by_epoch.items()):
-        check_sums(weights, "train")
         yield epoch, _load_weights(weights, settings).to(device).eval()
 
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tinylm.base.config import InputError
-from tinylm.base.files import copy_file, read_json, sha256, write_bytes, write_json, write_sums
+from tinylm.base.files import copy_file, read_json, sha256, write_bytes, write_json
 from tinylm.model.checkpoint import CHECKPOINTS
 
 RUN_FILE = "run.json"
@@ -89,8 +89,6 @@ class Snapshots:
         shutil.rmtree(target, ignore_errors=True)
         for path in sorted((self.folder / CHECKPOINTS).glob("*.safetensors")):
             copy_file(path, target / path.name)
-        if target.exists():
-            write_sums(target)
 
     def latest(self) -> State | None:
         """The newest whole snapshot, or None if the run starts from the beginning.

@@ -2,7 +2,7 @@
 
 `{split}.ids` has all stories end to end (`<sos> w w <eos> <sos> ...`), little-endian uint16 if the
 vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` has n + 1 int64 story
-starts; `{split}.json` has the counts and both files' SHA-256, and is written last.
+starts; `{split}.json` has the counts, and is written last.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,9 +14,8 @@ import numpy as np
 from tinylm.base.config import InputError
 from tinylm.base.files import (
     atomic_write,
-    check_sha256,
     read_json,
-    sha256,
+    require,
     write_bytes,
     write_json,
 )
@@ -69,14 +68,21 @@ def write_packed(folder: str | Path, split: str, packed: Iterable[Packed], vocab
         "tokens": int(offsets[-1]),
         "vocab_size": vocab_size,
         "dtype": id_type(vocab_size).name,
-        "ids_sha256": sha256(ids_path),
-        "offsets_sha256": sha256(offsets_path),
     }
     write_json(base.with_suffix(".json"), info)
 
 
+def _require_bytes(path: Path, expected: int) -> None:
+    """Raises InputError if the file is missing or has another size."""
+    size = require(path, STAGE).stat().st_size
+    if size != expected:
+        raise InputError(
+            f"{path}: expected {expected} bytes, got {size}; run dvc repro -f -s {STAGE}"
+        )
+
+
 class TokenStore:
-    """One split, opened for reading; its bytes are checked against their SHA-256.
+    """One split, opened for reading.
 
     `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,) int64, where each story starts.
     Raises InputError naming the file and the stage that makes it.
@@ -90,16 +96,17 @@ class TokenStore:
         info = read_json(description, STAGE)
         try:
             self.vocab_size = int(info["vocab_size"])
-            check_sha256(ids_path, info["ids_sha256"], STAGE)
-            check_sha256(offsets_path, info["offsets_sha256"], STAGE)
+            tokens, stories = int(info["tokens"]), int(info["stories"])
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{description}: not part of a token store; run dvc repro -f -s {STAGE}"
             ) from None
         dtype = id_type(self.vocab_size)
+        _require_bytes(ids_path, tokens * dtype.itemsize)
+        _require_bytes(offsets_path, (stories + 1) * 8)
         self.offsets = np.fromfile(offsets_path, dtype="<i8")
         self.ids: np.ndarray = np.empty(0, dtype)
-        if ids_path.stat().st_size:
+        if tokens:
             self.ids = np.memmap(ids_path, dtype=dtype, mode="r")
 
     def __len__(self) -> int:

@@ -136,7 +136,7 @@ def test_weights_lab_author_and_the_place_on_the_hub(here):
 
 def without_times_of_the_cache(here):
     path = here / FILES["kv_bench_time"][0]
-    write_json(path, read_json(path) | {"settings": []}, sealed=True)
+    write_json(path, read_json(path) | {"settings": []})
     write_lock(here, stages())
 
 
