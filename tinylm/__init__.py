@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tinylm.api.language_model import LanguageModel
-    from tinylm.api.load import load
+    from tinylm.api.language_model import LanguageModel, load
     from tinylm.api.results import Attention, NextWord, NextWords, Text
 
 _FROM = {
     "LanguageModel": "language_model",
-    "load": "load",
+    "load": "language_model",
     "Attention": "results",
     "NextWord": "results",
     "NextWords": "results",
@@ -27,8 +26,5 @@ def __getattr__(name: str) -> Any:
 
         return version("tinylm")
     if name in _FROM:
-        from tinylm.host.starting import start_command
-
-        start_command()
         return getattr(importlib.import_module(f"tinylm.api.{_FROM[name]}"), name)
     raise AttributeError(f"module 'tinylm' has no attribute {name!r}")

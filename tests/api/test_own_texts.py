@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from tests.support.random_run import make_run
-from tinylm.api.load import load
+from tinylm.api.language_model import load
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.config import load_params, read_section
 from tinylm.presets.write import FOLDER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -21,17 +22,37 @@ from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.download.cleaning import clean_text
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
+from tinylm.exchange.loading import load_trained, repairs_quotes
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
-NAMED = 5  # unknown words of a text
+MAX_UNKNOWN_SHOWN = 5  # words in a warning
 
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
     """Raise InputError unless the value is a whole number from `low` to `high`."""
     if not isinstance(value, int) or not low <= value <= high:
-        raise InputError(f"{name} {value!r}; allowed: a whole number from {low} to {high}")
+        wanted = f">= {low}" if high == math.inf else f"from {low} to {high}"
+        raise InputError(f"{name}: expected a whole number {wanted}, got {value!r}")
+
+
+def load(
+    folder: str | Path = "models", vocab: str | Path | None = None, epoch: float | None = None
+) -> LanguageModel:
+    """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
+
+    vocab: its tokenizer.json. By default the export's own, or data/vocab/tokenizer.json next to
+    the folder.
+    epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
+
+    params.yaml in the working folder gives the defaults of decoding (section `decode`) and the
+    device (`runtime.device`). Its `data.repair_quotes` decides whether quotation marks in a wrong
+    encoding are repaired in every text. Without that file, the preset storybook gives all three.
+    Raises InputError, which names the file.
+    """
+    trained = load_trained(folder, vocab, epoch)
+    return LanguageModel(trained.model, trained.tokenizer, trained.decode, repairs_quotes())
 
 
 class LanguageModel:
@@ -181,18 +202,27 @@ class LanguageModel:
     def log_prob(self, text: str, given: str = "") -> float:
         """ln P of a text in nats, after `given` or as the start of a story.
 
-        That it ends there is not counted.
+        The two are joined as they are, so a continuation may begin with a space or a line break;
+        white space at the end of `given` counts as the beginning of `text`. Words (tokenizer
+        `words`) are separate anyway, with or without a space between the two.
+        ln P(a + b) = ln P(a) + ln P(b, given=a). That the text ends is not counted.
+        Raises InputError for a text without a token, or whose beginning changes the tokens of
+        `given`.
         """
-        text = self._clean(text)
-        given = self._clean(given)
-        self._warn_of_unknown(f"{given} {text}")
-        start = self._opened(given)
-        ids = self._opened(f"{given} {text}" if given else text)
-        if not text or len(ids) == len(start):
-            raise InputError(f"text {visible(text)!r} has no token; allowed: one or more words")
-        if ids[: len(start)] != start:
-            raise InputError(f"text {visible(text)!r} changes the tokens of what is given")
-        return float(self._log_probs(ids, len(start)).sum())
+        self._warn_of_unknown(f"{self._clean(given)} {self._clean(text)}")
+        before = self._opened(self._clean(given))
+        if self.tokenizer.kind == "words":
+            ids = [*before, *self.tokenizer.encode(self._clean(text))]
+        else:
+            ids = self._opened(self._clean(given + text))
+        if ids[: len(before)] != before:
+            raise InputError(
+                f"{visible(text)!r} after {visible(given)!r}: the last token of what is given "
+                "continues in the text; divide the two at the beginning of a word"
+            )
+        if not ids[len(before) :]:
+            raise InputError(f"log_prob: expected a text of at least one token, got {text!r}")
+        return float(self._log_probs(ids, len(before)).sum())
 
     def perplexity(self, texts: str | Iterable[str]) -> float:
         """exp of the mean loss per token of whole stories, each from its start.
@@ -210,7 +240,7 @@ class LanguageModel:
             tokens += len(log_probs)
         self._warn_of_unknown("\n".join(stories))
         if not tokens:
-            raise InputError("perplexity of no token is not defined; allowed: at least one text")
+            raise InputError("perplexity: expected at least one text with a token to predict")
         return perplexity(nats, tokens)
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
@@ -263,7 +293,7 @@ class LanguageModel:
     def _warn_of_unknown(self, text: str, name: str = "") -> None:
         unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))
         if unknown:
-            words = ", ".join(repr(visible(word)) for word in unknown[:NAMED])
+            words = ", ".join(repr(visible(word)) for word in unknown[:MAX_UNKNOWN_SHOWN])
             message = f"{name}{len(unknown)} not in the vocabulary, seen as <unk>: {words}"
             warnings.warn(message, stacklevel=4)
 

@@ -107,5 +107,5 @@ def _chosen(name: str, number: int | None, count: int) -> list[int]:
     if number is None:
         return list(range(count))
     if not 1 <= number <= count:
-        raise InputError(f"{name} {number}; allowed: 1 to {count}")
+        raise InputError(f"{name}: expected a number from 1 to {count}, got {number}")
     return [number - 1]

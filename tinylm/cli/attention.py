@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     if kind not in FORMATS:
         raise InputError(f"--output {name}: allowed: a file .png or .svg")
 
-    from tinylm.api.load import load
+    from tinylm.api.language_model import load
     from tinylm.exchange.loading import use_threads
     from tinylm.report.drawing import in_style
 

@@ -123,7 +123,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, depending on the options."""
-    from tinylm.api.load import load
+    from tinylm.api.language_model import load
     from tinylm.exchange.loading import use_threads
 
     _check(arguments)
