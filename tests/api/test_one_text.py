@@ -23,7 +23,7 @@ from tinylm.exchange.tokenizer_files import tokenizer_files
 from tinylm.lab.build import build_page, rule_of
 from tinylm.model.checkpoint import save_model
 from tinylm.presets.write import FOLDER
-from tinylm.vocab import tokenizer as of_vocab
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
 
@@ -51,11 +51,9 @@ def folder(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if request.param == "gpt2":
         vocabulary = tiny_gpt2(["Ġthe", "Ġcat"])
-        monkeypatch.setattr(of_vocab, "open_tokenizer", lambda path: vocabulary)
-        monkeypatch.setattr("tinylm.exchange.loading.open_tokenizer", lambda path: vocabulary)
     else:
         settings = VocabSettings(**KINDS[request.param])
-        vocabulary, _ = of_vocab.make_tokenizer(settings, lambda: TRAIN)
+        vocabulary, _ = make_tokenizer(settings, lambda: TRAIN)
     vocabulary.save("data/vocab/tokenizer.json")
     for split, texts in (("train", TRAIN * 10), ("validation", [RAW])):
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
