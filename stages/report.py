@@ -20,8 +20,8 @@ def main() -> None:
     if settings.prompts or settings.sentences:
         from tinylm.api.own_texts import with_own_texts
 
-        device = stage.begin(stage.params["decode"]["seed"])
-        run = with_own_texts(run, settings, device)
+        stage.begin(stage.params["decode"]["seed"])
+        run = with_own_texts(run, settings)
     pictures = write_report(run, settings, ".", has_lab)
     for problem in run.problems.values():
         print(f"not shown: {problem}")

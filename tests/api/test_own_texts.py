@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-import torch
 import yaml
 
 from tests.support.random_run import make_run
@@ -16,7 +15,6 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData
 
 PROMPTS = ("the cat", "the zebra said", "the cat")
-CPU = torch.device("cpu")
 SETTINGS = read_section(load_params(FOLDER / "storybook.yaml"), "report", ReportSettings)
 
 
@@ -31,7 +29,7 @@ def _run(folder, **changes):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params["evaluate"]["new_tokens"] = 9
     settings = dataclasses.replace(SETTINGS, **changes)
-    return with_own_texts(ReportData(params, {}, {}), settings, CPU)
+    return with_own_texts(ReportData(params, {}, {}), settings)
 
 
 def test_prompts_are_continued_as_tinylm_generate_does(folder):

@@ -117,7 +117,7 @@ class LanguageModel:
         texts = []
         for ids, new in zip(prompts, continuations, strict=True):
             values = new.log_probs if log_probs else None
-            texts.append(self._text(ids, new.ids, new.finished, values))
+            texts.append(self._text(ids, new.ids, finished=new.finished, log_probs=values))
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(
@@ -185,8 +185,10 @@ class LanguageModel:
         texts = []
         for best in hypotheses:
             finished = bool(best.ids) and best.ids[-1] == self.tokenizer.eos_id
-            values = self._log_probs([*ids, *best.ids], len(ids)) if log_probs else None
-            texts.append(self._text(ids, best.ids, finished, values, best.score))
+            text = self._text(ids, best.ids, finished=finished, score=best.score)
+            if log_probs:
+                text.log_probs = self._log_probs([*ids, *best.ids], len(ids)).tolist()
+            texts.append(text)
         return texts
 
     def next_words(self, prompt: str = "", count: int = 10) -> NextWords:
@@ -307,20 +309,10 @@ class LanguageModel:
         with decoding_mode(self.model):
             return token_log_probs(self.model, ids, max(first, 1), self.settings.slide)
 
-    def _text(
-        self,
-        ids: list[int],
-        new: list[int],
-        finished: bool,
-        log_probs: Iterable[float] | None,
-        score: float | None = None,
-    ) -> Text:
+    def _text(self, ids: list[int], new: list[int], **values: Any) -> Text:
+        """The text of a prompt's ids and new ones; values: its other attributes."""
         text = Text(self.tokenizer.decode([*ids, *new]))
-        text.prompt_ids = ids
-        text.new_ids = new
-        text.finished = finished
-        text.log_probs = None if log_probs is None else [float(value) for value in log_probs]
-        text.score = score
+        vars(text).update(prompt_ids=ids, new_ids=new, **values)
         return text
 
 

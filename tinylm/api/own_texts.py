@@ -4,47 +4,37 @@ import dataclasses
 import warnings
 from typing import Any
 
-import torch
-
-from tinylm.api.language_model import LanguageModel
+from tinylm.api.language_model import LanguageModel, load
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.attention_maps import MAX_TOKENS
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
+from tinylm.model.checkpoint import load_checkpoints
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, Sentence
-from tinylm.vocab.kinds import open_tokenizer
 
 
-def with_own_texts(run: ReportData, settings: ReportSettings, device: torch.device) -> ReportData:
+def with_own_texts(run: ReportData, settings: ReportSettings) -> ReportData:
     """The run with `own_texts` and `own_sentences`, from the model in the working folder.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most
     evaluate.new_tokens tokens. own_sentences: for each (Sentence, one of each checkpoint), where
     weights of epochs were kept. Raises InputError without the model or its vocabulary.
     """
-    decode = read_section(run.params, "decode", DecodeSettings)
-    repair_quotes = run.param("data", "repair_quotes") is not False
-    check_vocabulary(paths.MODELS, paths.TOKENIZER)
-    tokenizer = open_tokenizer(paths.TOKENIZER)
-    model, _ = load_model(paths.MODELS, device)
-    lm = LanguageModel(model, tokenizer, decode, repair_quotes)
+    lm = load(paths.MODELS)
     files = dict(run.files)
     if settings.prompts:
         most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
         files["own_texts"] = _continued(lm, list(settings.prompts), most)
     if settings.sentences:
-        checkpoints = {}
-        for epochs, weights in load_checkpoints(paths.MODELS, device):
-            checkpoints[epochs] = LanguageModel(weights, tokenizer, decode, repair_quotes)
-        sentences = []
+        earlier = {}
+        for epochs, weights in load_checkpoints(paths.MODELS, lm.model.embedding.device):
+            earlier[epochs] = LanguageModel(weights, lm.tokenizer, lm.settings, lm.repair_quotes)
+        files["own_sentences"] = []
         for text in settings.sentences:
-            earlier = [_sentence(one, text, epochs) for epochs, one in checkpoints.items()]
-            sentences.append((_sentence(lm, text), earlier))
-        files["own_sentences"] = sentences
+            maps = [_sentence(one, text, epochs) for epochs, one in earlier.items()]
+            files["own_sentences"].append((_sentence(lm, text), maps))
     return dataclasses.replace(run, files=files)
 
 

@@ -29,8 +29,8 @@ class Text(str):
     prompt_ids: list[int]
     new_ids: list[int]
     finished: bool
-    log_probs: list[float] | None
-    score: float | None
+    log_probs: list[float] | None = None
+    score: float | None = None
 
     @property
     def log_prob(self) -> float | None:
