@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from tests.support.small import random_model
-from tinylm.kernels.train.ops import CudaOps, ManualGradOps
+from tinylm.kernels.train.ops import CudaOps, ManualGradOps, compiled_run_block
 from tinylm.kernels.train.output_loss import output_loss
-from tinylm.model.compiled import compiled_run_block, run_block
 from tinylm.model.ops import REFERENCE
-from tinylm.model.recompute import RunRecomputing
+from tinylm.model.recompute import Checkpointing, run_block
 
 OPERATIONS = {
     "manual gradients": ManualGradOps(),
@@ -80,7 +79,7 @@ def test_bf16_is_near_float32(device, operations):
 def test_compiled_blocks_are_the_blocks(device):
     expected, reference = loss_and_gradients(new_model(), torch.device("cpu"))
     operations = OPERATIONS["for torch.compile"]
-    model = new_model(operations, RunRecomputing("none", compiled_run_block(backend(device))))
+    model = new_model(operations, Checkpointing("none", compiled_run_block(backend(device))))
     nats, gradients = loss_and_gradients(model, device)
     assert nats == pytest.approx(expected, rel=1e-5)
     for name, gradient in reference.items():
@@ -126,7 +125,7 @@ def test_recomputed_gradients_have_the_same_bits(device, mode, compiled):
     results = []
     for chosen in ("none", mode):
         operations = OPERATIONS["for torch.compile"] if compiled else ManualGradOps(True)
-        model = new_model(operations, RunRecomputing(chosen, run), layers=5, dropout=0.2)
+        model = new_model(operations, Checkpointing(chosen, run), layers=5, dropout=0.2)
         torch.manual_seed(11)
         results.append(loss_and_gradients(model, device))
     (expected, reference), (nats, gradients) = results

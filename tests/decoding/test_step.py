@@ -60,7 +60,7 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
 def test_a_row_does_not_depend_on_its_batch_or_on_the_number_of_threads(monkeypatch):
     model = random_model(700, WIDTH)
     step = CompiledStep(model)
-    monkeypatch.setattr(compiled, "MANY", 0)
+    monkeypatch.setattr(compiled, "TWO_THREAD_WORK", 0)
     together = Session(model, PROMPTS, new_tokens=12, step=step)
     alone = [Session(model, [prompt], new_tokens=12, step=step) for prompt in PROMPTS]
     threads = torch.get_num_threads()

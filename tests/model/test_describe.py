@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.support.small import model_settings
 from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.describe import describe, summary
-from tinylm.model.recompute import RunRecomputing
+from tinylm.model.recompute import Checkpointing
 from tinylm.model.transformer import TinyLM
 from tinylm.train.optimizers import Adam
 
@@ -31,7 +31,7 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 def test_operations_are_those_that_torch_counts(new_model, settings, on):
     layers = {"layers": 4} if on == "sqrt" else {}
     changes = layers | settings
-    model = new_model(ops=ManualGradOps(), run_blocks=RunRecomputing(on), **changes).train()
+    model = new_model(ops=ManualGradOps(), run_blocks=Checkpointing(on), **changes).train()
     ids = full_batch(model)
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         model(ids)

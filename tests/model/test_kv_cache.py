@@ -73,7 +73,7 @@ def test_rows_of_unequal_length_are_taken_again_each_at_its_own_position(new_mod
     )
     rows = torch.tensor([4, 1, 1, 4, 0, 3])
     lengths = [lengths[row] + 1 for row in rows]
-    cache.select(rows)
+    cache.reorder(rows)
     picked = ids[rows]
     picked[2, 9] = (picked[2, 9] + 1) % 31  # two copies of one row go on with different tokens
     logits = step(model, cache, picked, lengths)

@@ -3,7 +3,7 @@ import torch
 
 from tests.support.small import needs_compiler
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
-from tinylm.model.recompute import RunRecomputing
+from tinylm.model.recompute import Checkpointing
 
 VARIANTS = [
     {"dropout": 0.3, "norm": "post", "heads": 4},
@@ -44,7 +44,7 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(
     steps = []
     for on in ("none", mode):
         torch.manual_seed(1)
-        model = new_model(ops=ops, run_blocks=RunRecomputing(on), **{"layers": 4} | settings)
+        model = new_model(ops=ops, run_blocks=Checkpointing(on), **{"layers": 4} | settings)
         steps.append(one_step(model.float().train(), ids, precision))
     without, with_it = steps
     assert all(map(torch.equal, without[0], with_it[0]))
@@ -60,7 +60,7 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(
 def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):
     sizes = {}
     for on in ("none", "blocks", "sqrt"):
-        model = new_model(layers=9, run_blocks=RunRecomputing(on)).train()
+        model = new_model(layers=9, run_blocks=Checkpointing(on)).train()
         with torch.autograd.profiler.profile(profile_memory=True) as profiler:
             loss = model.loss(ids, ids)
         assert loss.requires_grad  # and so all that it keeps is alive

@@ -16,7 +16,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
-from tinylm.model.recompute import RunRecomputing
+from tinylm.model.recompute import Checkpointing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.trainer import accumulate_gradients
@@ -79,7 +79,7 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.runtime.threads)
     ops = training_ops(PRECISION, device, device.type == "cuda")
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
-    model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
+    model = new_model(task.model, matrix, ops, Checkpointing(task.recompute)).to(device).train()
     store = TokenStore(paths.TOKENS, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
     first = batches.batch(0)

@@ -57,8 +57,8 @@ class Step:
         Padding fills slots past the row's end, which are masked and overwritten later.
         """
         device = self.model.embedding.device
-        positions = torch.arange(windows.shape[1], device=device)[None]
-        hidden = self.model.hidden_states(torch.from_numpy(windows).to(device), positions, cache)
+        ids = torch.from_numpy(windows).to(device)
+        hidden = self.model.hidden_states(ids, cache=cache)
         rows = torch.arange(len(windows), device=device)
         return self._logits(hidden[rows, torch.from_numpy(sizes - 1).to(device)])
 
@@ -170,7 +170,7 @@ class Session:
         if len(moved):
             fresh = self.model.new_cache(len(moved), self.capacity)
             logits[moved] = self._fill(moved, starts[moved], fresh)
-            self._cache.put(torch.from_numpy(moved), fresh)
+            self._cache.overwrite_rows(torch.from_numpy(moved), fresh)
             self._cache.used = int(positions.max()) + 1
         return logits
 
@@ -192,7 +192,7 @@ class Session:
         rows = np.asarray(rows)
         if self._cache is not None:
             first = self._first_change(rows) if len(rows) <= self.rows else 0
-            self._cache.select(torch.from_numpy(rows).to(self.model.embedding.device), first)
+            self._cache.reorder(torch.from_numpy(rows).to(self.model.embedding.device), first)
         self._ids = self._ids[rows]
         self.lengths = self.lengths[rows]
         self._starts = self._starts[rows]

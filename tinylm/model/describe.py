@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from tinylm.model.recompute import recompute_counts
-from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM, block_matrices
+from tinylm.model.transformer import Block, TinyLM, block_matrices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +35,17 @@ class Part:
     @property
     def training_flop(self) -> int:
         """Forward and backward. A gradient of a product takes as many operations as the product."""
-        return (1 + self.recomputed + self.backward) * (self.flop + self.attention_flop)
+        passes = 1 + self.recomputed + self.backward
+        return passes * (self.flop + self.attention_flop)
 
 
 def _part(
-    name: str, block: int | None, kind: str, shape: str, parameters: Iterable[Tensor], **flop: int
+    name: str,
+    block: int | None,
+    kind: str,
+    shape: str,
+    parameters: Iterable[Tensor],
+    **flop: int,
 ) -> Part:
     """A part with the number of its parameters; flop: fields of `Part`."""
     tensors = list(parameters)
@@ -53,43 +59,49 @@ def _bias(layer: nn.Linear) -> str:
 
 
 def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
-    attention: SelfAttention = block.attention
-    columns = attention.inner
-    shape = (
-        f"{model.width} -> 3 x {columns}{_bias(attention.qkv)} "
-        f"({attention.heads} x {attention.head_width}) -> {model.width}{_bias(attention.out)}"
-    )
+    layer = block.attention
+    inner = f"3 x {layer.inner}{_bias(layer.qkv)} ({layer.heads} x {layer.head_width})"
     return _part(
         "attention",
         number,
         "blocks",
-        shape,
-        attention.parameters(),
-        flop=2 * model.width * 4 * columns,
-        attention_flop=2 * 2 * columns * model.settings.context,
+        f"{model.width} -> {inner} -> {model.width}{_bias(layer.out)}",
+        layer.parameters(),
+        flop=2 * model.width * 4 * layer.inner,
+        attention_flop=2 * 2 * layer.inner * model.settings.context,
         recomputed=recomputed,
     )
 
 
 def _feed_forward(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
-    layer: FeedForward = block.feed_forward
+    layer = block.feed_forward
     inner = layer.up.out_features
-    flop = 2 * 2 * model.width * inner
     bias = _bias(layer.up)
-    shape = f"{model.width} -> {inner}{bias} {layer.activation} -> {model.width}{bias}"
-    weights = layer.parameters()
-    return _part("feed-forward", number, "blocks", shape, weights, flop=flop, recomputed=recomputed)
+    return _part(
+        "feed-forward",
+        number,
+        "blocks",
+        f"{model.width} -> {inner}{bias} {layer.activation} -> {model.width}{bias}",
+        layer.parameters(),
+        flop=2 * 2 * model.width * inner,
+        recomputed=recomputed,
+    )
 
 
 def _output(model: TinyLM) -> Part:
     """The output layer. Tied weights are counted with the embedding, their bias here."""
-    parameters = [p for name, p in model.named_parameters() if name.startswith("output")]
-    name = "output (tied)" if model.settings.tied_output else "output"
-    shape = f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias
-    flop = 2 * model.vocab_size * model.width
-    is_frozen = model.settings.tied_output and not model.embedding.requires_grad
-    backward = 1 if is_frozen else 2
-    return _part(name, None, "output", shape, parameters, flop=flop, backward=backward)
+    is_tied = model.settings.tied_output
+    is_frozen = is_tied and not model.embedding.requires_grad
+    named = model.named_parameters()
+    return _part(
+        "output (tied)" if is_tied else "output",
+        None,
+        "output",
+        f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias,
+        [parameter for name, parameter in named if name.startswith("output")],
+        flop=2 * model.vocab_size * model.width,
+        backward=1 if is_frozen else 2,
+    )
 
 
 def describe(model: TinyLM) -> list[Part]:
@@ -98,23 +110,25 @@ def describe(model: TinyLM) -> list[Part]:
     table = f"{model.vocab_size} x {model.width}"
     parts = [_part("embedding", None, "embedding", table, [model.embedding])]
 
-    learned = [model.positions] if isinstance(model.positions, nn.Parameter) else []
-    size = (
-        "" if settings.positions in ("rotary", "none") else f"{settings.context} x {model.width}, "
-    )
-    shape = size + settings.positions
+    shape = settings.positions
+    if model.positions is not None:
+        shape = f"{settings.context} x {model.width}, {shape}"
+    learned = [model.positions] if settings.positions == "learned" else []
     parts.append(_part("positions", None, "embedding", shape, learned))
 
     norm = f"{model.width}, {settings.norm_kind}"
-    counts = recompute_counts(len(model.blocks), getattr(model.run_blocks, "mode", "none"))
-    for number, (block, recomputed) in enumerate(zip(model.blocks, counts, strict=True), 1):
+    mode = getattr(model.run_blocks, "mode", "none")
+    counts = recompute_counts(len(model.blocks), mode)
+    for number, block in enumerate(model.blocks, start=1):
         assert isinstance(block, Block)
+        recomputed = counts[number - 1]
         norms = [*block.norm1.parameters(), *block.norm2.parameters()]
         parts.append(_part("norms", number, "norms", f"2 x {norm}, {settings.norm}", norms))
         parts.append(_attention(model, block, number, recomputed))
         parts.append(_feed_forward(model, block, number, recomputed))
     if settings.final_norm:
-        parts.append(_part("final norm", None, "norms", norm, model.final_norm.parameters()))
+        gains = model.final_norm.parameters()
+        parts.append(_part("final norm", None, "norms", norm, gains))
     return [*parts, _output(model)]
 
 
@@ -130,9 +144,10 @@ def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
     gradient_bytes = sum(p.nbytes for p in trainable)
     optimizer_bytes = 2 * gradient_bytes
     if optimizer == "muon":
-        optimizer_bytes -= sum(p.nbytes for p, _ in block_matrices(model).values())
-    attention = next(m for m in model.modules() if isinstance(m, SelfAttention))
-    slot = settings.layers * 2 * attention.heads * attention.head_width * model.embedding.itemsize
+        matrices = block_matrices(model).values()
+        optimizer_bytes -= sum(matrix.nbytes for matrix, _ in matrices)
+    columns = settings.heads * settings.width_of_heads(model.width)
+    slot = settings.layers * 2 * columns * model.embedding.itemsize
     by_kind = dict.fromkeys(("embedding", "blocks", "output", "norms"), 0)
     for part in parts:
         by_kind[part.kind] += part.parameters

@@ -17,11 +17,18 @@ class KVCache:
     """
 
     def __init__(
-        self, layers: int, rows: int, heads: int, capacity: int, head_width: int, like: Tensor
+        self,
+        layers: int,
+        rows: int,
+        heads: int,
+        capacity: int,
+        head_width: int,
+        like: Tensor,
     ) -> None:
         self.capacity = capacity
         self.used = 0
-        self._buffer = like.new_zeros((2, layers, rows, heads, capacity, head_width))
+        shape = (2, layers, rows, heads, capacity, head_width)
+        self._buffer = like.new_zeros(shape)
 
     @property
     def keys(self) -> Tensor:
@@ -56,31 +63,33 @@ class KVCache:
 
         Returns the layer's keys and values in all used slots, (B, H, S, Dh) each.
         """
-        rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
+        rows = torch.arange(len(keys), device=keys.device)[:, None]
         layer_keys = self._buffer[0, layer]
         layer_values = self._buffer[1, layer]
         layer_keys[rows, :, positions] = keys.transpose(1, 2).to(layer_keys.dtype)
         layer_values[rows, :, positions] = values.transpose(1, 2).to(layer_values.dtype)
         return layer_keys[:, :, : self.used], layer_values[:, :, : self.used]
 
-    def select(self, rows: Tensor, first: int = 0) -> None:
-        """Keep the given rows, in the given order.
+    def reorder(self, rows: Tensor, from_slot: int = 0) -> None:
+        """Replace row i by the present rows[i], for every i.
 
-        A row may be taken several times (beams) or not at all. first: no row differs from the one
-        that replaces it in a slot before this one, so only later slots are copied.
+        A row may be taken several times (beams) or not at all. from_slot: before this slot the
+        present rows i and rows[i] are equal, so only later slots are copied.
         """
         count = len(rows)
         if count > self._buffer.shape[2]:
             self._buffer = self._buffer[:, :, rows]
             return
-        moved = (rows != torch.arange(count, device=rows.device)).nonzero()[:, 0]
-        slots = self._buffer[..., first : self.used, :]
+        is_moved = rows != torch.arange(count, device=rows.device)
+        moved = is_moved.nonzero()[:, 0]
+        slots = self._buffer[..., from_slot : self.used, :]
         slots.index_copy_(2, moved, slots.index_select(2, rows[moved]))
         self._buffer = self._buffer[:, :, :count]
 
-    def put(self, rows: Tensor, other: "KVCache") -> None:
+    def overwrite_rows(self, rows: Tensor, other: "KVCache") -> None:
         """Overwrite the given rows with those of another cache of the same shape."""
-        self._buffer[:, :, rows, :, : other.used] = other._buffer[..., : other.used, :]
+        filled = other._buffer[..., : other.used, :]
+        self._buffer[:, :, rows, :, : other.used] = filled
         self.used = max(self.used, other.used)
 
 

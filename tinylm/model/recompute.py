@@ -1,4 +1,4 @@
-"""Gradient checkpointing: a block's activations are discarded and computed again in backward."""
+"""Gradient checkpointing: activations are discarded and computed again in the backward pass."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,96 +8,109 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tinylm.model.compiled import RunBlock, run_block
-from tinylm.model.transformer import in_order
-
-Block = Callable[[Tensor, Tensor], Tensor]
+Run = Callable[[Tensor, Tensor], Tensor]  # (x, mask) -> x, of one block or of several
+RunBlock = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
-class _Recompute(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, block: Block, x: Tensor, mask: Tensor) -> Tensor:
-        ctx.block = block
-        ctx.device = x.device.type
-        ctx.is_autocast = torch.is_autocast_enabled(ctx.device)
-        ctx.dtype = torch.get_autocast_dtype(ctx.device)
-        ctx.random_state = torch.get_rng_state()
-        ctx.device_state = torch.cuda.get_rng_state(x.device) if ctx.device == "cuda" else None
-        ctx.save_for_backward(x, mask)
-        return block(x, mask)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, None]:
-        x, mask = ctx.saved_tensors
-        x = x.detach().requires_grad_()
-        devices = [] if ctx.device_state is None else [x.device]
-        # the same dropout as in the forward pass; the generators' streams stay unchanged
-        with torch.random.fork_rng(devices):
-            torch.set_rng_state(ctx.random_state)
-            if ctx.device_state is not None:
-                torch.cuda.set_rng_state(ctx.device_state, x.device)
-            autocast = torch.autocast(ctx.device, dtype=ctx.dtype, enabled=ctx.is_autocast)
-            with torch.enable_grad(), autocast:
-                y = ctx.block(x, mask)
-        torch.autograd.backward(y, grads[0])  # adds to the gradients of the block's parameters, too
-        return None, x.grad, None
+def run_block(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+    """block(x, mask).  (B, T, D) -> (B, T, D)"""
+    output: Tensor = block(x, mask)
+    return output
 
 
-class RunRecomputing:
-    """`TinyLM`'s run_blocks that computes activations inside blocks a second time.
+class Checkpointing:
+    """How training runs a model's blocks: `TinyLM(..., run_blocks=Checkpointing(mode))`.
 
-    none: nothing is recomputed. blocks: each block except the last, from its input. The backward
-    pass begins with the last block, so recomputing it would save memory only during the loss.
-    blocks+loss: the last block as well. sqrt: only about sqrt(N) of N inputs are stored. The
-    backward pass recomputes the inputs in a group, then each of its blocks except the last.
-
-    run: runs a block in training. Scoring, whose batches have other shapes, does without it.
+    mode: which blocks are computed a second time, see `segments`. run_block: runs one block.
     """
 
-    def __init__(self, mode: str, run: RunBlock = run_block) -> None:
+    def __init__(self, mode: str, run_block: RunBlock = run_block) -> None:
         self.mode = mode
-        self._run = run
+        self._run_block = run_block
 
     def __call__(self, blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
-        if not torch.is_grad_enabled():
-            return in_order(blocks, x, mask)
-        return _run([partial(self._run, block) for block in blocks], x, mask, self.mode)
+        """All blocks, one after another.  (B, T, D) -> (B, T, D)"""
+        return self._run(blocks, self.mode, x, mask)
 
-
-def _run(blocks: Sequence[Block], x: Tensor, mask: Tensor, mode: str) -> Tensor:
-    group = math.isqrt(len(blocks)) if mode == "sqrt" else 1
-    if group > 1:
-        for start in range(0, len(blocks), group):
-            run_group = partial(_run, blocks[start : start + group], mode="blocks")
-            x = recompute(run_group, x, mask)
+    def _run(self, blocks: Sequence[nn.Module], mode: str, x: Tensor, mask: Tensor) -> Tensor:
+        start = 0
+        for size, is_recomputed in segments(len(blocks), mode):
+            segment = blocks[start : start + size]
+            start += size
+            if is_recomputed:
+                x = recompute(partial(self._run, segment, "blocks"), x, mask)
+            else:
+                for block in segment:
+                    x = self._run_block(block, x, mask)
         return x
-    for block, count in zip(blocks, recompute_counts(len(blocks), mode), strict=True):
-        x = recompute(block, x, mask) if count else block(x, mask)
-    return x
+
+
+def segments(layers: int, mode: str) -> list[tuple[int, bool]]:
+    """Segments of the blocks: (how many blocks, whether they are recomputed), in order.
+
+    none: all blocks as they are.
+    blocks: each block is recomputed from its input, except the last: the backward pass begins with
+        it, so recomputing it would save memory only during the loss.
+    blocks+loss: each block.
+    sqrt: groups of sqrt(N) blocks from the group's input, so that only about sqrt(N) inputs are
+        stored. While a group is recomputed, its blocks are treated as in mode blocks.
+    """
+    if mode == "none":
+        return [(layers, False)]
+    size = math.isqrt(layers) if mode == "sqrt" else 1
+    if size == 1 and mode != "blocks+loss":
+        return [(1, True)] * (layers - 1) + [(1, False)]
+    groups = [(size, True)] * (layers // size)
+    rest = layers % size
+    return [*groups, (rest, True)] if rest else groups
 
 
 def recompute_counts(layers: int, mode: str) -> list[int]:
-    """How often the backward pass recomputes each block."""
-    if mode == "none":
-        return [0] * layers
-    if mode == "blocks+loss":
-        return [1] * layers
-    group = math.isqrt(layers) if mode == "sqrt" else 1
-    if group == 1:
-        return [1] * (layers - 1) + [0]
-    counts = []
-    for number in range(1, layers + 1):
-        is_last = number % group == 0 or number == layers
-        counts.append(1 if is_last else 2)
+    """How often the backward pass computes each block again."""
+    counts: list[int] = []
+    for size, is_recomputed in segments(layers, mode):
+        if is_recomputed:
+            counts += [1 + count for count in recompute_counts(size, "blocks")]
+        else:
+            counts += [0] * size
     return counts
 
 
-def recompute(block: Block, x: Tensor, mask: Tensor) -> Tensor:
-    """block(x, mask), storing only x for the backward pass (Chen et al. 2016, sublinear memory).
+def recompute(run: Run, x: Tensor, mask: Tensor) -> Tensor:
+    """run(x, mask), storing only x for the backward pass (Chen et al. 2016, sublinear memory).
 
     It costs one more forward pass. Every gradient is bit-identical: the random state is restored,
     so dropout draws the same numbers.
     """
     if not x.requires_grad:  # a frozen embedding: otherwise no backward pass would reach the block
         x = x.detach().requires_grad_()
-    return _Recompute.apply(block, x, mask)
+    return _Recomputed.apply(run, x, mask)
+
+
+class _Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Run, x: Tensor, mask: Tensor) -> Tensor:
+        ctx.run = run
+        ctx.device = x.device.type
+        ctx.is_autocast = torch.is_autocast_enabled(ctx.device)
+        ctx.dtype = torch.get_autocast_dtype(ctx.device)
+        ctx.random_state = torch.get_rng_state()
+        if x.is_cuda:
+            ctx.cuda_state = torch.cuda.get_rng_state(x.device)
+        ctx.save_for_backward(x, mask)
+        return run(x, mask)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, None]:
+        x, mask = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        cards = [x.device] if x.is_cuda else []
+        with torch.random.fork_rng(cards):  # the generators' streams stay as they are
+            torch.set_rng_state(ctx.random_state)
+            if x.is_cuda:
+                torch.cuda.set_rng_state(ctx.cuda_state, x.device)
+            autocast = torch.autocast(ctx.device, ctx.dtype, enabled=ctx.is_autocast)
+            with torch.enable_grad(), autocast:
+                y = ctx.run(x, mask)
+        torch.autograd.backward(y, grads[0])  # adds to the gradients of the parameters, too
+        return None, x.grad, None

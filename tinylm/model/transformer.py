@@ -301,7 +301,7 @@ class TinyLM(nn.Module):
         if cache is not None:
             slots = torch.arange(cache.used, device=ids.device)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
-        if cache is None and attention_weights_out is None:
+        if self.training and cache is None and attention_weights_out is None:
             x = self.run_blocks(list(self.blocks), x, mask)
         else:
             for layer, block in enumerate(self.blocks):

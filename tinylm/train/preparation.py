@@ -17,9 +17,8 @@ from tinylm.host.memory import keep_freed_memory
 from tinylm.host.runtime import conditions
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import new_model
-from tinylm.model.compiled import compiled_run_block, run_block
 from tinylm.model.ops import REFERENCE, Ops
-from tinylm.model.recompute import RunRecomputing
+from tinylm.model.recompute import Checkpointing, run_block
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
@@ -34,7 +33,7 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 try:
-    from tinylm.kernels.train.ops import training_ops, why_not_native
+    from tinylm.kernels.train.ops import compiled_run_block, training_ops, why_not_native
 except ModuleNotFoundError:  # without that package, the formulas of tinylm.model.ops do the work
 
     def training_ops(*_: Any) -> Ops:  # type: ignore[misc]
@@ -62,7 +61,7 @@ def training_model(
     """
     train = resolved(train, device)
     run = compiled_run_block() if train.compile == "true" else run_block
-    run_blocks = RunRecomputing(train.recompute, run)
+    run_blocks = Checkpointing(train.recompute, run)
     ops = training_ops(train.precision, device, train.attention == "torch", train.compile == "true")
     return new_model(model, embedding, ops, run_blocks).to(device)
 

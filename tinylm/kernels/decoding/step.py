@@ -25,7 +25,7 @@ LIBRARY = Library(
     tries=(("-fopenmp",), ()),  # without OpenMP the step has one thread
 )
 MOST_TOKENS = 512  # of one compiled call: bounds the memory of its intermediate results
-MANY = 12 << 20  # bytes of weights times tokens, above which a second thread pays
+TWO_THREAD_WORK = 12 << 20  # bytes of weights times tokens, above which a second thread pays
 
 
 class _Arguments(ctypes.Structure):
@@ -87,14 +87,14 @@ class CompiledStep(Step):
         """
         cache.reserve(torch.from_numpy(positions))
         rows = len(starts) - 1
-        many = len(tokens) * self._weights.nbytes > MANY
+        is_large = len(tokens) * self._weights.nbytes > TWO_THREAD_WORK
         logits = torch.empty(rows, self.model.vocab_size)
         keys = cache.keys
         arguments = _Arguments(
             sequences=rows,
             capacity=cache.capacity,
             layer_stride=keys.stride(0),
-            threads=torch.get_num_threads() if many else 1,
+            threads=torch.get_num_threads() if is_large else 1,
             starts=starts.ctypes.data,
             tokens=tokens.ctypes.data,
             positions=positions.ctypes.data,

@@ -1,9 +1,10 @@
 """Operations of training that compute what `tinylm.model.ops.REFERENCE` does, in less time or memory."""
 
 import functools
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tinylm.kernels.library import CannotCompile
@@ -13,6 +14,7 @@ from tinylm.kernels.train.dropout import NativeAddDropout, NativeDropout
 from tinylm.kernels.train.norm import KINDS, ManualGradNorm
 from tinylm.kernels.train.output_loss import output_loss
 from tinylm.model.ops import Ops, apply_rotary
+from tinylm.model.recompute import RunBlock, run_block
 
 
 class ManualGradOps(Ops):
@@ -139,3 +141,23 @@ def training_ops(
         return CudaOps(fused_attention, compiled)
     kind = ManualGradOps if why_not_native(precision, device) else NativeOps
     return kind(fused_attention)
+
+
+def compiled_run_block(backend: str = "inductor") -> RunBlock:
+    """`run_block` by torch.compile, which fuses all but matrix products; compiled once for each shape."""
+    options: dict[str, Any] | None = None
+    if backend == "inductor":
+        # Products whose sides are no multiples of 8 take several times as long on a tensor core.
+        options = {"shape_padding": True, "force_shape_pad": True}
+    compiled: RunBlock = torch.compile(run_block, dynamic=False, backend=backend, options=options)
+
+    def run(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            return compiled(block, x, mask)
+        # The first pass of a recomputed block. Without gradients torch would compile other kernels,
+        # whose results differ in their last bits from those of the second pass.
+        with torch.enable_grad():
+            output = compiled(block, x.detach().requires_grad_(), mask)
+        return output.detach()
+
+    return run
