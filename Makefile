@@ -10,8 +10,8 @@
 # make golden    a small pipeline in 13 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      1,000 damaged files for each reader
 # make coverage  branch coverage of the tests, every process counted
-# make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=../nanoGPT: a clone)
-# make bench-gpu everything on a CUDA card: tests, stages, measurements (NANOGPT=../nanoGPT: a clone)
+# make bench     every benchmark, with its peers (LINES="training one_prompt": these; NANOGPT=../nanoGPT: a clone)
+# make bench-gpu a CUDA card: tests and measurements (NANOGPT=../nanoGPT: a clone)
 PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.
 BIN := .venv/bin
@@ -95,7 +95,7 @@ pages: .venv/.ready-dev .venv-pages/.ready
 	.venv-pages/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pages.txt
 	@touch $@
 
-# Tools that are compared with tinylm; transformers is there for the tests already.
+# Tools that are compared with tinylm.
 peers: .venv/.ready-peers
 
 .venv/.ready-peers: benchmarks/requirements.txt .venv/.ready-dev

@@ -6,12 +6,13 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import commands, decoding, lab, loss, training
+from benchmarks import decoding, loss, training
 from benchmarks.frame import Options, as_record, keep, table, versions
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.runtime import conditions
+from tinylm.host.starting import start_command
 
 RESULTS = Path("benchmarks/results.json")
 LINES = {
@@ -19,9 +20,6 @@ LINES = {
     "loss": loss.loss,
     "one_prompt": decoding.one_prompt,
     "twenty_prompts": decoding.twenty_prompts,
-    "start": commands.start,
-    "repro": commands.repro,
-    "lab": lab.lab,
 }
 
 
@@ -45,18 +43,19 @@ def count(text: str) -> int:
     """A whole number from 1, also written as 5e5, for argparse."""
     value = float(text)
     if not (1 <= value < 1e15 and value.is_integer()):
-        raise argparse.ArgumentTypeError(f"{text}; allowed: a whole number >= 1")
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 1, got {text}")
     return int(value)
 
 
 def clone_of_nanogpt(path: str) -> Path:
     """The folder, for argparse."""
     if not Path(path, "model.py").is_file():
-        raise argparse.ArgumentTypeError(f"{path}: no model.py there; allowed: a clone of nanoGPT")
+        raise argparse.ArgumentTypeError(f"expected a clone of nanoGPT, but {path} has no model.py")
     return Path(path).absolute()
 
 
 def main() -> None:
+    start_command()  # all contenders inherit the environment that it sets
     parser = Parser(
         prog="python -m benchmarks", description=__doc__, argument_default=argparse.SUPPRESS
     )
@@ -76,7 +75,7 @@ def main() -> None:
         return
     unknown = sorted(set(lines) - set(LINES))
     if unknown:
-        raise InputError(f"{' '.join(unknown)}: no such line; allowed: {' '.join(LINES)}")
+        raise InputError(f"LINE: expected some of {' '.join(LINES)}, got {' '.join(unknown)}")
     options = Options(**given)
     failed = []
     for name in lines:

@@ -1,4 +1,4 @@
-"""Decoding the same weights in fp32, compared with transformers, CTranslate2 and llama.cpp: the lines `one_prompt` and
+"""Decoding the same weights in fp32, compared with CTranslate2 and llama.cpp: the lines `one_prompt` and
 `twenty_prompts`."""
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from benchmarks.frame import (
 
 ALONE = 4  # prompts of a trial of line `one_prompt`, each decoded by itself
 BEAM = 5
-PEERS = ("transformers", "CTranslate2", "llama.cpp")
+PEERS = ("CTranslate2", "llama.cpp")
 
 
 def entries(options: Options, sequences: int) -> dict[str, Entry]:
@@ -31,10 +31,9 @@ def entries(options: Options, sequences: int) -> dict[str, Entry]:
     for cores in sorted({1, options.threads}):
         on = f"{cores} core{'s' if cores > 1 else ''}"
         setup = made | {"threads": cores}
-        contenders[f"tinylm, {on}"] = Entry(decoding.ours, setup | {"step": "auto"}, is_ours=True)
+        contenders[f"tinylm, {on}"] = Entry(decoding.ours, setup | {"step": "auto"})
         contenders[f"llama.cpp, {on}"] = Entry(llamacpp.make, setup, needs="llama-cpp-python")
-    contenders["plain step"] = Entry(decoding.ours, made | {"step": "plain"}, is_ours=True)
-    contenders["transformers"] = Entry(decoding.transformers, made, needs="transformers")
+    contenders["plain step"] = Entry(decoding.ours, made | {"step": "plain"})
     for workers in sorted({1, min(sequences, options.threads)}):
         name = f"CTranslate2, {workers} worker{'s' if workers > 1 else ''}"
         setup = made | {"workers": workers}

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 from tinylm.base.files import read_json, write_json
 from tinylm.host.command import CommandFailed
-from tinylm.host.starting import start_command
 from tinylm.host.workers import cores
 
 ROOT = Path(__file__).parents[1]
-PEERS = ("transformers", "ctranslate2", "llama-cpp-python", "playwright")
+PEERS = ("ctranslate2", "llama-cpp-python")
 COLUMNS = ("line", "measured", "tinylm", "compared with", "ratio")
 _OUTPUT_SHOWN = 400  # last characters of the output of a command that failed
 
@@ -65,13 +63,12 @@ def seconds(work: Callable[[], object]) -> float:
 class Entry(NamedTuple):
     """A contender to start: a function of `contenders` that makes its step from a setup.
 
-    needs: the package that it imports. is_ours: whether its threads are set up as in our commands.
+    needs: the package that it imports.
     """
 
     make_step: Callable[[Setup], Step]
     setup: Setup
     needs: str = ""
-    is_ours: bool = False
 
 
 _steps: list[Step] = []  # in a contender's process: its step
@@ -94,10 +91,7 @@ class Contender:
     def __init__(self, name: str, entry: Entry) -> None:
         self.name = name
         self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
-        with mock.patch.dict(os.environ):
-            if entry.is_ours:
-                start_command()
-            self._call(_prepare, entry.make_step, entry.setup)
+        self._call(_prepare, entry.make_step, entry.setup)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:

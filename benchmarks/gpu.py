@@ -6,11 +6,7 @@ it failed. Speeds of two contenders are measured in turn in one process.
 
 import argparse
 import dataclasses
-import json
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections import deque
@@ -21,20 +17,15 @@ from typing import Any
 import torch
 
 from benchmarks import shape as shapes
-from benchmarks.contenders.decoding import our_decode, transformers_decode
 from benchmarks.contenders.nanogpt import NanoGPT, windows
-from benchmarks.contenders.training import gpt2
 from benchmarks.frame import Spread, spread
 from benchmarks.shape import Shape
-from tinylm.base.files import read_json, write_bytes, write_json
+from tinylm.base.files import read_json, write_json
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
-from tinylm.host.command import CommandFailed, guard
+from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
 from tinylm.model.describe import summary
-from tinylm.presets.write import merge
-from tinylm.train.loop import train
-from tinylm.train.preparation import assemble
 from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 
 GPT2_BPE = Shape(
@@ -44,26 +35,17 @@ TRIALS = 3
 TRIAL_S = 0.5
 AHEAD = 8  # updates that the card may be behind
 LOG_EVERY = 10  # updates: how often nanoGPT's loop reads the loss in its own configurations
-REPORT_D_UPDATES = 5000
-STAGE_S = 120  # after which a stage has failed
 CHECKPOINTED = Shape(layers=8, batch=2048)  # smaller batches measure the start of kernels
 MODES = ("none", "blocks", "blocks+loss", "sqrt")
-STAGES = (
-    *("download", "vocab", "train", "evaluate"),
-    *("accum_sweep", "beam_bench", "kv_bench", "ckpt_bench"),
-)
-PROJECT = ("tinylm", "stages", "dvc.yaml", "pyproject.toml")
 Work = Callable[[], object]
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """nanogpt: a clone of it. tokens: a folder of token stores. params: params.yaml for the stages."""
+    """nanogpt: a clone of it."""
 
     device: torch.device
     nanogpt: Path | None
-    tokens: Path | None
-    params: Path
     tiny: bool
 
     def of(self, shape: Shape, rows: int | None = None) -> Shape:
@@ -193,54 +175,6 @@ def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str
         }
 
 
-def report_d(options: Options) -> Iterator[dict[str, Any]]:
-    """Report D's 5,000 updates (preset gpt2-bpe) with products in bf16, validation included."""
-    shape = options.of(GPT2_BPE)
-    updates = 3 if options.tiny else REPORT_D_UPDATES
-    changes = {"tokens": updates * shape.step_tokens, "precision": "bf16", "keep_epochs": []}
-    settings = shapes.train_settings(shape, "gpt2-bpe", **changes)
-    stores = shapes.stores(shape, None if options.tiny else options.tokens)
-    model = shapes.model_settings(shape, {}, "gpt2-bpe")
-    matrix = torch.randn(shape.vocab, shape.width, generator=torch.Generator().manual_seed(1))
-    start = time.perf_counter()
-    assembly = assemble(model, settings, matrix, stores, shapes.PAD_ID, options.device, 2)
-    result = train(assembly.model, assembly.batches, assembly.held_out, settings)
-    yield {
-        "what": f"{len(result.curves.tokens)} updates of {shape.batch} x {shape.context} tokens",
-        "wall_s": time.perf_counter() - start,
-        "update_s": result.train_s,
-        "held_out": result.curves.held_out,
-        "train": result.curves.train[-20:],
-        "data": "random ids" if options.tokens is None else str(options.tokens.name),
-    }
-
-
-def decoding(options: Options) -> Iterator[dict[str, Any]]:
-    """Tokens per second in fp32 with and without a cache, in turn with transformers' generate."""
-    shape = options.of(shapes.WORD_50K)
-    new_tokens = shape.context - 9
-    prompts = [[4, 5, 6, 7, 8 + row] for row in range(20)]
-    model = shapes.untrained(shape).to(options.device).eval()
-    peer = gpt2(shape).to(options.device).eval()
-    for count, method in ((1, "sample"), (20, "sample"), (20, 5), (20, 10)):
-        works = {}
-        for use_cache in (True, False) if method == "sample" else (True,):
-            ours = our_decode(model, new_tokens, use_cache=use_cache)
-            theirs = transformers_decode(peer, new_tokens, use_cache)
-            cache = "cache" if use_cache else "no cache"
-            works[f"tinylm, {cache}"] = _call(ours, prompts[:count], method)
-            works[f"transformers, {cache}"] = _call(theirs, prompts[:count], method)
-        for who, rate in calls_per_s(works, options).items():
-            yield {
-                "what": f"{count} prompts, {method}, {who}",
-                "tokens_per_s": rate["median"] * count * new_tokens,
-            }
-
-
-def _call(decode: Callable[..., object], prompts: list[list[int]], method: Any) -> Work:
-    return lambda: decode(prompts, method)
-
-
 def checkpointing(options: Options) -> Iterator[dict[str, Any]]:
     """Seconds and peak memory of forward and backward pass with each mode of recomputation."""
     shape = options.of(CHECKPOINTED)
@@ -270,41 +204,9 @@ def checkpointing(options: Options) -> Iterator[dict[str, Any]]:
             }
 
 
-def stages(options: Options) -> Iterator[dict[str, Any]]:
-    """Seconds of each stage of the default pipeline, then its metrics, in a copy of the project.
-
-    A machine for measurements may lack DVC and fastText, so vectors come from counts of neighbours.
-    """
-    with tempfile.TemporaryDirectory() as parent:
-        folder = Path(parent)
-        for name in PROJECT:
-            copy: Callable[..., Any] = shutil.copytree if Path(name).is_dir() else shutil.copy
-            copy(name, folder / name)
-        counts = json.dumps({"embedding": {"source": "counts"}})  # JSON is YAML
-        params = merge(options.params.read_text(encoding="utf-8"), counts, "counts")
-        write_bytes(folder / "params.yaml", params.encode())
-        failures = []
-        for stage in STAGES:
-            command = [sys.executable, "-m", f"stages.{stage}"]
-            start = time.perf_counter()
-            done = subprocess.run(
-                ["timeout", str(STAGE_S), *command], cwd=folder, capture_output=True, text=True
-            )
-            yield {"what": stage, "seconds": time.perf_counter() - start}
-            if done.returncode:
-                failures.append(f"{stage}: {(done.stdout + done.stderr)[-3000:]}")
-        for path in sorted((folder / "metrics").rglob("*.json")):
-            yield {"what": f"metrics of {path.stem}", **read_json(path)}
-        if failures:
-            raise CommandFailed("\n".join(failures))
-
-
 PARTS = {
     "training": training,
-    "report_d": report_d,
-    "decoding": decoding,
     "checkpointing": checkpointing,
-    "stages": stages,
 }
 
 
@@ -332,13 +234,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="for gpu.json")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--nanogpt", type=Path, help="a clone of nanoGPT, to compare with")
-    parser.add_argument("--tokens", type=Path, help="token stores of preset gpt2-bpe")
-    default = Path("params.yaml")
-    parser.add_argument("--params", type=Path, default=default, help="of the stages")
     parser.add_argument("--tiny", action="store_true", help="on the CPU, to show that it runs")
     arguments = parser.parse_args()
     device = pick_device("cpu" if arguments.tiny else "cuda")
-    options = Options(device, arguments.nanogpt, arguments.tokens, arguments.params, arguments.tiny)
+    options = Options(device, arguments.nanogpt, arguments.tiny)
     path = arguments.folder / "gpu.json"
     results = read_json(path) if path.exists() else {}
     results["conditions"] = conditions(device, torch.get_num_threads())

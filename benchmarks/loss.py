@@ -1,13 +1,14 @@
-"""Wall time, from launch, to the evaluation loss that a tuned nanoGPT reaches at each horizon: the line `loss`.
+"""Wall time, from launch, to the validation loss that a tuned nanoGPT reaches at each horizon: the line `loss`.
 
 1. nanoGPT: everything in GRID at each horizon, with the first seed; the best on validation is chosen.
-2. Race: tinylm trains on ascending shares of the horizon until the first seed's evaluation loss is not above
+2. Race: tinylm trains on ascending shares of the horizon until the first seed's validation loss is not above
    nanoGPT's. Then both run with all seeds, in turn. If our mean loss is above nanoGPT's, the next share follows. Only
    these times count.
 
-The whole plan takes hours. Each finished run is kept in a JSON file of the commit, so a repeated command runs only what
-is missing. The data are those of the preset if they are there, else the storybook: all words are ids, lower-case,
-without punctuation. 2 % of the train stories are for validation.
+Nothing is chosen by the evaluation split: the losses there are reported for both. The whole plan takes hours. Each
+finished run is kept in a JSON file of the commit, so a repeated command runs only what is missing. The data are those
+of the preset if they are there, else the storybook: all words are ids, lower-case, without punctuation. 2 % of the
+train stories are for validation.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ from typing import Any
 
 from benchmarks.contenders import loss as contenders
 from benchmarks.contenders.loss import PRESET
-from benchmarks.frame import ROOT, Contender, Entry, Options, Row, spread
+from benchmarks.frame import ROOT, Contender, Entry, Options, Row, Spread, spread
 from benchmarks.shape import Shape, of_size, section
 from tinylm.base.files import read_json, write_json
 from tinylm.download.splits import DataSettings, write_stories
@@ -133,17 +134,18 @@ class Runs:
             "threads": self.options.threads,
         }
         is_ours = task["side"] == OURS
-        entry = Entry(contenders.ours if is_ours else contenders.nanogpt, setup, is_ours=is_ours)
+        entry = Entry(contenders.ours if is_ours else contenders.nanogpt, setup)
         start = time.perf_counter()
         with Contender(task["side"], entry) as trained:
             seconds = round(time.perf_counter() - start, 2)
             return {"seconds": seconds} | trained.measure()
 
-    def evaluation(self, task: Task) -> float:
-        return self.run(task)["evaluation"]
+    def mean(self, name: str, tasks: Iterable[Task]) -> float:
+        """The mean of one of the results of `run` over tasks."""
+        return fmean(self.run(task)[name] for task in tasks)
 
-    def seconds(self, task: Task) -> float:
-        return self.run(task)["seconds"]
+    def seconds(self, tasks: Iterable[Task]) -> Spread:
+        return spread(self.run(task)["seconds"] for task in tasks)
 
 
 def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
@@ -156,7 +158,7 @@ def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
 
 
 def race(runs: Runs, plan: Plan, horizon: int, peer: Task) -> list[list[Task]] | None:
-    """[our tasks over the seeds, nanoGPT's], run in turn, with the first share that reaches its mean loss.
+    """[our tasks over the seeds, nanoGPT's], run in turn, with the first share that reaches its validation loss.
 
     None if no share does.
     """
@@ -166,12 +168,12 @@ def race(runs: Runs, plan: Plan, horizon: int, peer: Task) -> list[list[Task]] |
         tokens = round(share * horizon)
         ours = {"side": OURS, "tokens": tokens, "dropout": 0.0, "race": True, **recipe}
         mine = [ours | {"seed": seed} for seed in plan.seeds]
-        if runs.evaluation(mine[0]) > runs.evaluation(theirs[0]):
+        if runs.mean("held_out", mine[:1]) > runs.mean("held_out", theirs[:1]):
             continue
         for pair in zip(mine, theirs, strict=True):
             for task in pair:
                 runs.run(task)
-        if fmean(map(runs.evaluation, mine)) <= fmean(map(runs.evaluation, theirs)):
+        if runs.mean("held_out", mine) <= runs.mean("held_out", theirs):
             return [mine, theirs]
     return None
 
@@ -180,16 +182,14 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
     peer = tune(runs, plan, horizon)
     raced = race(runs, plan, horizon, peer)
     chosen = ", ".join(f"{name} {peer[name]:g}" for name in plan.grid)
-    what = f"time to nanoGPT's loss after {horizon / 1e6:g} M tokens ({chosen})"
+    what = f"time to nanoGPT's validation loss after {horizon / 1e6:g} M tokens ({chosen})"
     name = f"{PEER} {plan.mode}"
     if raced is None:
-        return Row(what, "s", None, spread([runs.seconds(peer)]), name)
+        return Row(what, "s", None, runs.seconds([peer]), name)
     mine, theirs = raced
-    losses = [fmean(map(runs.evaluation, side)) for side in raced]
-    note = f"loss {losses[0]:.3f}, nanoGPT {losses[1]:.3f}; {len(mine)} seeds"
-    return Row(
-        what, "s", spread(map(runs.seconds, mine)), spread(map(runs.seconds, theirs)), name, note
-    )
+    ours, peers = (runs.mean("evaluation", tasks) for tasks in raced)
+    note = f"evaluation loss {ours:.3f}, nanoGPT {peers:.3f}; {len(mine)} seeds"
+    return Row(what, "s", runs.seconds(mine), runs.seconds(theirs), name, note)
 
 
 def loss(options: Options) -> list[Row]:

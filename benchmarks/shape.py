@@ -3,7 +3,6 @@
 import dataclasses
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,14 +121,6 @@ def _random_store(shape: Shape, split: str = "train") -> TokenStore:
     with tempfile.TemporaryDirectory() as folder:
         write_store(folder, split, stories, shape.vocab)
         return TokenStore(folder, split)
-
-
-def stores(shape: Shape, folder: Path | None) -> dict[str, TokenStore]:
-    """The splits for training and validation in a folder, by default of random ids."""
-    splits = ("train", "held_out")
-    if folder is None:
-        return {split: _random_store(shape, split) for split in splits}
-    return {split: TokenStore(folder, split) for split in splits}
 
 
 def new_trainer(

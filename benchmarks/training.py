@@ -1,4 +1,4 @@
-"""Training at the shape of word-50k: tokens per second and peak memory, compared with nanoGPT and transformers."""
+"""Training at the shape of word-50k: tokens per second and peak memory, compared with nanoGPT."""
 
 import dataclasses
 
@@ -9,15 +9,14 @@ from benchmarks.shape import of_size
 FULL_UPDATES = 8  # of a trial: about two seconds
 MODES = ("bf16+compile", "bf16", "fp32")
 PRESET = "word-50k"
-GPT2 = "transformers GPT-2 bf16"
 
 
 def entries(options: Options) -> dict[str, Entry]:
-    """tinylm, the preset word-50k, nanoGPT in each mode, and GPT-2 of transformers."""
+    """tinylm, the preset word-50k, and nanoGPT in each mode."""
     shape = {"shape": dataclasses.asdict(of_size(options.tiny)), "threads": options.threads}
     result = {
-        "tinylm": Entry(contenders.ours, shape, is_ours=True),
-        PRESET: Entry(contenders.ours, shape | {"preset": PRESET}, is_ours=True),
+        "tinylm": Entry(contenders.ours, shape),
+        PRESET: Entry(contenders.ours, shape | {"preset": PRESET}),
     }
     if options.nanogpt is None:
         print("--nanogpt is not given: nanoGPT was not measured", flush=True)
@@ -25,7 +24,6 @@ def entries(options: Options) -> dict[str, Entry]:
         for mode in MODES[1:] if options.tiny else MODES:
             setup = shape | {"clone": str(options.nanogpt), "mode": mode}
             result[f"nanoGPT {mode}"] = Entry(contenders.nanogpt, setup)
-    result[GPT2] = Entry(contenders.transformers, shape, needs="transformers")
     return result
 
 
@@ -43,6 +41,5 @@ def training(options: Options) -> list[Row]:
             memory.append(Row(what, "MiB", ours, theirs, peer))
     rows = compared("one training step, nanoGPT in its fastest mode", rate, "tinylm", peer)
     rows += compared("one training step, nanoGPT's default on CPU", rate, "tinylm", "nanoGPT fp32")
-    rows += compared("one training step", rate, "tinylm", GPT2)
     preset = Row(f"one training step of the preset {PRESET}", "tokens/s", rate[PRESET])
     return [*rows, *memory, preset]

@@ -1,4 +1,4 @@
-"""Contenders that decode texts of fixed length from the same weights and prompts: tinylm, transformers, CTranslate2.
+"""Contenders that decode texts of fixed length from the same weights and prompts: tinylm and CTranslate2.
 
 Every setup has `prompts`, `new_tokens` and `threads`. A request names a method (sample | greedy | the width of a beam).
 With `alone`, so many of the first prompts are decoded one at a time; otherwise all at once. The answer is
@@ -9,8 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from benchmarks.frame import Setup, Step, seconds
 from tinylm.base.files import atomic_folder
@@ -77,42 +75,6 @@ def ours(setup: Setup) -> Step:
     model, _ = load_model(setup["models"], "cpu")
     step = decoding_step(model, DecodeSettings(step=setup["step"]))
     return timed_step(setup, our_decode(model, setup["new_tokens"], step=step))
-
-
-def transformers_decode(model: Any, new_tokens: int, use_cache: bool = True) -> Decode:
-    """decode(prompts, method) by `generate` of a model of transformers."""
-    generation = model.generation_config
-    generation.eos_token_id = generation.bos_token_id = generation.suppress_tokens = None
-    fixed = {
-        "max_new_tokens": new_tokens,
-        "min_new_tokens": new_tokens,
-        "pad_token_id": 0,
-        "use_cache": use_cache,
-    }
-    own_distribution = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-
-    def decode(prompts: Prompts, method: str | int) -> Prompts:
-        ids = torch.tensor(prompts, device=model.device)
-        how: dict[str, Any] = {"do_sample": False}
-        if method == "sample":
-            how = own_distribution
-        elif isinstance(method, int):
-            how["num_beams"] = method
-        with torch.inference_mode():
-            rows = model.generate(ids, attention_mask=torch.ones_like(ids), **fixed, **how)
-        return rows[:, ids.shape[1] :].tolist()
-
-    return decode
-
-
-def transformers(setup: Setup) -> Step:
-    """`generate` of transformers in fp32. setup: export"""
-    from transformers import AutoModelForCausalLM
-
-    torch.set_num_threads(setup["threads"])
-    torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_pretrained(setup["export"]).eval()
-    return timed_step(setup, transformers_decode(model, setup["new_tokens"]))
 
 
 def ctranslate2(setup: Setup) -> Step:

@@ -1,10 +1,9 @@
-"""Contenders in training: our Trainer, nanoGPT, GPT-2 of transformers.
+"""Contenders in training: our Trainer and nanoGPT.
 
 Every setup has `shape` and `threads`. A request with `updates` answers {seconds, tokens}, one with `memory` answers
 {peak_mib}.
 """
 
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,41 +49,3 @@ def nanogpt(setup: Setup) -> Step:
     peer = NanoGPT(setup["clone"], shape, setup["mode"])
     ids = stream(shape, BATCHES * shape.step_tokens)
     return _step(lambda: peer.update(windows(ids, shape)), shape)
-
-
-def gpt2(shape: Shape, **settings: Any) -> Any:
-    """GPT-2 of transformers at the shape, with random weights."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes: dict[str, Any] = {
-        "vocab_size": shape.vocab,
-        "n_positions": shape.context,
-        "n_embd": shape.width,
-        "n_layer": shape.layers,
-        "n_head": shape.heads,
-        "n_inner": shape.feed_forward,
-    }
-    return GPT2LMHeadModel(GPT2Config(**sizes, **settings))
-
-
-def transformers(setup: Setup) -> Step:
-    """GPT-2 of transformers: bf16, eager, torch's AdamW."""
-    torch.set_num_threads(setup["threads"])
-    torch.manual_seed(1)
-    shape = Shape(**setup["shape"])
-    dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout)
-    model = gpt2(shape, **dropout).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    ids = torch.from_numpy(stream(shape, BATCHES * shape.step_tokens))
-    batches = itertools.cycle(ids.view(BATCHES, shape.batch, -1))
-
-    def update() -> None:
-        rows = next(batches)
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = model(input_ids=rows, labels=rows).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    return _step(update, shape)
