@@ -23,7 +23,7 @@ def _gguf(setup: Setup) -> Path:
     path = Path(setup["export"]).with_name("f32.gguf")
     if not path.exists():
         model, _ = load_model(setup["models"], "cpu")
-        write_gguf(path, model, open_tokenizer(setup["vocab"]), "f32")
+        write_gguf(path, model, open_tokenizer(setup["vocab"]))
     return path
 
 

@@ -2,21 +2,19 @@
 
 Format transformers: GPT-2, or GPT-NeoX with rotary positions, which stock transformers runs without
 other code. Format tinylm: the weights as they are and the Python files of the model, which run
-with trust_remote_code=True. Format gguf: model.gguf for llama.cpp, a GPT-2; --weights says how its
-matrices are stored.
+with trust_remote_code=True. Format gguf: model.gguf for llama.cpp, a GPT-2.
 """
 
 import argparse
 from pathlib import Path
 
-from tinylm.base.config import InputError
 from tinylm.base.printable import visible
 from tinylm.cli.command import add_model_options
 
 EXAMPLES = """\
   tinylm export exports/storybook
   tinylm export exports/own --format tinylm
-  tinylm export exports/storybook-gguf --format gguf --weights q8_0
+  tinylm export exports/storybook-gguf --format gguf
 """
 
 
@@ -28,22 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--format", choices=formats, default=formats[0], help="of the weights (default %(default)s)"
     )
-    add("--weights", choices=("f32", "f16", "q8_0"), help="of --format gguf (default f32)")
     add_model_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then print its architecture and what it leaves out."""
-    if arguments.weights and arguments.format != "gguf":
-        raise InputError(f"--weights {arguments.weights}; allowed only with --format gguf")
-
     from tinylm.exchange.export import export_folder
     from tinylm.exchange.generation import untranslated
     from tinylm.exchange.loading import load_trained
 
     trained = load_trained(arguments.models, arguments.vocab)
-    weights = arguments.weights or "f32"
-    form = export_folder(Path(arguments.folder), trained, arguments.format, weights)
+    form = export_folder(Path(arguments.folder), trained, arguments.format)
     folder = visible(arguments.folder)
     print(f"{folder}: {form.architecture}, {form.parameters:,} parameters")
     if arguments.format == "gguf":

@@ -75,14 +75,14 @@ def _write_transformers(folder: Path, trained: Trained, form: ExportedModel) -> 
     write_bytes(folder / WEIGHTS, save(rounded, metadata={"format": "pt"}))
 
 
-def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> ExportedModel:
+def export(folder: Path, trained: Trained, form: str) -> ExportedModel:
     """Write a model and its originals into an empty folder; returns what was written.
 
-    form: transformers, tinylm, or gguf with its matrices in `weights`: f32, f16 or q8_0.
+    form: transformers, tinylm or gguf.
     Raises InputError if no architecture of transformers, or of llama.cpp, computes the model.
     """
     if form == "gguf":
-        exported = write_gguf(folder / GGUF, trained.model, trained.tokenizer, weights)
+        exported = write_gguf(folder / GGUF, trained.model, trained.tokenizer)
     elif form == "tinylm":
         exported = tinylm_form(trained.model)
         _write_transformers(folder, trained, exported)
@@ -95,7 +95,7 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> E
     return exported
 
 
-def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32") -> ExportedModel:
+def export_folder(folder: Path, trained: Trained, form: str) -> ExportedModel:
     """`export` to a folder that is new, empty or an earlier export, which is replaced."""
     allowed = "allowed: a new or empty folder, or an earlier export"
     if folder.is_symlink() or folder.is_file():
@@ -105,4 +105,4 @@ def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32
     if foreign:
         raise InputError(f"{folder}: holds {min(foreign)}, which no export wrote; {allowed}")
     with atomic_folder(folder.resolve()) as new:
-        return export(new, trained, form, weights)
+        return export(new, trained, form)

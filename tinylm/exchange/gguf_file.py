@@ -1,14 +1,9 @@
 """A trained model as one GGUF file, which llama.cpp loads as its architecture `gpt2`.
 
-The tensors are those of the stock GPT-2 (`stock.py`), renamed by the library `gguf`. Two things
-differ from GPT-2:
-
-- llama.cpp's activation is the tanh form of gelu, on a CPU from a table in binary16. The exact gelu
-  differs, so logits differ by some 1e-3. A relu model is exact: gelu(s z) / s is relu(z) except for
-  |z| below 5 / s. So what is written to the residual stream is s times as large, s a power of two,
-  and so is the root of the norms' epsilon.
-- rows of Q8_0 are blocks of 32 weights: the stream is widened to a multiple of 32 that the heads
-  divide, and the feed-forward too.
+The tensors are those of the stock GPT-2 (`stock.py`) in float32, renamed by the library `gguf`. The
+activation of llama.cpp is the tanh form of gelu, on a CPU from a table in binary16. For a gelu
+model, logits differ by some 1e-3. A relu model is exact, since relu(z) = gelu(s z) / s except for
+|z| < 5 / s: see `steepened`.
 
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -16,29 +11,15 @@ https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_path
-from tinylm.exchange.stock import EPSILON, ExportedModel, stock_form
+from tinylm.exchange.stock import ExportedModel, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER, special_roles, tokenizer_files
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 GGUF = "model.gguf"
-BLOCK = 32  # weights of one block of Q8_0
-LARGEST = 65504.0  # of binary16
-STEEPER = {"f32": 2.0**20, "f16": 2.0**10, "q8_0": 2.0**10}  # s, within the range of binary16
-# What is written to the residual stream, and what feeds the activation.
-SCALED = (
-    "wte.weight",
-    "wpe.weight",
-    "c_proj.bias",
-    "attn.c_proj.weight",
-    "ln_2.weight",
-    "ln_2.bias",
-    "c_fc.bias",
-)
+STEEPNESS = 2.0**20  # s, a power of two: nothing is rounded
 
 
 def has_text(tokenizer: Tokenizer) -> bool:
@@ -46,36 +27,30 @@ def has_text(tokenizer: Tokenizer) -> bool:
     return tokenizer.kind in ("bpe", "gpt2") and tokenizer.normalise("A") == "A"
 
 
-def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) -> ExportedModel:
-    """Write the file; weights: f32, or matrices as f16 or q8_0. Returns what was written.
+def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer) -> ExportedModel:
+    """Write the file; returns what was written.
 
-    Raises InputError if llama.cpp's gpt2 cannot compute the model, or a weight exceeds binary16.
+    Raises InputError if llama.cpp's gpt2 cannot compute the model.
     """
     import gguf
 
     if model.settings.positions == "rotary":
-        allowed = "sinusoids | learned | none"
-        raise InputError(f"model.positions = rotary; allowed with --format gguf: {allowed}")
-    form = stock_form(model, BLOCK if weights == "q8_0" else 1)
-    steeper = STEEPER[weights] if form.config["activation_function"] == "relu" else 1.0
+        raise InputError(
+            "model.positions: --format gguf expects sinusoids, learned or none, got rotary"
+        )
+    form = stock_form(model)
+    if model.settings.activation == "relu":
+        form = steepened(form, STEEPNESS)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, form.config["n_layer"])
     with atomic_path(path) as temporary:
         writer = gguf.GGUFWriter(temporary, gguf.MODEL_ARCH_NAMES[gguf.MODEL_ARCH.GPT2])
-        _write_config(writer, form, EPSILON * steeper**2, weights)
+        _write_config(writer, form.config)
         _write_tokenizer(writer, tokenizer)
-        for name, tensor in _scaled(form, steeper).items():
-            kind = gguf.GGMLQuantizationType.F32
-            if tensor.dim() == 2 and "wpe" not in name:
-                kind = gguf.GGMLQuantizationType[weights.upper()]
+        for name, tensor in form.tensors.items():
             if ".c_" in name and tensor.dim() == 2:  # GPT-2 keeps these as (in, out)
                 tensor = tensor.T
-            largest = float(tensor.abs().max())
-            if weights != "f32" and largest > LARGEST:
-                allowed = f"allowed with {weights}: up to {LARGEST:g}; use f32"
-                raise InputError(f"{name}: a weight of {largest:.3g}; {allowed}")
-            data = gguf.quantize(tensor.float().contiguous().numpy(), kind)
             gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            writer.add_tensor(str(gguf_name), data, raw_dtype=kind)
+            writer.add_tensor(str(gguf_name), tensor.float().contiguous().numpy())
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -83,34 +58,37 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
     return form
 
 
-def _scaled(form: ExportedModel, steeper: float) -> dict[str, Tensor]:
-    """The tensors with a residual stream and inputs of the activation `steeper` times as large.
+def steepened(form: ExportedModel, s: float) -> ExportedModel:
+    """The GPT-2 with the same logits whose activation reads and gives s times as much.
 
-    The logits stay. The feed-forward's second matrix stays, since its inputs are larger already.
+    A norm gives the same for s x as for x, if its epsilon is s^2 times as large. So everything that
+    is written to the residual stream becomes s times as large.
     """
     tensors = dict(form.tensors)
-    for name in tensors:
-        if name.endswith(SCALED):
-            tensors[name] = tensors[name] * steeper
+    for name, tensor in tensors.items():
+        to_stream = "wte." in name or "wpe." in name or "attn.c_proj." in name
+        to_activation = ".ln_2." in name or "c_fc.bias" in name
+        # mlp.c_proj.weight stays: what it reads is s times as large already
+        if to_stream or to_activation or "mlp.c_proj.bias" in name:
+            tensors[name] = tensor * s
         elif ".ln_f." in name and form.config["tie_word_embeddings"]:
-            tensors[name] = tensors[name] / steeper
-    return tensors
+            tensors[name] = tensor / s  # its output meets the embedding, which has grown
+    epsilon = form.config["layer_norm_epsilon"] * s**2
+    return ExportedModel(form.architecture, {**form.config, "layer_norm_epsilon": epsilon}, tensors)
 
 
-def _write_config(writer: Any, form: ExportedModel, epsilon: float, weights: str) -> None:
+def _write_config(writer: Any, config: dict[str, Any]) -> None:
     import gguf
 
-    config = form.config
-    mostly = "ALL" if weights == "f32" else "MOSTLY"
     writer.add_name("tinylm")
     writer.add_context_length(config["n_positions"])
     writer.add_embedding_length(config["n_embd"])
     writer.add_block_count(config["n_layer"])
     writer.add_feed_forward_length(config["n_inner"])
     writer.add_head_count(config["n_head"])
-    writer.add_layer_norm_eps(epsilon)
+    writer.add_layer_norm_eps(config["layer_norm_epsilon"])
     writer.add_vocab_size(config["vocab_size"])
-    writer.add_file_type(gguf.LlamaFileType[f"{mostly}_{weights.upper()}"])
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
 
 
 def _write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:

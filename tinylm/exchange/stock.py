@@ -1,16 +1,19 @@
-"""A TinyLM as GPT-2, or GPT-NeoX with rotary positions, with the same logits.
+"""A TinyLM as GPT-2, or as GPT-NeoX with rotary positions, with the same logits.
 
-Stock transformers runs both without other code, and this module needs no transformers. What they
-lack is folded into their weights in float64, so that one rounding remains:
+Stock transformers runs both without other code. What they lack is put into their weights, which are
+computed in float64:
 
-- the embedding's scale, and the factor of tied output weights;
-- heads that do not divide the stream: zero channels are added until equal heads have room;
-- another epsilon than theirs: a norm of c x with epsilon e is a norm of x with epsilon e / c^2, so
-  the residual stream is written c times as large;
-- an output bias: a channel that is always 1, and a column of output weights that reads it.
+- the embedding's scale is multiplied into the embedding, the factor of a tied output into the last
+  norm;
+- an output bias is a column of output weights that reads a channel which is always 1;
+- heads that are narrower or wider together than the residual stream get channels that are always 0.
 
-Zero channels change a layer norm's mean and variance. So the mean over our D channels, which a
-layer norm subtracts anyway, is removed from what is written; the variance is then D / W of ours.
+So the stock model's residual stream has W >= D channels, and those after the first D are 0. Its
+layer norms give what ours give, because
+
+- all that is written to the stream has mean 0. A norm subtracts the mean anyway, so nothing is lost;
+- the variance over W channels is then D / W of the variance over D. So is the epsilon, and the gain
+  is multiplied by sqrt(D / W).
 """
 
 import dataclasses
@@ -19,44 +22,44 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, Norm, TinyLM
 
-EPSILON = 1e-5  # of every norm: converters take GPT-2's for granted
-LEAST_EPS = 1e-20  # with less, the squares of the larger residual stream overflow float32
-
-# Of a linear layer: weight (out, in) and bias (out). Of a norm: gain and bias.
-Affine = tuple[Tensor, Tensor]
-REQUIRED = {"norm": "pre", "norm_kind": "layer", "final_norm": "true"}
-NAMES = {  # part: its name in (GPT-2, GPT-NeoX)
-    "inputs": ("transformer.wte", "gpt_neox.embed_in"),
-    "positions": ("transformer.wpe", ""),
-    "block": ("transformer.h", "gpt_neox.layers"),
-    "norm1": ("ln_1", "input_layernorm"),
-    "qkv": ("attn.c_attn", "attention.query_key_value"),
-    "out": ("attn.c_proj", "attention.dense"),
-    "norm2": ("ln_2", "post_attention_layernorm"),
-    "up": ("mlp.c_fc", "mlp.dense_h_to_4h"),
-    "down": ("mlp.c_proj", "mlp.dense_4h_to_h"),
-    "final_norm": ("transformer.ln_f", "gpt_neox.final_layer_norm"),
-    "output": ("lm_head", "embed_out"),
+Affine = tuple[Tensor, Tensor]  # weight (out, in) and bias (out); of a norm: gain and bias
+REQUIRED = {"norm": "pre", "norm_kind": "layer", "final_norm": True}
+GPT2 = {  # our part: its name there
+    "inputs": "transformer.wte",
+    "positions": "transformer.wpe",
+    "blocks": "transformer.h",
+    "norm1": "ln_1",
+    "qkv": "attn.c_attn",
+    "out": "attn.c_proj",
+    "norm2": "ln_2",
+    "up": "mlp.c_fc",
+    "down": "mlp.c_proj",
+    "final_norm": "transformer.ln_f",
+    "output": "lm_head",
 }
-KEYS = {  # setting: its key in config.json of (GPT-2, GPT-NeoX)
-    "context": ("n_positions", "max_position_embeddings"),
-    "width": ("n_embd", "hidden_size"),
-    "layers": ("n_layer", "num_hidden_layers"),
-    "heads": ("n_head", "num_attention_heads"),
-    "feed_forward": ("n_inner", "intermediate_size"),
-    "activation": ("activation_function", "hidden_act"),
-    "norm_eps": ("layer_norm_epsilon", "layer_norm_eps"),
+GPT_NEOX = {
+    "inputs": "gpt_neox.embed_in",
+    "blocks": "gpt_neox.layers",
+    "norm1": "input_layernorm",
+    "qkv": "attention.query_key_value",
+    "out": "attention.dense",
+    "norm2": "post_attention_layernorm",
+    "up": "mlp.dense_h_to_4h",
+    "down": "mlp.dense_4h_to_h",
+    "final_norm": "gpt_neox.final_layer_norm",
+    "output": "embed_out",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportedModel:
-    """A model for transformers: class name, config.json, float64 tensors under its names."""
+    """A model for transformers: class name, config.json, tensors under its names."""
 
     architecture: str
     config: dict[str, Any]
@@ -70,83 +73,91 @@ class ExportedModel:
 
 def stock_problem(settings: ModelSettings) -> str:
     """Why neither architecture computes a model of these settings; or ''."""
-    for name, allowed in REQUIRED.items():
-        value = str(getattr(settings, name)).lower()
-        if value != allowed:
-            return f"model.{name} = {value}; allowed: {allowed}, or any with --format tinylm"
-    if settings.norm_eps < LEAST_EPS:
-        allowed = f"{LEAST_EPS} to 1.0, or any with --format tinylm"
-        return f"model.norm_eps = {settings.norm_eps}; allowed: {allowed}"
+    for name, required in REQUIRED.items():
+        value = getattr(settings, name)
+        if value != required:
+            wanted, got = (str(one).lower() for one in (required, value))
+            return f"model.{name}: expected {wanted}, got {got}; or use --format tinylm"
     return ""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Stream:
-    """Our D residual channels in the W channels of the stock model: first D, then zeros.
+def stock_form(model: TinyLM) -> ExportedModel:
+    """A stock model that computes the same function of the ids. Raises InputError if none does."""
+    if problem := stock_problem(model.settings):
+        raise InputError(problem)
+    sizes = _Sizes.of(model)
+    is_neox = model.settings.positions == "rotary"
+    names = GPT_NEOX if is_neox else GPT2
+    tensors = {}
+    for part, tensor in _ends(model, sizes).items():
+        part, _, kind = part.partition(".")
+        tensors[f"{names[part]}.{kind}"] = tensor
+    for layer, block in enumerate(model.blocks):
+        assert isinstance(block, Block)
+        for part, (weight, bias) in _block(block, sizes, qkv_by_head=is_neox).items():
+            name = f"{names['blocks']}.{layer}.{names[part]}"
+            if weight.dim() == 2 and not is_neox:
+                weight = weight.T  # GPT-2 keeps the weights of linear layers as (in, out)
+            tensors[f"{name}.weight"] = weight
+            tensors[f"{name}.bias"] = bias
+    config = (_neox_config if is_neox else _gpt2_config)(model.settings, sizes)
+    config["vocab_size"] = model.vocab_size
+    config["dtype"] = "float32"
+    config["tie_word_embeddings"] = f"{names['output']}.weight" not in tensors
+    return ExportedModel(config["architectures"][0], config, tensors)
 
-    inner: channels of the feed-forward, where further ones are 0 as well: gelu(0) = relu(0) = 0.
+
+@dataclasses.dataclass(frozen=True)
+class _Sizes:
+    """Widths of our model and of the stock model.
+
+    width, wide: D and W, channels of the residual stream.
+    head_width, wide_head: channels of each of the `heads` heads.
     """
 
     width: int
     wide: int
     heads: int
-    inner: int
-    norm_eps: float
+    head_width: int
+
+    @classmethod
+    def of(cls, model: TinyLM) -> "_Sizes":
+        """The narrowest stream with room for the heads and a channel for the output bias."""
+        settings = model.settings
+        head_width = settings.width_of_heads(model.width)
+        room = max(model.width + settings.output_bias, settings.heads * head_width)
+        wide = math.ceil(room / settings.heads) * settings.heads
+        return cls(model.width, wide, settings.heads, head_width)
 
     @property
-    def share(self) -> float:
-        """The variance over W as a share of ours over D."""
+    def wide_head(self) -> int:
+        return self.wide // self.heads
+
+    @property
+    def variance(self) -> float:
+        """Of the stream, as a multiple of ours."""
         return self.width / self.wide
 
-    @property
-    def scale(self) -> float:
-        """c, so that EPSILON on the stream is norm_eps on x."""
-        return (EPSILON / (self.share * self.norm_eps)) ** 0.5
+    def pad(self, x: Tensor) -> Tensor:
+        """x, then zeros.  (..., n) -> (..., W)"""
+        return F.pad(x, (0, self.wide - x.shape[-1]))
 
-    def write(self, x: Tensor, dim: int = -1) -> Tensor:
-        """The stream's channels for x.  (..., D, ...) -> (..., W, ...)"""
-        x = x.movedim(dim, -1)
+    def write(self, x: Tensor) -> Tensor:
+        """What is added to the stream, with mean 0 where it is wider.  (..., D) -> (..., W)"""
         if self.wide > self.width:
             x = x - x.mean(-1, keepdim=True)
-        return (self.pad(x) * self.scale).movedim(-1, dim)
+        return self.pad(x)
 
-    def pad(self, x: Tensor) -> Tensor:
-        """x on the first channels, zeros on the others.  (..., n) -> (..., W)"""
-        return nn.functional.pad(x, (0, self.wide - x.shape[-1]))
+    def norm(self, norm: nn.Module) -> Affine:
+        """Gain and bias of a norm of the stream.  -> (W), (W)"""
+        assert isinstance(norm, Norm)
+        assert norm.bias is not None  # layer norms have one
+        return self.pad(_exact(norm.gain) * self.variance**0.5), self.pad(_exact(norm.bias))
 
-    def norm(self, norm: Norm) -> Affine:
-        """Gain and bias of a norm whose output is read through its first D channels.  (W), (W)"""
-        gain = _exact(norm.gain)
-        bias = torch.zeros_like(gain) if norm.bias is None else _exact(norm.bias)
-        return self.pad(gain * self.share**0.5), self.pad(bias)
-
-    def head_rows(self, rows: Tensor, queries: bool = False) -> Tensor:
-        """Rows of our heads, with zeros up to the stock heads' width.  (inner, n) -> (W, n)
-
-        Stock scores are divided by the root of the stock head's width, ours by that of our own.
-        Queries compensate.
-        """
-        room = self.wide // self.heads
-        padded = []
-        for head in rows.chunk(self.heads):
-            width = len(head)
-            factor = (room / width) ** 0.5 if queries else 1.0
-            padded.append(nn.functional.pad(head * factor, (0, 0, 0, room - width)))
-        return torch.cat(padded)
-
-
-def _new_stream(settings: ModelSettings, width: int, multiple: int) -> _Stream:
-    """The narrowest stream with room for the heads and a channel for the output bias."""
-    heads = settings.heads
-    head_width = settings.width_of_heads(width)
-    least = max(width + settings.output_bias, heads * head_width)
-    wide = _rounded_up(least, math.lcm(heads, multiple))
-    inner = _rounded_up(settings.feed_forward, multiple)
-    return _Stream(width, wide, heads, inner, settings.norm_eps)
-
-
-def _rounded_up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
+    def by_head(self, rows: Tensor) -> Tensor:
+        """Rows of our heads, padded to the stock model's heads.  (H Dh, n) -> (H, W / H, n)"""
+        heads = rows.unflatten(0, (self.heads, self.head_width))
+        return F.pad(heads, (0, 0, 0, self.wide_head - self.head_width))
 
 
 def _exact(tensor: Tensor) -> Tensor:
@@ -159,121 +170,90 @@ def _affine(layer: nn.Linear) -> Affine:
     return weight, bias
 
 
-def _qkv(stream: _Stream, block: Block, by_head: bool) -> Affine:
-    """Queries, then keys, then values as GPT-2 has them; or the three of each head together."""
-    weights, biases = _affine(block.attention.qkv)
-    rows = torch.cat([weights, biases[:, None]], 1)
-    parts = []
-    for number, part in enumerate(rows.chunk(3)):
-        padded = stream.head_rows(part, queries=number == 0)
-        parts.append(padded.unflatten(0, (stream.heads, -1)))
-    joined = torch.stack(parts, 1 if by_head else 0).flatten(0, 2)
-    return stream.pad(joined[:, :-1]), joined[:, -1]
+def _ends(model: TinyLM, sizes: _Sizes) -> dict[str, Tensor]:
+    """What is before and after the blocks; no output weights where the input vectors serve."""
+    settings = model.settings
+    scaled = _exact(model.embedding) * float(model.embedding_scale)
+    gain, shift = sizes.norm(model.final_norm)
+    parts = {"inputs.weight": sizes.write(scaled)}
+    if settings.positions != "rotary":
+        zeros = torch.zeros(settings.context, model.width)
+        positions = zeros if model.positions is None else model.positions
+        parts["positions.weight"] = sizes.write(_exact(positions))
+    bias = model.output_bias
+    weight = scaled * model.width**-0.5
+    if model.output is not None:
+        weight = _exact(model.output.weight)
+        bias = model.output.bias
+    if model.output is None and sizes.wide == sizes.width:
+        gain = gain * model.width**-0.5
+        shift = shift * model.width**-0.5
+    else:
+        if bias is not None:
+            shift[model.width] = 1.0  # the first channel after ours is 1, and its weights the bias
+            weight = torch.cat([weight, _exact(bias)[:, None]], 1)
+        parts["output.weight"] = sizes.pad(weight)
+    return parts | {"final_norm.weight": gain, "final_norm.bias": shift}
 
 
-def _block_parts(stream: _Stream, block: Block, by_head: bool) -> dict[str, Affine]:
-    """One block on the stream: y = W x + b for each linear layer, gain and bias for each norm."""
+def _block(block: Block, sizes: _Sizes, qkv_by_head: bool) -> dict[str, Affine]:
+    """One block: y = W x + b for each linear layer, gain and bias for each norm."""
     out, out_bias = _affine(block.attention.out)
     up, up_bias = _affine(block.feed_forward.up)
     down, down_bias = _affine(block.feed_forward.down)
-    more = stream.inner - up.shape[0]
-    up = nn.functional.pad(up, (0, 0, 0, more))
-    down = nn.functional.pad(down, (0, more))
-    out_rows = stream.head_rows(out.T)
     return {
-        "norm1": stream.norm(block.norm1),
-        "qkv": _qkv(stream, block, by_head),
-        "out": (stream.write(out_rows).T, stream.write(out_bias)),
-        "norm2": stream.norm(block.norm2),
-        "up": (stream.pad(up), nn.functional.pad(up_bias, (0, more))),
-        "down": (stream.write(down, 0), stream.write(down_bias)),
+        "norm1": sizes.norm(block.norm1),
+        "qkv": _qkv(block, sizes, qkv_by_head),
+        "out": (sizes.write(sizes.by_head(out.T).flatten(0, 1)).T, sizes.write(out_bias)),
+        "norm2": sizes.norm(block.norm2),
+        "up": (sizes.pad(up), up_bias),
+        "down": (sizes.write(down.T).T, sizes.write(down_bias)),
     }
 
 
-def _ends(model: TinyLM, stream: _Stream) -> dict[str, Tensor]:
-    """What is before and after the blocks; no output weights if the input vectors serve."""
-    assert isinstance(model.final_norm, Norm)
-    vectors = _exact(model.embedding)
-    scale = float(model.embedding_scale)
-    factor = scale * model.width**-0.5  # of tied output weights
-    gain, shift = stream.norm(model.final_norm)
-    tensors = {"inputs.weight": stream.write(vectors * scale)}
-    bias = model.output_bias if model.output is None else model.output.bias
-    if model.output is None and bias is None and stream.wide == stream.width:
-        gain = gain * (factor / (scale * stream.scale))
-        shift = shift * (factor / (scale * stream.scale))
-    else:
-        output = vectors * factor if model.output is None else _exact(model.output.weight)
-        if bias is not None:
-            shift[model.width] = 1.0  # the channel that the bias is read from
-            output = torch.cat([output, _exact(bias)[:, None]], 1)
-        tensors["output.weight"] = stream.pad(output)
-    return tensors | {"final_norm.weight": gain, "final_norm.bias": shift}
+def _qkv(block: Block, sizes: _Sizes, by_head: bool) -> Affine:
+    """Queries, then keys, then values, as GPT-2 has them; or the three of each head together."""
+    weight, bias = _affine(block.attention.qkv)
+    rows = torch.cat([weight, bias[:, None]], 1)  # (3 H Dh, D + 1)
+    queries, keys, values = (sizes.by_head(part) for part in rows.chunk(3))
+    # scores are divided by the root of the head's width, which is larger there
+    queries = queries * (sizes.wide_head / sizes.head_width) ** 0.5
+    joined = torch.stack([queries, keys, values], 1 if by_head else 0).flatten(0, 2)
+    return sizes.pad(joined[:, :-1]), joined[:, -1]
 
 
-def _config(model: TinyLM, stream: _Stream, column: int) -> dict[str, Any]:
-    """What both architectures share of config.json, by the names in a column of KEYS."""
-    settings = dataclasses.asdict(model.settings)
-    sizes = {"width": stream.wide, "feed_forward": stream.inner, "norm_eps": EPSILON}
-    values = settings | sizes
-    config = {names[column]: values[setting] for setting, names in KEYS.items()}
-    return config | {"vocab_size": model.vocab_size, "dtype": "float32"}
-
-
-def _gpt2_config(settings: ModelSettings) -> dict[str, Any]:
+def _gpt2_config(settings: ModelSettings, sizes: _Sizes) -> dict[str, Any]:
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
+        "n_positions": settings.context,
+        "n_embd": sizes.wide,
+        "n_layer": settings.layers,
+        "n_head": sizes.heads,
+        "n_inner": settings.feed_forward,
+        "activation_function": settings.activation,
+        "layer_norm_epsilon": settings.norm_eps * sizes.variance,
         "embd_pdrop": settings.dropout,
         "attn_pdrop": settings.dropout,
         "resid_pdrop": settings.dropout,
     }
 
 
-def _neox_config(settings: ModelSettings, stream: _Stream) -> dict[str, Any]:
-    head_width = settings.head_width or stream.width // settings.heads
+def _neox_config(settings: ModelSettings, sizes: _Sizes) -> dict[str, Any]:
     return {
         "model_type": "gpt_neox",
         "architectures": ["GPTNeoXForCausalLM"],
-        "rotary_pct": head_width / (stream.wide // stream.heads),
+        "max_position_embeddings": settings.context,
+        "hidden_size": sizes.wide,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": sizes.heads,
+        "intermediate_size": settings.feed_forward,
+        "hidden_act": settings.activation,
+        "layer_norm_eps": settings.norm_eps * sizes.variance,
+        "rotary_pct": sizes.head_width / sizes.wide_head,
         "rotary_emb_base": 10000,
         "use_parallel_residual": False,
         "attention_bias": True,
         "hidden_dropout": settings.dropout,
         "attention_dropout": settings.dropout,
     }
-
-
-def stock_form(model: TinyLM, multiple: int = 1) -> ExportedModel:
-    """A stock model that computes the same function of the ids.
-
-    Its widths are multiples of `multiple`. Raises InputError if there is none.
-    """
-    if problem := stock_problem(model.settings):
-        raise InputError(problem)
-    is_neox = model.settings.positions == "rotary"
-    column = 1 if is_neox else 0
-    stream = _new_stream(model.settings, model.width, multiple)
-    parts = _ends(model, stream)
-    if not is_neox:
-        none = torch.zeros(model.settings.context, model.width)
-        positions = none if model.positions is None else model.positions
-        parts["positions.weight"] = stream.write(_exact(positions))
-    tensors = {}
-    for name, tensor in parts.items():
-        part, _, kind = name.partition(".")
-        tensors[f"{NAMES[part][column]}.{kind}"] = tensor
-    for layer, block in enumerate(model.blocks):
-        assert isinstance(block, Block)
-        for part, (weight, bias) in _block_parts(stream, block, by_head=is_neox).items():
-            name = f"{NAMES['block'][column]}.{layer}.{NAMES[part][column]}"
-            # GPT-2 keeps the weights of its linear layers the other way round: (in, out)
-            tensors[f"{name}.weight"] = weight if is_neox or weight.dim() == 1 else weight.T
-            tensors[f"{name}.bias"] = bias
-    config = _config(model, stream, column)
-    config["tie_word_embeddings"] = "output.weight" not in parts
-    if is_neox:
-        config |= _neox_config(model.settings, stream)
-    else:
-        config |= _gpt2_config(model.settings)
-    return ExportedModel(config["architectures"][0], config, tensors)
