@@ -9,15 +9,19 @@ from tinylm.download.stories import DataSettings
 from tinylm.host.command import guard
 from tinylm.host.stage import Stage
 from tinylm.host.workers import cores
+from tinylm.vocab.settings import VocabSettings
 
 
 def main() -> None:
     stage = Stage("download")
     settings = stage.settings("data", DataSettings)
-    corpus = write_stories(settings, Path(paths.STORIES), cores())
+    tells_apart = stage.settings("vocab", VocabSettings).tells_apart()
+    corpus = write_stories(settings, Path(paths.STORIES), cores(), tells_apart)
     stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")
+    if same := corpus["dropped"]["in_evaluation"]:
+        print(f"dropped: {same:,} train stories that are the same as evaluation stories")
     if corpus.get("left_out"):
         print(f"not read: {', '.join(corpus['left_out'])}")
     for warning in corpus["near_copies"]["warnings"]:

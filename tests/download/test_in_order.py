@@ -9,15 +9,15 @@ import psutil
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.download.in_order import AHEAD, FEW, map_in_order
+from tinylm.download.in_order import INLINE_TASKS, PREFETCH, map_in_order
 from tinylm.host.command import CommandFailed
 
 ROOT = Path(__file__).parents[2]
 PARENT = """
 from tests.download.test_in_order import process_after
-from tinylm.download.in_order import FEW, map_in_order
+from tinylm.download.in_order import INLINE_TASKS, map_in_order
 if __name__ == "__main__":
-    for process in map_in_order(process_after, [0.0] * (FEW + 2) + [60.0, 60.0], 2):
+    for process in map_in_order(process_after, [0.0] * (INLINE_TASKS + 2) + [60.0, 60.0], 2):
         print(process, flush=True)
 """
 
@@ -50,15 +50,15 @@ def test_results_and_errors_come_in_order(workers):
 
 def test_a_worker_that_is_killed_ends_the_work_with_one_line():
     with pytest.raises(CommandFailed, match="taskset"):
-        list(map_in_order(die_outside, [os.getpid()] * (FEW + 2), 2))
+        list(map_in_order(die_outside, [os.getpid()] * (INLINE_TASKS + 2), 2))
 
 
 def test_tasks_are_taken_as_they_are_needed():
     taken = []
     results = map_in_order(square, (taken.append(n) or n for n in range(100)), 2)
-    for number in range(FEW + 1):
+    for number in range(INLINE_TASKS + 1):
         assert next(results) == number * number
-    assert len(taken) <= FEW + 2 * AHEAD + 1
+    assert len(taken) <= INLINE_TASKS + 2 * PREFETCH + 1
     results.close()
 
 
@@ -69,7 +69,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment
     ) as parent:
-        workers = {int(parent.stdout.readline()) for _ in range(FEW + 2)} - {parent.pid}
+        workers = {int(parent.stdout.readline()) for _ in range(INLINE_TASKS + 2)} - {parent.pid}
         processes = [psutil.Process(worker) for worker in workers]
         parent.kill()
     assert processes

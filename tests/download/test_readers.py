@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import socket
 from pathlib import Path
 
 import datasets
@@ -12,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import hub_folder, local_files, other_files, read_file
+from tinylm.download import readers
+from tinylm.download.folders import hub_folder, local_files, other_files
+from tinylm.download.readers import read_file
 
 
 def write_parquet(path, rows, **columns):
@@ -72,6 +73,7 @@ TEXTS = {
     "one\n\nmore\n<|endoftext|>\n<|endoftext|>\ntwo\n<|endoftext|>\n": ["one\n\nmore", "two"],
     "One. <|endoftext|> Two.<|endoftext|>\nThree.<|endoftext|>\n": ["One.", "Two.", "Three."],
     "": [],
+    "one\n\u200b\ntwo\n\ufeff \nthree\n": ["one", "two", "three"],
 }  # fmt: skip
 TABLES = {
     'id,text\n1,"One, a ""dog""\nran."\n\n2,Two\n3,""\n4,null\n': ['One, a "dog"\nran.', "Two", "", "null"],
@@ -92,6 +94,12 @@ def test_text_by_blank_lines_or_by_marks(tmp_path, name, content, stories):
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV.gz"])
 def test_csv(tmp_path, name, content, stories):
     assert read(write(tmp_path / name, content)) == stories
+
+
+def test_a_mark_after_stories_were_split_at_blank_lines_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "HEAD_LINES", 3)
+    assert read(write(tmp_path / "a.txt", "a\n\nb<|endoftext|>c\n")) == ["a\n\nb", "c\n"]
+    assert "line 4" in refusal(write(tmp_path / "a.txt", "a\n\nb\nc<|endoftext|>d\n"))
 
 
 def test_bad_csv_and_other_formats_are_refused(tmp_path):
@@ -120,7 +128,7 @@ def test_bytes_that_are_not_utf8_are_named_and_never_replaced(tmp_path, name, co
 
 
 BAD_ROWS = (
-    "{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
+    "{", '"text"', '{"text": "a", "text": "b"}', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
 )  # fmt: skip
 
 
@@ -174,27 +182,54 @@ def test_a_folder_by_its_readme_and_from_local_files_only(tmp_path):
     assert names == {"train": "second.jsonl", "validation": "first.jsonl"}
 
 
-def test_nothing_outside_a_folder_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("a request"))
+def test_a_readme_that_names_files_outside_its_folder_is_refused(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     outside = write(tmp_path / "outside.jsonl", '{"text": "a"}\n')
-    for name in ("first.jsonl", "train.jsonl"):
-        write(folder / name, '{"text": "a"}\n')
-    for name in ("../outside.jsonl", str(outside), "https://localhost:1/a.jsonl", "hf://a/b.jsonl"):
-        for file in ("README.md", ".huggingface.yaml"):
-            header = README % name
-            write(folder / file, header if file == "README.md" else header.replace("---", ""))
-            with pytest.raises(InputError):
-                local_files(folder)
-            (folder / file).unlink()
-    (folder / "train-2.jsonl").symlink_to(outside)
-    (folder / "train-3.jsonl").symlink_to("nothing")
-    with pytest.raises(InputError, match="train-2"):
+    write(folder / "first.jsonl", '{"text": "a"}\n')
+    for name in ("../outside.jsonl", str(outside), "https://localhost:1/a.jsonl"):
+        write(folder / "README.md", README % name)
+        with pytest.raises(InputError, match="folder"):
+            local_files(folder)
+
+
+def test_linked_files_are_read_since_dvc_hashes_their_content(tmp_path):
+    """As with `dvc config cache.type symlink` and `dvc add FOLDER`."""
+    cached = write(tmp_path / "3fd6", '{"text": "a"}\n')
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write(folder / "train.jsonl", '{"text": "a"}\n')
+    (folder / "train-2.jsonl").symlink_to(cached)
+    files = local_files(folder)["train"]
+    assert [path.name for path in files] == ["train-2.jsonl", "train.jsonl"]
+    assert [read(path) for path in files] == [["a"], ["a"]]
+    (tmp_path / "linked").symlink_to(folder)
+    assert len(local_files(tmp_path / "linked")["train"]) == 2
+    write(folder / "other.jsonl", "")
+    assert other_files(folder, [folder / name for name in ("train.jsonl", "train-2.jsonl")]) == [
+        "other.jsonl"
+    ]
+
+
+@pytest.mark.parametrize(
+    "skipped", ["set/sub/.dvc/", "set/.dvc/", "set/.dvcignore", "set/sub/.dvcignore", "set/linked"]
+)
+def test_what_dvc_does_not_hash_is_refused(tmp_path, skipped):
+    folder = tmp_path / "set"
+    for place in (folder, folder / "sub", tmp_path / "versions"):
+        place.mkdir()
+        write(place / "train.jsonl", '{"text": "a"}\n')
+    assert local_files(folder)
+    if skipped.endswith("/"):
+        (tmp_path / skipped).mkdir()
+    elif skipped.endswith("linked"):
+        (tmp_path / skipped).symlink_to(tmp_path / "versions")
+    else:
+        write(tmp_path / skipped, "*.txt")
+    with pytest.raises(InputError, match=skipped.strip("/")) as caught:
         local_files(folder)
-    files = local_files(folder, is_downloaded=True)
-    assert len(files["train"]) == 2
-    assert other_files(folder, files["train"]) == ["first.jsonl", "train-3.jsonl"]
+    assert "\n" not in str(caught.value)
+    assert local_files(folder, is_downloaded=True)  # the hub's cache is not DVC's to hash
 
 
 def test_folders_that_are_no_datasets(tmp_path):
@@ -211,7 +246,7 @@ def test_folders_that_are_no_datasets(tmp_path):
         "a::b",
     ):  # patterns for the library: another folder's files, or none
         write_parquet(tmp_path / name / "a.parquet", ["a"])
-        with pytest.raises(InputError, match="allowed for a folder"):
+        with pytest.raises(InputError, match=r"data\.path"):
             local_files(tmp_path / name)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.download.conftest import LOCAL
 from tinylm.download.cleaning import clean_text, unify_by_the_rule
-from tinylm.download.rows import clean_row, without_first_lines
 from tinylm.download.same_story import bare_text
+from tinylm.download.splits import clean_row, without_first_lines
 
 PIECES = [
     *map(chr, range(160)),

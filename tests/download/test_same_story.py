@@ -29,7 +29,7 @@ def test_vowel_signs_symbols_and_letters_count_but_not_form():
 @pytest.mark.parametrize("workers", [1, 2])
 def test_near_copies_are_those_counted_by_hand(monkeypatch, workers):
     monkeypatch.setattr(same_story, "STORIES_AT_ONCE", 3)
-    monkeypatch.setattr(in_order, "FEW", 1)
+    monkeypatch.setattr(in_order, "INLINE_TASKS", 1)
     rng = random.Random(5)
     train = [" ".join(rng.choices("ab", k=rng.randint(0, 12))) for _ in range(30)]
     others = [" ".join(rng.choices("ab", k=rng.randint(0, 20))) for _ in range(20)]

@@ -4,12 +4,13 @@ import math
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from tests.download.conftest import LOCAL
 from tinylm.base.config import InputError, read_section
-from tinylm.download import in_order, readers, splits
+from tinylm.download import folders, in_order, splits
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
 
@@ -24,7 +25,7 @@ def test_the_number_of_processes_changes_no_byte(corpus, monkeypatch, limits):
     texts = ["", *(f"{pieces[i % 7]} {i % 170} {pieces[i % 5]}" for i in range(200)), "", " "]
     settings = corpus.file(texts)
     monkeypatch.setattr(splits, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(in_order, "FEW", 2)
+    monkeypatch.setattr(in_order, "INLINE_TASKS", 2)
     alone = corpus.write(settings, **limits), corpus.files()
     assert (corpus.write(settings, workers=2, **limits), corpus.files()) == alone
 
@@ -53,6 +54,33 @@ def test_an_official_evaluation_story_never_reaches_train(corpus):
     assert info["dropped"] == {"empty": 0, "in_evaluation": 4}
     assert info["evaluation_split"] == "validation"
     assert info["files"] == {"train": ["train.jsonl"], "evaluation": ["validation.jsonl"]}
+
+
+CODE = ["return ax + by", "return ax - by", "Return ax + by", "return  ax + by", "( [ ] )", "[ ( ) ]"]
+
+
+@pytest.mark.parametrize(
+    ("tells_apart", "kept"),
+    [
+        ((), []),  # of the brackets the tokenizer sees nothing
+        (("punctuation",), [1, 5]),
+        (("punctuation", "case"), [1, 2, 5]),
+        (("punctuation", "case", "white space"), [1, 2, 3, 5]),
+    ],
+)
+def test_stories_are_the_same_if_the_tokenizer_cannot_tell_them_apart(corpus, tells_apart, kept):
+    settings = corpus.dataset([*CODE, *STORIES], [CODE[0], CODE[4], "a"])
+    info = corpus.write(settings, tells_apart=tells_apart)
+    written = corpus.splits()
+    assert set(written["train"] + written["held_out"]) == {*STORIES, *(CODE[i] for i in kept)}
+    assert info["dropped"]["in_evaluation"] == (4 if not tells_apart else 6 - len(kept))
+    assert info["dropped"]["empty"] == (3 if not tells_apart else 0)
+
+
+def test_a_language_of_brackets_has_every_split(corpus):
+    brackets = ["".join("([{<"[i // 4**k % 4] for k in range(5)) for i in range(300)]
+    corpus.write(corpus.file(brackets), tells_apart={"punctuation"})
+    assert all(len(texts) > 20 for texts in corpus.splits().values())
 
 
 def test_copies_and_almost_equal_stories_are_on_one_side_and_a_further_one_moves_no_other(corpus):
@@ -86,7 +114,7 @@ def test_stories_are_cleaned_and_empty_ones_dropped(corpus):
 @pytest.mark.parametrize("texts", [[], ["", " \n"], ["one story"], ["same"] * 50])
 def test_a_corpus_without_a_story_for_each_split_is_refused_and_nothing_written(corpus, texts):
     settings = corpus.file(texts)
-    with pytest.raises(InputError, match=r"data\.held_out_share|no story with text"):
+    with pytest.raises(InputError, match=r"data\.held_out_share|expected stories"):
         corpus.write(settings)
     assert corpus.files() == {}
 
@@ -123,14 +151,14 @@ def test_an_error_in_the_data_leaves_earlier_files_alone(corpus):
     before = corpus.files()
     with open(f"{settings.path}/train.jsonl", "a") as handle:
         handle.write('{"text": null}\n')
-    with pytest.raises(InputError, match=r"train\.jsonl, row 301"):
+    with pytest.raises(InputError, match=r"train\.jsonl, line 301"):
         corpus.write(settings)
     assert corpus.files() == before
 
 
 def test_the_hub_is_read_as_a_local_folder(corpus, monkeypatch):
     folder = corpus.dataset([*STORIES, "held one"], ["held one", "held two"]).path
-    monkeypatch.setattr(splits, "hub_folder", lambda hub_id, revision: readers.Path(folder))
+    monkeypatch.setattr(folders, "hub_folder", lambda hub_id, revision: Path(folder))
     info = corpus.write(replace(LOCAL, source="hub"))
     assert info["dropped"]["in_evaluation"] == 1
     assert (info["hub_id"], info["revision"]) == ("a/b", "0123")

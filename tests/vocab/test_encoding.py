@@ -29,7 +29,7 @@ def test_stores_have_every_story_and_any_number_of_processes_writes_the_same(
         (tmp_path / f"{split}.jsonl").write_text(rows)
     monkeypatch.setattr(encoding, "STORIES_AT_ONCE", 10)
     monkeypatch.setattr(words, "STORIES_AT_ONCE", 10, raising=False)
-    monkeypatch.setattr(in_order, "FEW", 2)
+    monkeypatch.setattr(in_order, "INLINE_TASKS", 2)
     settings = VocabSettings(tokenizer=kind, max_size=300)
     tokenizer, seen = write_stores(settings, tmp_path, tmp_path / "1", 1)
     assert seen == ({"words_seen": 6, "words_seen_once": 0} if kind == "words" else {})

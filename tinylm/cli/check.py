@@ -71,7 +71,7 @@ def _check_corpus(data: Any, findings: Findings) -> None:
             source = open_source(data)
             if not source.size:
                 raise InputError(f"data.path = {data.path!r}: empty; allowed: files with stories")
-            next(source.train(), None)
+            next(source.rows("train"), None)
         except InputError as error:
             findings.problems.append(str(error))
             return

@@ -1,6 +1,6 @@
 """Work in several processes with results in order: any number of processes gives the same results.
 
-It is here and not in `host`, since results pass through it: a stage that uses it depends on it.
+It lives in `download`, not in `host`, so that DVC tracks it as a dependency of the stages that use it.
 """
 
 from collections import deque
@@ -16,8 +16,8 @@ from tinylm.host.workers import begin_worker, ctrl_c_later
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-AHEAD = 2  # tasks handed out per process: one in progress, one waiting
-FEW = 12  # tasks that are done before processes are started, which takes a second
+PREFETCH = 2  # tasks handed out per process: one in progress, one waiting
+INLINE_TASKS = 12  # done here before processes are started, which takes a second
 
 
 def in_groups(items: Iterable[Item], size: int) -> Generator[list[Item], None, None]:
@@ -43,14 +43,14 @@ def _call(function: Callable[..., Result], task: Any) -> Result:
 def map_in_order(
     function: Callable[..., Result], tasks: Iterable[Any], workers: int, *shared: Any
 ) -> Generator[Result, None, None]:
-    """function(task, *shared) of each task, in order. Tasks are taken as needed, so few wait.
+    """function(task, *shared) of each task, in order. Tasks are taken from the iterator as needed.
 
-    The first FEW tasks are done here; with one worker all are. `shared` is sent to each worker
+    The first INLINE_TASKS tasks are done here; with one worker all are. `shared` is sent to each worker
     once. What `function` raises is raised here. Raises CommandFailed if a worker was killed from
     outside.
     """
     remaining = iter(tasks)
-    for task in islice(remaining, None if workers == 1 else FEW):
+    for task in islice(remaining, None if workers == 1 else INLINE_TASKS):
         yield function(task, *shared)
     first = list(islice(remaining, 1))
     if not first:
@@ -61,7 +61,7 @@ def map_in_order(
         for task in chain(first, remaining):
             with ctrl_c_later():
                 waiting.append(pool.submit(_call, function, task))
-            if len(waiting) >= AHEAD * workers:
+            if len(waiting) >= PREFETCH * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -1,31 +1,31 @@
 """The corpus: three splits of cleaned stories, one JSON line per story.
 
 **train**; **held_out**, a share of it; **evaluation**, the official validation split. A hash of the
-bare story and the seed decides which train stories are held out. So stories that are the same by
-`same_story` are on one side, and an additional story moves no other. If the data has no evaluation
-split, the same hash reserves one, as large as held-out. A train story that is the same as an
-evaluation story is dropped. Near-copies stay, and are counted.
+bare story and the seed decides which train stories are held out. So copies are on one side, an
+additional story moves no other, and runs with different tokenizers have the same splits. If the data
+has no evaluation split, the same hash reserves one, as large as held-out. A train story that is the
+same as an official evaluation story is dropped (`same_story`). Near-copies stay, and are counted.
 
 With `held_out: tokens` all train stories are in train, in order, and stage vocab cuts their tokens:
 held_out is empty here, and so is evaluation if the data has no such split.
 """
 
 import contextlib
-import functools
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
+from tinylm.download.cleaning import clean_text
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.readers import hub_folder, local_files, other_files, read_file
-from tinylm.download.rows import CleanRow, Row, clean_chunk
-from tinylm.download.same_story import count_near_copies
+from tinylm.download.same_story import bare_text, count_near_copies, form_of
 from tinylm.download.stories import SPLITS, DataSettings, read_texts
 from tinylm.host.progress import Progress
 
@@ -34,18 +34,21 @@ CHUNK_ROWS = 2000  # stories that a process cleans at a time
 OFFICIAL_EVALUATION = ("validation", "test")  # the first that a dataset has
 NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}
 
+Row = tuple[str, float | None]  # text, natural log of its probability if it has one
+
 
 @dataclass(frozen=True)
 class Source:
     """Where the stories come from.
 
-    description: what is reported of it. evaluation: None without such a split. size: in bytes.
+    description: what is reported of it. rows: the stories of "train" or "evaluation".
+    size: in bytes.
     """
 
     name: str
     description: dict[str, Any]
-    train: Callable[[], Iterator[Row]]
-    evaluation: Callable[[], Iterator[Row]] | None
+    has_evaluation: bool
+    rows: Callable[[str], Iterator[Row]]
     size: int = 0
 
 
@@ -53,6 +56,9 @@ def open_source(settings: DataSettings) -> Source:
     """The source that the settings name. Raises InputError if it does not exist."""
     if settings.source == "storybook":
         return _open_storybook(settings)
+    from tinylm.download.folders import hub_folder, local_files, other_files
+    from tinylm.download.readers import read_file
+
     description: dict[str, Any]
     if settings.source == "local":
         name = settings.path
@@ -67,35 +73,88 @@ def open_source(settings: DataSettings) -> Source:
     official = next((split for split in OFFICIAL_EVALUATION if split in splits), "")
     if official:
         inputs["evaluation"] = splits[official]
+    description["evaluation_split"] = official or NO_OFFICIAL_EVALUATION[settings.held_out]
+    root = folder.parent if folder.is_file() else folder
+    description["files"] = {}
+    files: list[Path] = []
+    for role, of_role in inputs.items():
+        files += of_role
+        description["files"][role] = [str(path.relative_to(root)) for path in of_role]
+    description["left_out"] = other_files(folder, files) if folder.is_dir() else []
 
-    def read(role: str) -> Iterator[Row]:
+    def rows(role: str) -> Iterator[Row]:
         for path in inputs[role]:
             for text in read_file(path, settings.column):
                 yield text, None
 
-    root = folder.parent if folder.is_file() else folder
-    files = list(chain.from_iterable(inputs.values()))
-    description["evaluation_split"] = official or NO_OFFICIAL_EVALUATION[settings.held_out]
-    description["files"] = {}
-    for role, of_role in inputs.items():
-        description["files"][role] = [str(path.relative_to(root)) for path in of_role]
-    description["left_out"] = other_files(folder, files) if folder.is_dir() else []
-    evaluation = functools.partial(read, "evaluation") if official else None
     size = sum(path.stat().st_size for path in files)
-    return Source(name, description, functools.partial(read, "train"), evaluation, size)
+    return Source(name, description, bool(official), rows, size)
 
 
 def _open_storybook(settings: DataSettings) -> Source:
     from tinylm.storybook.corpus import generate
 
-    def rows(index: int) -> Iterator[Row]:
+    def rows(role: str) -> Iterator[Row]:
         sizes = (settings.train_stories or 0, settings.evaluation_stories or 0)
-        for story in generate(*sizes, settings.seed)[index]:
+        train, evaluation = generate(*sizes, settings.seed)
+        for story in train if role == "train" else evaluation:
             yield story.text, story.log_prob
 
     description = {"source": "storybook", "seed": settings.seed}
     description["evaluation_split"] = "generated with another seed"
-    return Source("storybook", description, lambda: rows(0), lambda: rows(1))
+    return Source("storybook", description, True, rows)
+
+
+class CleanRow(NamedTuple):
+    """A story as stored in the corpus.
+
+    line: JSON; side: hash of the bare text and the seed, which decides the split; form: hash of what
+    this run's tokenizer sees, equal if stories are the same; words: their number; log_prob: in nats,
+    if there is one.
+    """
+
+    line: bytes
+    side: bytes
+    form: bytes
+    words: int
+    log_prob: float | None
+
+
+def without_first_lines(text: str) -> str:
+    """The text without the first line of each block between blank lines: the speakers of a play."""
+    lines = text.split("\n")
+    previous = ["", *lines]
+    others = [line for line, before in zip(lines, previous, strict=False) if before.strip()]
+    return "\n".join(others).strip()
+
+
+def clean_row(
+    text: str, log_prob: float | None, settings: DataSettings, tells_apart: Collection[str] = ()
+) -> CleanRow | None:
+    """The row of a raw story; None if this run's tokenizer sees no word in it."""
+    text = clean_text(text, settings.repair_quotes)
+    if settings.drop_first_line:
+        text = without_first_lines(text)
+    form = form_of(text, tells_apart)
+    if not form:
+        return None
+    story: dict[str, str | float] = {"text": text}
+    if log_prob is not None:
+        story["log_prob"] = log_prob
+    decides = f"{settings.seed}\n".encode() + (bare_text(text) or form)
+    return CleanRow(
+        line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
+        side=hashlib.blake2b(decides, digest_size=16).digest(),
+        form=hashlib.blake2b(form, digest_size=16).digest(),
+        words=len(text.split()),
+        log_prob=log_prob,
+    )
+
+
+def _clean_rows(
+    rows: Sequence[Row], settings: DataSettings, tells_apart: Collection[str]
+) -> list[CleanRow | None]:
+    return [clean_row(text, log_prob, settings, tells_apart) for text, log_prob in rows]
 
 
 def _key_at(share: float) -> bytes:
@@ -113,26 +172,26 @@ def _assign(
     limit = settings.evaluation_stories
     share = settings.held_out_share if settings.held_out == "hash" else 0.0
     held_out_end = _key_at(share)
-    evaluation_end = held_out_end if source.evaluation else _key_at(2 * share)
-    evaluation_keys = set()
-    if source.evaluation:
-        for row in islice(clean(source.evaluation()), limit):
-            evaluation_keys.add(row.key)
+    evaluation_end = held_out_end if source.has_evaluation else _key_at(2 * share)
+    evaluation_forms = set()
+    if source.has_evaluation:
+        for row in islice(clean(source.rows("evaluation")), limit):
+            evaluation_forms.add(row.form)
             yield "evaluation", row
-        if not evaluation_keys:
+        if not evaluation_forms:
             raise InputError(f"{source.name}: the evaluation split has no story with text")
     evaluated = 0
     trained = 0
-    for row in clean(source.train()):
-        if row.key in evaluation_keys:
+    for row in clean(source.rows("train")):
+        if row.form in evaluation_forms:
             dropped["in_evaluation"] += 1
-        elif held_out_end <= row.key < evaluation_end:
+        elif held_out_end <= row.side < evaluation_end:
             if evaluated != limit:
                 evaluated += 1
                 yield "evaluation", row
         else:
             trained += 1
-            yield "held_out" if row.key < held_out_end else "train", row
+            yield "held_out" if row.side < held_out_end else "train", row
         if trained == settings.train_stories:
             return
 
@@ -141,12 +200,13 @@ def write_stories(
     settings: DataSettings,
     folder: str | Path = paths.STORIES,
     workers: int = 1,
+    tells_apart: Collection[str] = (),
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
     Returns the source with its files, the near-copies, and the number of dropped stories. For each
-    split it has stories, words and the sum of log_prob in nats. Raises InputError with file and line;
-    then nothing is written.
+    split it has stories, words and the sum of log_prob in nats. tells_apart: see `form_of`. Raises
+    InputError with file and line; then nothing is written.
     """
     source = open_source(settings)
     totals: dict[str, dict[str, float]] = {}
@@ -163,7 +223,7 @@ def write_stories(
         def clean(rows: Iterator[Row]) -> Iterator[CleanRow]:
             """The stories that are not empty, cleaned by several processes if there are many."""
             groups = in_groups(rows, CHUNK_ROWS)
-            for chunk in map_in_order(clean_chunk, groups, workers, settings):
+            for chunk in map_in_order(_clean_rows, groups, workers, settings, tells_apart):
                 for row in chunk:
                     if row is None:
                         dropped["empty"] += 1
@@ -200,10 +260,10 @@ def _refuse_empty(
     if empty:
         stories = sum(counts["stories"] for counts in totals.values())
         if not stories:
-            raise InputError(f"{source.name}: no story with text; allowed: at least one per split")
+            raise InputError(f"{source.name}: expected stories, got none with text")
         raise InputError(
             f"{source.name}: {stories:,} stories with text, and none of them is in "
-            f"{' or '.join(empty)}; allowed: more stories (in a text file a blank line or "
+            f"{' or '.join(empty)}; give more stories (in a text file a blank line or "
             f"<|endoftext|> separates two), or another {PARAMS_FILE}: data.held_out_share than "
             f"{settings.held_out_share}"
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import reading_hub
+from tinylm.download.folders import reading_hub
 from tinylm.embedding.fasttext_bin import open_bin, read_bin
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.embedding.vec_file import check_vec, read_vec

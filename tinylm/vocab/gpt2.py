@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import first_line, reading_hub
+from tinylm.download.folders import reading_hub
+from tinylm.download.readers import first_line
 from tinylm.vocab.bpe import BpeTokenizer, Merges
 from tinylm.vocab.settings import VocabSettings
 

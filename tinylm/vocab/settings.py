@@ -32,6 +32,17 @@ class VocabSettings:
             return self.max_size + WORD_SPECIALS
         return self.max_size
 
+    def tells_apart(self) -> frozenset[str]:
+        """What two texts may differ in to be different to the tokenizer, as `form_of` expects it."""
+        if self.tokenizer == "words" and self.punctuation == "drop":
+            return frozenset()
+        names = {"punctuation"}
+        if self.tokenizer != "words":
+            names.add("white space")
+        if self.tokenizer in ("gpt2", "longest_match") or not self.lower_case:
+            names.add("case")
+        return frozenset(names)
+
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []

@@ -1,0 +1,110 @@
+"""Dataset folders: the files of their splits, as the library `datasets` finds them; the hub's too."""
+
+import contextlib
+import glob
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from tinylm.base.config import InputError
+from tinylm.download.readers import SUFFIXES, file_format, first_line, quiet_datasets
+
+
+def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]]:
+    """{split: its files}: a file is split "train"; a folder has the splits that `datasets` finds.
+
+    A folder's README header or its file names assign files to splits. is_downloaded: DVC does not
+    follow changes of this folder, since it is the hub's cache. Raises InputError.
+    """
+    if os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
+        return {"train": [path]}
+    if not os.path.isdir(path):
+        raise InputError(
+            f"data.path: expected a file ({', '.join(SUFFIXES)}) or a dataset folder, got "
+            f"{str(path)!r}, which does not exist (data.source: hub reads the hub)"
+        )
+    root = path.resolve()
+    if glob.has_magic(str(root)) or "::" in str(root):  # patterns for `datasets`
+        raise InputError(f"data.path: expected a folder without * ? [ :: in its path, got {root}")
+    if not is_downloaded:
+        refuse_unhashed(path)
+    try:
+        with quiet_datasets() as (datasets, cache):
+            builder = datasets.load_dataset_builder(str(root), cache_dir=cache)
+            listed = dict(builder.config.data_files)
+    except Exception as error:
+        reason = first_line(error)
+        raise InputError(f"{path}: not laid out as a dataset ({reason})") from None
+    splits = {}
+    for split, names in listed.items():
+        splits[str(split)] = [path / os.path.relpath(name, root) for name in names]
+        for file in splits[str(split)]:
+            if ".." in file.relative_to(path).parts:
+                raise InputError(f"{path}/README.md: expected files of this folder, got {file}")
+            file_format(file)
+    if "train" not in splits:
+        found = ", ".join(sorted(splits))
+        raise InputError(f"{path}: expected a split named train, got {found}")
+    return splits
+
+
+def refuse_unhashed(folder: Path) -> None:
+    """InputError for what DVC leaves out of a folder's hash: later edits of it would go unnoticed."""
+    for place, subfolders, files in os.walk(folder):
+        if ".dvc" in subfolders:
+            advice = (
+                f"DVC skips a repository in a repository: remove {place}/.dvc, or copy the files"
+            )
+        elif ".dvcignore" in files:
+            advice = f"DVC allows no .dvcignore in data: remove {place}/.dvcignore"
+        elif linked := [name for name in subfolders if os.path.islink(os.path.join(place, name))]:
+            advice = f"DVC does not follow the linked folder {place}/{linked[0]}: copy it"
+        else:
+            continue
+        raise InputError(f"data.path = {str(folder)!r}: {advice}")
+
+
+def other_files(folder: Path, read: Collection[Path]) -> list[str]:
+    """The files of a folder that are not read, without README.md and hidden ones."""
+    others = []
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in name.parts)
+        if not (file.is_dir() or is_hidden or file in read or str(name) == "README.md"):
+            others.append(str(name))
+    return others
+
+
+def hub_folder(hub_id: str, revision: str) -> Path:
+    """A dataset of the hub at a pinned revision, downloaded to the hub's cache. Raises InputError.
+
+    A dataset that has parquet files is read from those alone: other files may repeat them.
+    """
+    import huggingface_hub
+
+    with reading_hub(f"data.hub_id = {hub_id!r}, revision {revision!r}", "data.path"):
+        names = huggingface_hub.list_repo_files(hub_id, repo_type="dataset", revision=revision)
+        has_parquet = any(name.endswith(".parquet") for name in names)
+        suffixes = (".parquet",) if has_parquet else SUFFIXES
+        folder = huggingface_hub.snapshot_download(
+            hub_id,
+            repo_type="dataset",
+            revision=revision,
+            allow_patterns=["README.md", *(f"*{suffix}" for suffix in suffixes)],
+        )
+    return Path(folder)
+
+
+@contextlib.contextmanager
+def reading_hub(keys: str, local_key: str) -> Iterator[None]:
+    """Turn every error of the hub's library into an InputError that names the keys.
+
+    keys: the settings, with their values; local_key: the setting of a local copy.
+    """
+    try:
+        yield
+    except Exception as error:  # offline, no network, no such id or revision, refused
+        raise InputError(
+            f"{keys}: the hub cannot be read ({first_line(error)}); check both, or name a local "
+            f"copy in {local_key}"
+        ) from None
