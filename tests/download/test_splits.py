@@ -56,7 +56,14 @@ def test_an_official_evaluation_story_never_reaches_train(corpus):
     assert info["files"] == {"train": ["train.jsonl"], "evaluation": ["validation.jsonl"]}
 
 
-CODE = ["return ax + by", "return ax - by", "Return ax + by", "return  ax + by", "( [ ] )", "[ ( ) ]"]
+CODE = [
+    "return ax + by",
+    "return ax - by",
+    "Return ax + by",
+    "return  ax + by",
+    "( [ ] )",
+    "[ ( ) ]",
+]
 
 
 @pytest.mark.parametrize(
