@@ -3,7 +3,7 @@
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
 model card; the same run gives the same bytes. Tests, benchmarks and studies are packed with --all.
 A run is refused if a stage did not run or has results of other parameters or other code. So is a report
-that does not show this run, or has a section without measurements. With --exercises it packs only the
+that does not show this run. With --exercises it packs only the
 files of `tinylm exercise` and a page of their results, graded anew.
 """
 
@@ -34,12 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _missing(state: RunState) -> list[str]:
     """Everything that is missing of the run, or is not of these parameters and this code."""
-    from tinylm.exchange.handin import not_measured
-
     missing = list(state.stale.values())
-    if not missing:
-        for section in not_measured(state.run):
-            missing.append(f"section “{section}” of the report has no measurements")
     for stage, path in state.changed_code.items():
         missing.append(f"stage {stage} ran with other code: {path} has changed since")
     return missing

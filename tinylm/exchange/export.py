@@ -97,12 +97,12 @@ def export(folder: Path, trained: Trained, form: str) -> ExportedModel:
 
 def export_folder(folder: Path, trained: Trained, form: str) -> ExportedModel:
     """`export` to a folder that is new, empty or an earlier export, which is replaced."""
-    allowed = "allowed: a new or empty folder, or an earlier export"
+    wanted = "expected a new or empty folder, or an earlier export"
     if folder.is_symlink() or folder.is_file():
-        raise InputError(f"{folder}: a file or a link; {allowed}")
+        raise InputError(f"{folder}: {wanted}, got a file or a link")
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     foreign = present - written_names() if is_export(folder) else present
     if foreign:
-        raise InputError(f"{folder}: holds {min(foreign)}, which no export wrote; {allowed}")
+        raise InputError(f"{folder}: {wanted}, got {min(foreign)}")
     with atomic_folder(folder.resolve()) as new:
         return export(new, trained, form)

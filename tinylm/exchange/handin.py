@@ -19,6 +19,7 @@ from tinylm.report.wording import number
 SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrote, in sources.FILES
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _PARTS = Path(__file__).with_name("assignment.yaml")
+HUB = "The trained model on the Hugging Face hub"  # a part; answered with report.hub_path
 NOT_NEEDED = ("tests/", "benchmarks/", "studies/", "docs/lab/")  # to make the results again
 README = """\
 # {entry}
@@ -70,17 +71,6 @@ class Part:
     code: list[str]
     command: str
     files: list[str] = dataclasses.field(default_factory=list)
-    needs: list[str] = dataclasses.field(default_factory=list)
-
-    def is_measured(self, run: ReportData) -> bool:
-        """Whether the run has every value that the part needs."""
-        for need in self.needs:
-            name, _, key = need.partition(".")
-            if key and not run.value(need):
-                return False
-            if not key and not len(run.files.get(name, [])):
-                return False
-        return True
 
     def row(self, names: set[str]) -> str:
         """Its row of the README's table, with those files that are in the zip."""
@@ -98,16 +88,13 @@ def parts() -> list[Part]:
     return [Part(part, **values) for part, values in values_of.items()]
 
 
-def not_measured(run: ReportData) -> list[str]:
-    """The sections of the report that have no measurements."""
-    return [part.section for part in parts() if not part.is_measured(run)]
-
-
 def check_entry(entry: str) -> str:
     """The name of the zip. Raises InputError for what is no file name."""
     if not _ENTRY.fullmatch(entry):
-        allowed = "at most 64 letters a to z, digits, . _ and -"
-        raise InputError(f"ENTRY {entry!r}; allowed: {allowed}, such as 2026-12345")
+        raise InputError(
+            "ENTRY: expected at most 64 letters a to z, digits, . _ and -, such as 2026-12345, "
+            f"got {entry!r}"
+        )
     return entry
 
 
@@ -129,11 +116,12 @@ def write_hand_in(
         for name in build(model, run, publication, trained):
             files[f"model/{name}"] = model / name
         contents = {name: path.read_bytes() for name, path in files.items()}
+    on_hub = "/" in publication.repo
     text = README.format(
         entry=entry,
         author=author or "not named",
         perplexity=number(run.value("evaluate.perplexity")),
-        parts="\n".join(part.row(set(files)) for part in parts()),
+        parts="\n".join(part.row(set(files)) for part in parts() if on_hub or part.part != HUB),
     )
     if publication.weights:
         text += WEIGHTS

@@ -31,8 +31,10 @@ ANSWER_S = 120.0  # a hub that is silent for so long does not answer
 def check_repo(repo: str) -> None:
     """Raise InputError for a name that the hub does not accept for a repository."""
     if not is_hub_path(repo):
-        allowed = "OWNER/NAME of letters, digits, _ . and -"
-        raise InputError(f"REPO {repo!r}; allowed: {allowed}, such as me/small-stories")
+        raise InputError(
+            "REPO: expected OWNER/NAME of letters, digits, _ . and -, such as me/small-stories, "
+            f"got {repo!r}"
+        )
 
 
 def files_of(folder: Path) -> list[str]:
@@ -49,7 +51,7 @@ def build(folder: Path, run: ReportData, publication: Publication, trained: Trai
     """
     present = list(folder.glob("*")) if folder.exists() else []
     if folder.is_file() or (present and not (folder / MARK).exists()):
-        raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
+        raise InputError(f"{folder}: expected an earlier publication, got other files; move them")
     results = [*STAGES, *(f"{stage}_time" for stage in STAGES), "loss"]
     result_files = [FILES[name][0] for name in results if name in run.files]
     with in_style():
