@@ -63,12 +63,10 @@ unmoved:
 
 repro: setup
 	@python -m tinylm.cli check
-	@python -m tinylm.cli.mend
 	dvc repro $(STAGE)
 
 quick: setup
 	@python -m tinylm.cli preset quick
-	@python -m tinylm.cli.mend
 	dvc repro
 
 story: .venv/.ready-dev

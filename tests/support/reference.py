@@ -86,13 +86,12 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def commands() -> str:
-    """Each command of `tinylm`: purpose, notes, options, examples."""
+    """Each command of `tinylm`: its description, options and examples."""
     lines = ["# Commands", "", MARK, ""]
     for name, parser in command.add_commands(argparse.ArgumentParser("tinylm")).items():
-        purpose, _, notes = str(parser.description).partition("\n")
-        lines += [f"## tinylm {name}", "", f"{_cell(purpose).capitalize()}.", ""]
-        if notes:
-            lines += [_cell(notes.strip()), ""]
+        lines += [f"## tinylm {name}", ""]
+        for paragraph in str(parser.description).split("\n\n"):
+            lines += [_cell(paragraph), ""]
         rows = list(_options(parser))
         if rows:
             lines += ["| option | meaning |", "|---|---|", *rows, ""]

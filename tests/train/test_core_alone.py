@@ -20,6 +20,18 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 
+CONTINUE = """
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import generate_text
+from tinylm.model.checkpoint import load_model
+from tinylm.vocab.kinds import open_tokenizer
+
+model, _ = load_model("models", "cpu")
+tokenizer = open_tokenizer("data/vocab/tokenizer.json")
+texts = generate_text(model, tokenizer, ["one day a boy saw"], DecodeSettings(), max_new_tokens=9)
+print(*texts)
+"""
+
 
 @pytest.fixture
 def core(tmp_path):
@@ -29,18 +41,14 @@ def core(tmp_path):
     params = small_params()
     params["train"]["tokens"] = 600
     plant(tmp_path, params)
+    (tmp_path / "continue_text.py").write_text(CONTINUE)
     return tmp_path
 
 
 def test_the_core_needs_no_other_package(core):
-    for command in (
-        ["stages.download"],
-        ["stages.vocab"],
-        ["stages.train"],
-        ["tinylm.decoding", "one day a boy saw"],
-    ):
-        words = [sys.executable, "-c", PROGRAM, *command]
+    for module in ("stages.download", "stages.vocab", "stages.train", "continue_text"):
+        words = [sys.executable, "-c", PROGRAM, module]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         done = subprocess.run(words, cwd=core, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        assert done.returncode == 0, (module, done.stdout, done.stderr)
     assert done.stdout.lower().startswith("one day a boy saw")

@@ -1,4 +1,4 @@
-"""tinylm attention: draw what each head attends to in a text."""
+"""Draw what each head attends to in a text, as one picture."""
 
 import argparse
 from pathlib import Path
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     path = output_file("output", name)
     kind = Path(name).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InputError(f"--output {name}: allowed: a file .png or .svg")
+        raise InputError(f"--output: expected a file that ends in .png or .svg, got {name}")
 
     from tinylm.api.language_model import load
     from tinylm.exchange.loading import use_threads

@@ -1,8 +1,8 @@
-"""tinylm check: check params.yaml, data and machine before any work.
+"""Check params.yaml, the data and this machine before a run.
 
-It checks each section, the rules between sections, the files that params.yaml names, device, git
-and DVC. It prints problems, and notes on what may surprise you. `make repro` does this first. What
-needs the stories or the vocabulary is checked at the start of the stage that reads them.
+Prints problems in each section, between sections and in the files that params.yaml names, and notes
+on what may surprise you. `make repro` does this first. What needs the stories or the vocabulary is
+checked at the start of the stage that reads them.
 """
 
 import argparse

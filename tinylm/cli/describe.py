@@ -1,4 +1,4 @@
-"""tinylm describe: print the model that params.yaml gives: parts, parameters, operations."""
+"""Print the model that params.yaml describes: its parts, parameters, memory and operations."""
 
 import argparse
 from pathlib import Path
@@ -19,7 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)")
     size = number(int, 1, 100_000_000)
-    add("--vocab-size", type=size, metavar="V", help="number of ids, instead of the tokenizer's")
+    add(
+        "--vocab-size",
+        type=size,
+        metavar="V",
+        help="size of the vocabulary, instead of the tokenizer's",
+    )
     width = number(int, 1, 65_536)
     add("--width", type=width, metavar="D", help="instead of embedding.width of params.yaml")
 

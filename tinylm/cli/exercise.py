@@ -1,4 +1,4 @@
-"""tinylm exercise: write parts of a language model yourself, or find the bug; each is graded.
+"""Write parts of a language model yourself, or find the bug in a training run; each is graded.
 
 Your files are in the folder `exercises` here. `start` writes one, `check` grades it, `use` trains
 the default model with it, and `show` prints the project's own part. `check --all` writes
@@ -46,12 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.name not in course:
         names = ", ".join(course)
-        raise InputError(
-            f"tinylm exercise {action}: {arguments.name or 'no name'}; allowed: {names}"
-        )
+        raise InputError(f"NAME: expected one of {names}, got {arguments.name or 'nothing'}")
     exercise = course[arguments.name]
     if action in ("check", "use") and not exercise.file.is_file():
-        raise InputError(f"{exercise.file} is missing; tinylm exercise start {exercise.name}")
+        raise InputError(f"{exercise.file} is missing; type tinylm exercise start {exercise.name}")
     if action == "start":
         desk.start(exercise, arguments.force)
     elif action == "check" and arguments.hint:

@@ -1,4 +1,4 @@
-"""tinylm export: write the model as transformers or llama.cpp loads it.
+"""Write the model in a form that transformers or llama.cpp loads.
 
 Format transformers: GPT-2, or GPT-NeoX with rotary positions, which stock transformers runs without
 other code. Format tinylm: the weights as they are and the Python files of the model, which run

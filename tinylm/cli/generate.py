@@ -1,8 +1,8 @@
-"""tinylm generate: continue a text, printed word by word as it is generated.
+"""Continue a text, printed word by word as it is generated.
 
-Several prompts are continued side by side and printed when all are done. A prompt '-', or none
-where standard input is no terminal, is all of the text there. Options left out come from section
-decode of params.yaml.
+Several prompts are continued side by side and printed when all are done. With '-' or piped input,
+the prompt is read from standard input. Options that you leave out come from section decode of
+params.yaml.
 """
 
 import argparse
@@ -27,14 +27,22 @@ EXAMPLES = """\
 """
 MOST = 1_000_000  # tokens, beams
 SAMPLING = {  # settings of section decode: (type, metavar, help) of the option that replaces each
-    "temperature": (float, "T", "0 is greedy, above 1 is bolder"),
+    "temperature": (float, "T", "0 is greedy; above 1, unlikely words become more frequent"),
     "temperature_end": (float, "T", "the temperature moves to this"),
-    "top_k": (int, "K", "draw from the K likeliest words, 0: from all"),
-    "top_p": (float, "P", "draw from the likeliest that make up P"),
-    "fallback_mass": (float, "P", "a nucleus where the K hold less; 0 off"),
+    "top_k": (int, "K", "sample from the top K tokens (0: off)"),
+    "top_p": (
+        float,
+        "P",
+        "sample from the most likely tokens whose probabilities sum to P (1: off)",
+    ),
+    "fallback_mass": (
+        float,
+        "P",
+        "use top-p instead when the top K have less than P together (0: never)",
+    ),
     "fallback_top_p": (float, "P", "the nucleus of --fallback-mass"),
-    "repetition_penalty": (float, "X", "1 is off"),
-    "repetition_window": (int, "N", "penalise the last N tokens only"),
+    "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
+    "repetition_window": (int, "N", "only tokens among the last N count as earlier"),
     "seed": (int, "N", "seed of the random numbers"),
 }
 OF_BEAMS = ("length_penalty", "n_best")
@@ -52,19 +60,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tokens = number(int, 0, MOST)
     add("--max-tokens", type=tokens, default=200, metavar="N", help="new tokens (%(default)s)")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--greedy", action="store_true", help="always the likeliest word")
+    how.add_argument("--greedy", action="store_true", help="always take the most likely token")
     beams = number(int, 1, MOST)
     how.add_argument("--beams", type=beams, metavar="K", help="beam search of width K, no sampling")
     for name, (kind, metavar, meaning) in SAMPLING.items():
         group = how if name == "temperature" else parser
         group.add_argument(_option(name), type=kind, metavar=metavar, help=meaning)
-    add("--length-penalty", type=float, metavar="A", help="log-probability / length ** A")
+    add(
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="rank beams by log-probability / length ** A",
+    )
     add("--n-best", type=beams, metavar="N", help="with --beams: print the N best (default 1)")
     add("--slide", choices=("half", "one"), help="how the window moves past the context")
     steps = ("plain", "compiled", "auto")
-    add("--step", choices=steps, help="compiled if built and ids are equal")
-    add("--no-cache", action="store_true", help="same text, slower")
-    add("--log-probs", action="store_true", help="then each token's, in nats")
+    add("--step", choices=steps, help="auto: native kernel if its output matches PyTorch")
+    add(
+        "--no-cache",
+        action="store_true",
+        help="compute every step from scratch: the same text, slower",
+    )
+    add("--log-probs", action="store_true", help="print the log-probability of each token, in nats")
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -72,7 +89,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.greedy and arguments.temperature_end is not None:
         raise InputError("--temperature-end is not allowed with --greedy, which is temperature 0")
     samples = arguments.beams is None
-    problem = "is allowed only with" if samples else "is not allowed with"
+    problem = "needs" if samples else "cannot be combined with"
     for name in OF_BEAMS if samples else SAMPLING:
         if getattr(arguments, name) is not None:
             raise InputError(f"{_option(name)} {problem} --beams")
@@ -86,7 +103,7 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     if words and "-" not in words:
         return list(words)
     if not words and sys.stdin.isatty():
-        raise InputError("no prompt; allowed: texts, or one on standard input ('' starts a story)")
+        raise InputError("expected a prompt, or text on standard input ('' starts a story)")
     piped = sys.stdin.read()
     return [piped if word == "-" else word for word in words or ["-"]]
 

@@ -1,10 +1,8 @@
-"""tinylm handin: pack code, report, plots, samples, settings and model card for a course.
+"""Pack code, report, plots, samples, settings and model card into one zip file for a course.
 
-Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
-model card; the same run gives the same bytes. Tests, benchmarks and studies are packed with --all.
-A run is refused if a stage did not run or has results of other parameters or other code. So is a report
-that does not show this run. With --exercises it packs only the
-files of `tinylm exercise` and a page of their results, graded anew.
+Writes exports/ENTRY.zip with the code that git tracks; --all adds tests, benchmarks and studies.
+Packing a run twice gives identical files. A run is refused if a stage is missing or out of date. With
+--exercises it packs only the files of `tinylm exercise` and a page of their results, graded again.
 """
 
 import argparse

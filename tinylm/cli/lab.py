@@ -1,4 +1,4 @@
-"""tinylm lab: write one HTML file in which the trained model runs."""
+"""Write one HTML page in which the trained model runs; it needs no server and no network."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""tinylm preset: write a preset over params.yaml."""
+"""Write a preset into params.yaml, and print which values changed."""
 
 import argparse
 
@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace) -> None:
         return
     check_clone()
     if name is None:
-        raise InputError(f"no preset named; allowed: {' | '.join(names())}")
+        raise InputError(f"NAME: expected one of {', '.join(names())}")
     changed = write_preset(name, force=arguments.force, hub=arguments.hub)
     action = "written"
     if changed is not None:
         print("\n".join(changed), end="\n" if changed else "")
         action = f"written, values changed: {len(changed)}"
-    print(f"{PARAMS_FILE}: preset {name} {action}; tinylm check says whether anything is missing")
+    print(f"{PARAMS_FILE}: preset {name} {action}; tinylm check shows whether anything is missing")

@@ -1,9 +1,8 @@
-"""tinylm publish: put the model, its card and its report on the Hugging Face hub.
+"""Put the model, its card and its report on the Hugging Face hub.
 
 Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve,
-the report, parameters, dvc.lock and metrics. Then all of it becomes one commit of the repository;
-until then, and if anything fails, its old revision stands. The token is the one of `hf auth login`
-or HF_TOKEN.
+the report, parameters, dvc.lock and metrics. All of it becomes one commit of the repository, so an
+upload that fails changes nothing there. The token is that of `hf auth login` or HF_TOKEN.
 """
 
 import argparse
@@ -22,9 +21,9 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """REPO and the options."""
     add = parser.add_argument
-    add("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
-    add("--dry-run", action="store_true", help="write the folder and print what would go where")
-    add("--private", action="store_true", help="a new repository that only you can see")
+    add("repo", metavar="REPO", help="OWNER/NAME; created if it does not exist")
+    add("--dry-run", action="store_true", help="write the folder, upload nothing")
+    add("--private", action="store_true", help="create a repository that only you can see")
     add("--license", metavar="NAME", help="of the weights, for the card (default: none is stated)")
     add("--data-license", metavar="NAME", help="of your own data")
     formats = ("transformers", "tinylm")

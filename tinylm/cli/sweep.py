@@ -1,4 +1,4 @@
-"""tinylm sweep: run many settings and seeds, each a DVC experiment, here or on a cluster.
+"""Run many settings and seeds as DVC experiments, here or on a cluster.
 
 Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all
 see like any other. What runs share (stories, vocabulary, vectors) is made once. Runs end with stage
