@@ -6,21 +6,18 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import write_csv
 from tinylm.bench import accum, measure
-from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
-from tinylm.model.settings import ModelSettings
-from tinylm.train.settings import TrainSettings
+from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 
 
 def main() -> None:
     stage = Stage("accum_sweep")
-    settings = stage.settings("accum_sweep", AccumSettings)
-    model = stage.settings("model", ModelSettings)
+    settings = stage.params.accum_sweep
+    model = stage.params.model
     if settings.context:
         model = dataclasses.replace(model, context=min(settings.context, model.context))
-    train = stage.settings("train", TrainSettings)
+    train = stage.params.train
     stage.begin(train.seed)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     tasks = []
@@ -30,7 +27,7 @@ def main() -> None:
             sweep=settings,
             model=model,
             train=train,
-            runtime=stage.runtime,
+            runtime=stage.params.runtime,
             pad_id=pad_id,
         )
         tasks.append(task)

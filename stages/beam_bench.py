@@ -6,18 +6,17 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import beam, measure
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
+from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
 
 def main() -> None:
     stage = Stage("beam_bench")
-    settings = stage.settings("beam_bench", beam.BeamBenchSettings)
-    decode = stage.settings("decode", DecodeSettings)
+    settings = stage.params.beam_bench
+    decode = stage.params.decode
     stage.begin(decode.seed)
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
 
@@ -31,7 +30,7 @@ def main() -> None:
         decode,
         prompts=[prompt.ids for prompt in prompts],
         judged=[prompt.ids for prompt in judged],
-        runtime=stage.runtime,
+        runtime=stage.params.runtime,
     )
     measured, failed = measure.run_trials(beam, tasks, settings.repeats)
     stage.conditions["step"] = measured[0]["step"]

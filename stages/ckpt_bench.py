@@ -6,18 +6,17 @@ from tinylm.base import paths
 from tinylm.base.files import write_csv
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
-from tinylm.model.settings import ModelSettings
+from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 
 
 def main() -> None:
     stage = Stage("ckpt_bench")
-    settings = stage.settings("ckpt_bench", ckpt.CkptBenchSettings)
-    model = stage.settings("model", ModelSettings)
+    settings = stage.params.ckpt_bench
+    model = stage.params.model
     stage.begin(ckpt.SEED)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
-    tasks = ckpt.make_tasks(settings, model, pad_id=pad_id, runtime=stage.runtime)
+    tasks = ckpt.make_tasks(settings, model, pad_id=pad_id, runtime=stage.params.runtime)
     measured, failed = measure.run_trials(ckpt, tasks, settings.repeats)
     depths = ckpt.compare(measured)
     columns = ("layers", "recompute", "peak_mib", *measure.with_spread(ckpt.TIMES))

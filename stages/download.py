@@ -5,17 +5,15 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.download.splits import write_stories
-from tinylm.download.stories import DataSettings
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.host.workers import cores
-from tinylm.vocab.settings import VocabSettings
+from tinylm.params.stage import Stage
 
 
 def main() -> None:
     stage = Stage("download")
-    settings = stage.settings("data", DataSettings)
-    tells_apart = stage.settings("vocab", VocabSettings).tells_apart()
+    settings = stage.params.data
+    tells_apart = stage.params.vocab.tells_apart()
     corpus = write_stories(settings, Path(paths.STORIES), cores(), tells_apart)
     stage.write(corpus)
     for split, counts in corpus["splits"].items():

@@ -5,21 +5,19 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.files import write_json
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate import measurement
 from tinylm.evaluate.heads import measure_attention
-from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.kernels.decoding.step import decoding_step
+from tinylm.params.stage import Stage
 
 
 def main() -> None:
     stage = Stage("evaluate")
-    settings = stage.settings("evaluate", EvaluateSettings)
-    decode = stage.settings("decode", DecodeSettings)
+    settings = stage.params.evaluate
+    decode = stage.params.decode
     device = stage.begin(settings.seed)
     run = load_trained_run(settings, device)
     stage.conditions["step"] = decoding_step(run.model, decode).name

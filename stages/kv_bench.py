@@ -6,10 +6,9 @@ from tinylm.base import paths
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import kv, measure
 from tinylm.decoding.session import Step
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
+from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
@@ -18,8 +17,8 @@ MEMORY = ("cache_mib", "peak_mib", "process_mib")
 
 def main() -> None:
     stage = Stage("kv_bench")
-    settings = stage.settings("kv_bench", kv.KvBenchSettings)
-    decode = stage.settings("decode", DecodeSettings)
+    settings = stage.params.kv_bench
+    decode = stage.params.decode
     stage.begin(decode.seed)
     stage.conditions["step"] = Step.name
     tokenizer = open_tokenizer(paths.TOKENIZER)
@@ -29,7 +28,7 @@ def main() -> None:
     prompts = kv.choose_batch(evaluation, settings, tokenizer.sos_id)
     eos_id = tokenizer.eos_id
     tasks = kv.make_tasks(
-        settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.runtime
+        settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.params.runtime
     )
     measured, failed = measure.run_trials(kv, tasks, settings.repeats)
     compared, ties = kv.compare(measured, tasks[0])

@@ -5,22 +5,21 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.lab.making import write_lab
+from tinylm.params.stage import Stage
 from tinylm.report.document import write_report
-from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import as_number, read_run
 
 
 def main() -> None:
     stage = Stage("report")
-    settings = stage.settings("report", ReportSettings)
-    run = read_run(".", stage.params)
-    has_lab = write_lab(run, stage.params, ".")
+    settings = stage.params.report
+    run = read_run(".", stage.values)
+    has_lab = write_lab(run, stage.values, ".")
     if settings.prompts or settings.sentences:
         from tinylm.api.own_texts import with_own_texts
 
-        stage.begin(stage.params["decode"]["seed"])
+        stage.begin(stage.params.decode.seed)
         run = with_own_texts(run, settings)
     pictures = write_report(run, settings, ".", has_lab)
     for problem in run.problems.values():
@@ -31,6 +30,7 @@ def main() -> None:
     perplexity = as_number(run.value("evaluate.perplexity"))
     if perplexity is not None:
         print(f"evaluation perplexity {perplexity:.2f}; open {paths.REPORT_PAGE}")
+    stage.refuse_edits()
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ import sys
 
 from tinylm.base import paths
 from tinylm.base.files import require, write_json
-from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage, seed_argument
 from tinylm.model.checkpoint import check_vocabulary, load_model
+from tinylm.params.stage import Stage, seed_argument
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
@@ -16,7 +15,7 @@ from tinylm.vocab.token_store import TokenStore
 def main() -> None:
     seed = seed_argument("seed_score")
     stage = Stage("seed_score")
-    settings = stage.settings("evaluate", EvaluateSettings)
+    settings = stage.params.evaluate
     require(f"{paths.seed_run(seed)}/config.json", f"seed_train@{seed}")
     device = stage.begin(settings.seed)
     model, config = load_model(paths.seed_run(seed), device)
@@ -29,6 +28,7 @@ def main() -> None:
     # in the order of stage evaluate's stories
     stories = table[["nats", "bits", "raw_bits"]].to_dict("list")
     write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories})
+    stage.refuse_edits()
     print(f"seed {seed}: evaluation perplexity {metrics['perplexity']:.3f}")
 
 

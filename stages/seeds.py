@@ -5,14 +5,13 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import seeds
-from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
+from tinylm.params.stage import Stage
 
 
 def main() -> None:
     stage = Stage("seeds")
-    more = stage.settings("seeds", SeedSettings).more
+    more = stage.params.seeds.more
     trained = read_json(paths.results("train"), "train")
     first = trained["seed"]
     scores = {first: seeds.scores_of(trained, "train", "evaluate")}

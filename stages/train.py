@@ -6,10 +6,10 @@ import sys
 from tinylm.base import paths
 from tinylm.base.files import sha256
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.host.tables import print_description
 from tinylm.model.checkpoint import save_model
 from tinylm.model.describe import describe, summary
+from tinylm.params.stage import Stage
 from tinylm.train.curves import TrainResult, run_metrics, write_curves
 from tinylm.train.distributed import Group, in_ranks
 from tinylm.train.loop import train
@@ -19,13 +19,15 @@ from tinylm.train.settings import TrainSettings
 
 def main() -> None:
     stage = Stage("train")
-    settings = stage.settings("train", TrainSettings)
+    settings = stage.params.train
     in_ranks(settings.processes, ["-m", "stages.train"], lambda group: fit(stage, settings, group))
 
 
 def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     """Train in one process of the run; rank 0 writes all files."""
-    run = prepare(stage, settings, group, paths.TRAIN_RUN)
+    params = stage.params
+    run = prepare("train", params.model, settings, params.runtime, group, paths.TRAIN_RUN)
+    stage.conditions = run.conditions
     print_description(describe(run.model))
     with group.lock(paths.TRAIN_RUN):
         result = train(
@@ -33,7 +35,7 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
             run.batches,
             run.held_out,
             run.settings,
-            sample_every=stage.runtime.sample_every,
+            sample_every=stage.params.runtime.sample_every,
             on_sample=run.print_sample,
             snapshots=run.snapshots,
             group=group,
@@ -43,7 +45,7 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
 
 
 def write(stage: Stage, run: Run, result: TrainResult) -> None:
-    """Weights, checkpoints, metrics and curves; then the snapshots are no longer needed."""
+    """Weights, checkpoints, metrics and curves; then remove the snapshots."""
     tokenizer_sha256 = sha256(paths.TOKENIZER)
     layout = run.settings.layout
     save_model(paths.MODELS, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
@@ -56,7 +58,7 @@ def write(stage: Stage, run: Run, result: TrainResult) -> None:
     times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
     shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
     stage.write(metrics, {"train": shown}, times)
-    run.snapshots.finish()
+    run.snapshots.finish()  # last: after an edit, `stage.write` raises and the finished run stays
 
 
 if __name__ == "__main__":

@@ -7,15 +7,13 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.download.same_story import count_near_copies
-from tinylm.download.stories import SPLITS, DataSettings, read_texts
+from tinylm.download.stories import SPLITS, read_texts
 from tinylm.embedding.matrix import embedding_matrix
-from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
 from tinylm.host.workers import cores
+from tinylm.params.stage import Stage
 from tinylm.vocab.encoding import cut_stream, decoded, write_stores
 from tinylm.vocab.matrix_file import save_matrix
-from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, coverage
 
 STORIES = Path(paths.STORIES)
@@ -29,14 +27,9 @@ def train_texts() -> Iterator[str]:
 
 def main() -> None:
     stage = Stage("vocab")
-    data = stage.settings("data", DataSettings)
-    embedding = stage.settings("embedding", EmbeddingSettings)
-    tokenizer, counts = write_stores(
-        stage.settings("vocab", VocabSettings),
-        STORIES,
-        TOKENS,
-        cores(),
-    )
+    data = stage.params.data
+    embedding = stage.params.embedding
+    tokenizer, counts = write_stores(stage.params.vocab, STORIES, TOKENS, cores())
     tokenizer.save(VOCAB / "tokenizer.json")
     split: dict[str, Any] = {"by": data.held_out}
     if data.held_out == "tokens":
@@ -46,7 +39,8 @@ def main() -> None:
     if data.held_out == "tokens":
         texts = {name: decoded(tokenizer, stores[name]) for name in ("train", "held_out")}
         split["near_copies"] = count_near_copies(texts["train"], {"held_out": texts["held_out"]})
-        print(*split["near_copies"]["warnings"], sep="\n")
+        for warning in split["near_copies"]["warnings"]:
+            print(f"warning: {warning}")
     print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
     matrix, sources = embedding_matrix(
         embedding, tokenizer, train_texts, lambda: stores["train"].ids

@@ -1,29 +1,13 @@
 """dvc.yaml against the code: what a stage imports, reads and writes is what dvc.yaml lists."""
 
-import ast
 import subprocess
 from pathlib import Path
 
 from tests.support import reruns
+from tests.support.closure import sections_read
 from tests.support.reruns import PARAMS, PIPELINE, ROOT, STAGES, covers, dependencies, outputs
 from tests.support.stage_deps import written
 from tests.support.stages import is_measured
-
-# Sections that a package reads for its script.
-READ_BY_PACKAGES = {"train": {"model"}, "seed_train": {"model"}}
-
-
-def sections_read(stage: str) -> set[str]:
-    """The sections of params.yaml that a script reads."""
-    tree = ast.parse((ROOT / f"stages/{stage}.py").read_text(encoding="utf-8"))
-    sections = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            position = 1 if name.endswith("read_section") else 0
-            if name.endswith(("read_section", ".settings")) and len(node.args) > position:
-                sections.add(ast.literal_eval(node.args[position]))
-    return sections
 
 
 def test_the_code_that_stages_depend_on_is_what_make_deps_writes():
@@ -40,11 +24,11 @@ def test_stages_are_scripts_that_run_as_modules():
 
 def test_params_are_the_sections_that_a_script_reads():
     for name, stage in PIPELINE.items():
-        expected = sections_read(name) | READ_BY_PACKAGES.get(name, set())
-        if name == "report":
-            expected = set(PARAMS)
+        expected = (
+            set(PARAMS) - {"runtime"} if name == "report" else sections_read(f"stages/{name}.py")
+        )
         listed = {key.partition(".")[0] for key in stage["params"]}
-        assert listed == expected - {"runtime"}, name
+        assert listed == expected, name
         names = {f"{section}.{key}" for section, values in PARAMS.items() for key in values}
         assert set(stage["params"]) <= names | set(PARAMS), name
 

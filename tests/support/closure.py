@@ -3,16 +3,20 @@
 They are the stage's script and, of every package of ours that it imports, directly or not, all
 files. `kernels` has a package for each of its users, and each file of `bench` serves a stage of its
 own, so these are listed one by one. Packages that say how a command runs (`HOW_IT_RUNS`) are left
-out: they change no result.
+out: they change no result. A settings class may, so its file counts where a script reads the
+section (`stage.params.NAME`).
 """
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tinylm.params.params import SECTIONS
+
 ROOT = Path(__file__).parents[2]
-HOW_IT_RUNS = ("tinylm/host", "tinylm/presets")
+HOW_IT_RUNS = ("tinylm/host", "tinylm/params", "tinylm/presets")
 LISTED_BY_FILE = ("tinylm/bench", "stages")
 LISTED_BY_SUBFOLDER = "tinylm/kernels"
 
@@ -37,10 +41,18 @@ def _imported_files(path: str) -> frozenset[str]:
     return frozenset(name for name in ours if not name.startswith(HOW_IT_RUNS))
 
 
+def sections_read(script: str) -> set[str]:
+    """The sections of params.yaml that a stage's script reads; `runtime` changes no result."""
+    text = (ROOT / script).read_text("utf-8")
+    return set(re.findall(r"\bparams\.(\w+)", text)) & set(SECTIONS) - {"runtime"}
+
+
 def imported(script: str) -> list[str]:
-    """The script and every file of ours that it imports, directly or not."""
+    """The script, the files of its settings, and every file of ours that they import."""
     seen: set[str] = set()
     waiting = {script}
+    for section in sections_read(script):
+        waiting.add(f"{SECTIONS[section].__module__.replace('.', '/')}.py")
     while waiting:
         path = waiting.pop()
         seen.add(path)

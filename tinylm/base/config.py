@@ -10,7 +10,7 @@ import math
 import reprlib
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,7 +92,7 @@ class Allowed:
         return " and ".join(f"{sign} {limit}" for sign, limit in limits if math.isfinite(limit))
 
 
-def parameter(params: dict[str, Any], name: str) -> Any:
+def parameter(params: Mapping[str, Any], name: str) -> Any:
     """A section, or the value of "section.key"; None if it is missing."""
     section, _, key = name.partition(".")
     values = params.get(section)
@@ -164,7 +164,9 @@ def unknown(key: object, names: Iterable[str]) -> str:
     return f"is unknown; did you mean {near[0]!r}?" if near else "is unknown"
 
 
-def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = PARAMS_FILE) -> S:
+def read_section(
+    params: Mapping[str, Any], name: str, cls: type[S], source: str = PARAMS_FILE
+) -> S:
     """Turn params[name] into the settings class `cls`; every key must be there, no other may.
 
     A settings class may define `problems() -> list[str]` for rules between its fields; each string

@@ -13,7 +13,7 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.cli.command import check_clone
-from tinylm.host.params import Sections, read_sections, rule_errors
+from tinylm.params.params import params_from, read_sections
 
 EXAMPLES = "  tinylm check && dvc repro\n"
 FROM_HUB = "; or tinylm preset NAME --hub, with data from the Hugging Face hub"
@@ -35,14 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """There are none."""
 
 
-def check_params(findings: Findings) -> Sections:
-    """The sections of params.yaml without an error."""
+def check_params(findings: Findings) -> dict[str, Any]:
+    """The settings of each section of params.yaml without an error."""
+    sections: dict[str, Any] = {}
     try:
-        sections, errors = read_sections(load_params())
+        values = load_params()
+        sections, _ = read_sections(values)
+        params_from(values)
     except InputError as error:
-        findings.problems.append(str(error))
-        return {}
-    findings.problems += errors + rule_errors(sections)
+        findings.problems += str(error).splitlines()
     return sections
 
 
@@ -89,7 +90,7 @@ def _check_vectors(embedding: Any, findings: Findings) -> None:
             findings.problems.append(str(error))
 
 
-def check_files(sections: Sections, findings: Findings) -> None:
+def check_files(sections: dict[str, Any], findings: Findings) -> None:
     """The corpus, the vocabulary and the word vectors that params.yaml names."""
     if "data" in sections:
         _check_corpus(sections["data"], findings)
@@ -100,7 +101,7 @@ def check_files(sections: Sections, findings: Findings) -> None:
         _check_vectors(embedding, findings)
 
 
-def check_machine(sections: Sections, findings: Findings) -> None:
+def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     """Cores and device that section `runtime` names."""
     from tinylm.base.machine import pick_device
     from tinylm.host.workers import cores

@@ -112,14 +112,6 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {message} (TINYLM_DEBUG=1 shows where)"
 
 
-_at_end: list[Callable[[], None]] = []
-
-
-def check_at_end(check: Callable[[], None]) -> None:
-    """Call `check` when the command has finished its work; the command fails if it raises."""
-    _at_end.append(check)
-
-
 def _prepare() -> None:
     """Let signals raise, replace closed streams, and let any terminal print any character."""
     signal.signal(signal.SIGTERM, _terminate)
@@ -150,14 +142,11 @@ def guard(main: Callable[[], None], prints: bool = False) -> int:
     prints: printing is all that the command does, so it is done when its reader leaves (| head).
     """
     _prepare()
-    _at_end.clear()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             main()
-        for check in _at_end:
-            check()
         sys.stdout.flush()
         return DONE
     except Interrupted as error:

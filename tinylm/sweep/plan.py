@@ -16,8 +16,8 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import read_json, write_json
-from tinylm.host.params import read_sections, rule_errors
 from tinylm.host.processes import locked
+from tinylm.params.params import params_from
 from tinylm.presets.write import Values, merge
 
 FOLDER = Path("runs/sweeps")
@@ -145,10 +145,10 @@ def params_text(base: str, values: Values) -> str:
 
 def check_values(base: str, values: Values) -> None:
     """Raise InputError with the first reason why a run of these values cannot begin."""
-    sections, errors = read_sections(parse_yaml(params_text(base, values), PARAMS_FILE))
-    errors += rule_errors(sections)
-    if errors:
-        raise InputError(errors[0])
+    try:
+        params_from(parse_yaml(params_text(base, values), PARAMS_FILE))
+    except InputError as error:
+        raise InputError(str(error).partition("\n")[0]) from None
 
 
 def current_state(sweep: Sweep, number: int) -> str:

@@ -14,10 +14,9 @@ from tinylm.base.config import PARAMS_FILE
 from tinylm.base.printable import visible
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.host.memory import keep_freed_memory
-from tinylm.host.runtime import conditions
-from tinylm.host.stage import Stage
+from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.kernels.train.ops import compiled_run_block, training_ops, why_not_native
 from tinylm.model.checkpoint import new_model
-from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.recompute import Checkpointing, run_block
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
@@ -31,17 +30,6 @@ from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
-
-try:
-    from tinylm.kernels.train.ops import compiled_run_block, training_ops, why_not_native
-except ModuleNotFoundError:  # without that package, the formulas of tinylm.model.ops do the work
-
-    def training_ops(*_: Any) -> Ops:  # type: ignore[misc]
-        return REFERENCE
-
-    def why_not_native(*_: Any) -> str:  # type: ignore[misc]
-        return "the package tinylm/kernels/train is not here"
-
 
 SPLITS = ("train", "held_out")
 NO_BITS = ("cores", "python", "date")  # conditions that change no bit of a result
@@ -115,11 +103,13 @@ def assemble(
 class Run(Assembly):
     """A run before its first update, in one of the group's processes.
 
-    settings: section `train` with each `auto` replaced by its value here. sample_prompt: the ids of
+    settings: section `train` with each `auto` replaced by its value here. conditions: what its times
+    depend on. sample_prompt: the ids of
     runtime.sample_prompt.
     """
 
     settings: TrainSettings
+    conditions: dict[str, Any]
     snapshots: Snapshots
     tokenizer: Tokenizer
     sample_prompt: list[int]
@@ -131,18 +121,23 @@ class Run(Assembly):
         print(f"sample after {tokens:,} tokens: {text}", flush=True)
 
 
-def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Run:
+def prepare(
+    stage: str,
+    model: ModelSettings,
+    train: TrainSettings,
+    runtime: RuntimeSettings,
+    group: Group,
+    folder: str,
+) -> Run:
     """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
-    Raises InputError if an input is missing.
+    stage: its name in dvc.yaml, which lists its code. Raises InputError if an input is missing.
     """
-    runtime = stage.runtime
     device = group.device(runtime.device)
     threads = max(1, runtime.threads // group.local_size)
     settings = resolved(train, device)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     prompt = tokenizer.encode_prompt(runtime.sample_prompt, f"{PARAMS_FILE}: runtime.sample_prompt")
-    model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     pad_id = tokenizer.pad_id
@@ -155,12 +150,12 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Ru
     if device.type == "cuda":
         print(f"CUDA graphs: {records_graphs(settings, device)}")
     print(f"kernels: torch's ({no_kernels})" if no_kernels else "kernels: native")
-    stage.conditions = conditions(device, threads, group.size)
-    stage.conditions["kernels"] = "torch" if no_kernels else "native"
-    stage.conditions["precision"] = settings.precision
+    measured_on = conditions(device, threads, group.size)
+    measured_on["kernels"] = "torch" if no_kernels else "native"
+    measured_on["precision"] = settings.precision
 
-    parts = fingerprint({"train": settings, "model": model}, DATA, code_sha256(stage.name))
-    for name, value in stage.conditions.items():
+    parts = fingerprint({"train": settings, "model": model}, DATA, code_sha256(stage))
+    for name, value in measured_on.items():
         if name not in NO_BITS:
             parts[name] = value
     parts["numpy"] = importlib.metadata.version("numpy")  # draws the order of the stories
@@ -168,6 +163,7 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str) -> Ru
     return Run(
         **vars(assembly),
         settings=settings,
+        conditions=measured_on,
         snapshots=snapshots,
         tokenizer=tokenizer,
         sample_prompt=prompt,

@@ -132,5 +132,5 @@ class Snapshots:
                 changes.append(f"{key} {earlier.get(key)!s:.40} -> {value!s:.40}")
         raise InputError(
             f"{self.folder}: an unfinished run, but since then: {', '.join(changes)}; "
-            f"rm -r {self.folder} to start again"
+            f"restore that to continue, or rm -r {self.folder} to start again"
         )

@@ -1,36 +1,32 @@
-"""What all stage scripts share: reading settings and writing results.
+"""What all stage scripts share: the settings, the device, and how results are written.
 
-A stage script reads its settings, calls the package that does the work, and writes the results:
+def main() -> None:
+    stage = Stage("kv_bench")
+    device = stage.begin(seed=1)
+    settings = stage.params.kv_bench
+    ...
+    stage.write(results, {"kv/on": {"speedup": 5.2}}, {"settings": rows})
 
-    def main() -> None:
-        stage = Stage("kv_bench")
-        settings = stage.settings("kv_bench", KvBenchSettings)
-        device = stage.begin(seed=1)
-        ...
-        stage.write(results, {"kv/on": {"speedup": 5.2}}, {"settings": rows})
-
-    if __name__ == "__main__":
-        sys.exit(guard(main))
+if __name__ == "__main__":
+    sys.exit(guard(main))
 """
 
-import os
 import time
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256, stage_entry
-from tinylm.base.config import PARAMS_FILE, load_params, parameter, read_section
+from tinylm.base.config import PARAMS_FILE, load_params, parameter
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
-from tinylm.host.command import CommandFailed, Parser, check_at_end
+from tinylm.host.command import CommandFailed, Parser
 from tinylm.host.memory import own_peak_mib
-from tinylm.host.params import stage_params
-from tinylm.host.runtime import RuntimeSettings, conditions, in_words
+from tinylm.host.runtime import conditions, in_words
+from tinylm.params.params import params_from
 
-S = TypeVar("S")
-# Those of the conditions that can change the last bits of a result.
+# Conditions that can change the last bits of a result.
 ENVIRONMENT = (
     "device", "threads", "processes", "precision", "kernels", "step", "torch", "torch_level",
 )  # fmt: skip
@@ -42,7 +38,7 @@ def seed_argument(stage: str) -> int:
     parser.add_argument("seed", type=int)
     seed: int = parser.parse_args().seed
     if seed < 0:
-        parser.error(f"argument seed = {seed}; allowed: a whole number >= 0")
+        parser.error(f"argument seed: expected a whole number >= 0, got {seed}")
     return seed
 
 
@@ -50,52 +46,35 @@ class Stage:
     """One run of a stage. Raises InputError with a line for each error in params.yaml.
 
     name: as in dvc.yaml; result files are named after it.
-    params: all sections of params.yaml.
-    runtime: section `runtime`.
-    conditions: the hardware and versions that its times depend on.
+    values: params.yaml as it is written.
+    params: the settings of all its sections.
+    conditions: the hardware and versions that the stage's times depend on.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.start = time.perf_counter()
-        self.params = stage_params()
-        self.runtime = self.settings("runtime", RuntimeSettings)
-        self.conditions = conditions(None, self.runtime.threads)
-        before = self._inputs(self.params)
-        if os.environ.get("RANK", "0") == "0":  # of several processes, one prints the error
-            check_at_end(lambda: self._refuse_edits(before))
+        self.values = load_params()
+        self.params = params_from(self.values)
+        self.conditions = conditions(None, self.params.runtime.threads)
+        self._inputs_at_start = self._inputs(self.values)
 
-    def _inputs(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that dvc.yaml lists for the stage, and the hash of its code."""
-        names = stage_entry(self.name)["params"]
-        inputs = {f"{PARAMS_FILE}: {name}": parameter(params, name) for name in names}
+        inputs = {}
+        for name in stage_entry(self.name)["params"]:
+            inputs[f"{PARAMS_FILE}: {name}"] = parameter(values, name)
         return inputs | {"the code": code_sha256(self.name)}
-
-    def _refuse_edits(self, before: dict[str, Any]) -> None:
-        """CommandFailed if an input was edited while the stage ran.
-
-        DVC records the inputs as they are at the end, so it would assign the result to those.
-        """
-        after = self._inputs(load_params())
-        edited = [name for name in before if after[name] != before[name]]
-        if edited:
-            raise CommandFailed(
-                f"{edited[0]} changed while stage {self.name} ran: its result is not recorded; "
-                "run dvc repro again"
-            )
-
-    def settings(self, section: str, settings_class: type[S]) -> S:
-        """A section of params.yaml. Raises InputError if a value is not allowed."""
-        return read_section(self.params, section, settings_class)
 
     def begin(self, seed: int) -> Any:
         """Seed all random generators, set torch's threads, print the conditions; return the device.
 
         Only stages that compute with torch call it. Raises InputError for a missing device.
         """
-        device = pick_device(self.runtime.device)
-        seed_everything(seed, self.runtime.threads)
-        self.conditions = conditions(device, self.runtime.threads)
+        runtime = self.params.runtime
+        device = pick_device(runtime.device)
+        seed_everything(seed, runtime.threads)
+        self.conditions = conditions(device, runtime.threads)
         print(f"conditions: {in_words(self.conditions)}", flush=True)
         return device
 
@@ -105,7 +84,7 @@ class Stage:
         metrics: Mapping[str, Mapping[str, float | None]] | None = None,
         times: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the results, metrics and times of the stage.
+        """Write the results, metrics and times of the stage, then call `refuse_edits`.
 
         results: to data/figures/NAME.json; equal in every run in the same environment, which is
             added if the stage computed with torch.
@@ -126,3 +105,18 @@ class Stage:
         seconds = round(time.perf_counter() - self.start, 3)
         measured = {"seconds": seconds, "peak_mib": round(own_peak_mib(), 1), **(times or {})}
         write_json(paths.times(self.name), {**measured, "conditions": self.conditions})
+        self.refuse_edits()
+
+    def refuse_edits(self) -> None:
+        """Raise CommandFailed if a parameter or code of the stage was edited while it ran.
+
+        DVC records the inputs as they are at the end, so it would assign the result to those. A
+        stage without `write` calls this last; a stage that trains, before it removes its snapshots.
+        """
+        now = self._inputs(load_params())
+        for name, before in self._inputs_at_start.items():
+            if now[name] != before:
+                raise CommandFailed(
+                    f"{name} changed while stage {self.name} ran: its result is not recorded; "
+                    "undo the edit, or run dvc repro again for the new value"
+                )

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tinylm.base.config import InputError, load_params
-from tinylm.host.params import SECTIONS, read_sections, rule_errors, stage_params
+from tinylm.params.params import SECTIONS, params_from, read_params
 from tinylm.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -45,8 +45,11 @@ def changed(changes: dict) -> dict:
 
 
 def errors(changes: dict) -> list[str]:
-    sections, lines = read_sections(changed(changes))
-    return lines + rule_errors(sections)
+    try:
+        params_from(changed(changes))
+    except InputError as error:
+        return str(error).splitlines()
+    return []
 
 
 def test_the_table_names_every_section_of_a_preset():
@@ -59,12 +62,14 @@ def test_errors_of_all_sections_are_raised_at_once():
     copy["trian"] = {}
     Path("params.yaml").write_text(yaml.safe_dump(copy), encoding="utf-8")
     with pytest.raises(InputError) as error:
-        stage_params()
+        read_params()
     lines = str(error.value).splitlines()
     keys = ["model.layers", "train.lr", "train.lrr", "section 'report'", "section 'trian'"]
     assert len(lines) == len(keys)
     for key in keys:
-        assert any(line.startswith(f"params.yaml: {key} ") for line in lines)
+        assert any(
+            line.startswith((f"params.yaml: {key}:", f"params.yaml: {key} ")) for line in lines
+        )
 
 
 @pytest.mark.parametrize(

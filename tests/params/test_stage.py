@@ -9,7 +9,7 @@ import yaml
 
 from tinylm.base import code, paths
 from tinylm.host.command import guard
-from tinylm.host.stage import Stage
+from tinylm.params.stage import Stage
 from tinylm.presets.write import FOLDER
 
 
@@ -61,8 +61,9 @@ def test_results_metrics_and_times_are_written_with_the_conditions():
 )
 def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(capsys, edit, name):
     def main() -> None:
-        Stage("kv_bench")
+        stage = Stage("kv_bench")
         edit()
+        stage.write({})
 
     assert (guard(main) != 0) == (name is not None)
     errors = capsys.readouterr().err.splitlines()

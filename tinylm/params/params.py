@@ -1,0 +1,187 @@
+"""params.yaml as a whole: the settings of every section, and the rules between sections.
+
+Each stage has the whole file checked before it starts, so that an error in a later stage's section
+costs no work. The check decides whether a stage runs, never what it computes. So no stage of
+dvc.yaml depends on this package.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section, unknown
+from tinylm.bench.measure import (
+    AccumSettings,
+    BeamBenchSettings,
+    CkptBenchSettings,
+    KvBenchSettings,
+    SeedSettings,
+)
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.download.stories import DataSettings
+from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.host.runtime import RuntimeSettings
+from tinylm.model.settings import ModelSettings
+from tinylm.report.settings import ReportSettings
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.settings import VocabSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """The settings of params.yaml, a field for each section, in the order of the file."""
+
+    data: DataSettings
+    vocab: VocabSettings
+    embedding: EmbeddingSettings
+    model: ModelSettings
+    train: TrainSettings
+    decode: DecodeSettings
+    evaluate: EvaluateSettings
+    beam_bench: BeamBenchSettings
+    kv_bench: KvBenchSettings
+    accum_sweep: AccumSettings
+    ckpt_bench: CkptBenchSettings
+    seeds: SeedSettings
+    report: ReportSettings
+    runtime: RuntimeSettings
+
+
+SECTIONS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(Params)}
+
+
+def read_params(path: str | Path = PARAMS_FILE) -> Params:
+    """The settings of a file. Raises InputError with a line for each error in it."""
+    return params_from(load_params(path))
+
+
+def params_from(values: Mapping[str, Any]) -> Params:
+    """The settings of a parsed params.yaml.
+
+    Raises InputError with a line for each error of any section. Rules between sections are checked
+    once every section could be read.
+    """
+    sections, errors = read_sections(values)
+    if errors:
+        raise InputError("\n".join(errors))
+    params = Params(**sections)
+    problems = [f"{PARAMS_FILE}: {problem}" for rule in RULES for problem in rule(params)]
+    if problems:
+        raise InputError("\n".join(problems))
+    return params
+
+
+def read_sections(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(the settings of each section without an error, one line for each error)."""
+    sections = {}
+    errors = []
+    for name, settings_class in SECTIONS.items():
+        try:
+            sections[name] = read_section(values, name, settings_class)
+        except InputError as error:
+            errors += str(error).splitlines()
+    for name in values:
+        if name not in SECTIONS:
+            errors.append(f"{PARAMS_FILE}: section {str(name)[:80]!r} {unknown(name, SECTIONS)}")
+    return sections, errors
+
+
+def _heads_fit_the_width(params: Params) -> Iterator[str]:
+    yield from params.model.problems_with_width(params.embedding.width)
+
+
+def _prompts_fit_the_context(params: Params) -> Iterator[str]:
+    most = params.model.context - 2  # leave room for <sos> and a new token
+    prompt_tokens = {
+        "evaluate": params.evaluate.prompt_tokens,
+        "beam_bench": params.beam_bench.prompt_tokens,
+        "kv_bench": params.kv_bench.prompt_tokens,
+    }
+    for section, number in prompt_tokens.items():
+        if number > most:
+            yield (
+                f"{section}.prompt_tokens: expected at most {most}, two less than model.context, "
+                f"got {number}"
+            )
+
+
+def _choices_fit_the_vocabulary(params: Params) -> Iterator[str]:
+    size = params.vocab.size_limit()
+    if size is None:
+        return
+    widest = max(params.beam_bench.widths)
+    if widest > size:
+        yield f"beam_bench.widths: expected at most the vocabulary's {size} tokens, got {widest}"
+    top_k = params.decode.top_k
+    if top_k > size:
+        yield f"decode.top_k: expected at most the vocabulary's {size} tokens, or 0, got {top_k}"
+
+
+def _budget_allows_an_update(params: Params) -> Iterator[str]:
+    train = params.train
+    if train.tokens is None or train.layout == "stories":  # rows of layout `stories` may be shorter
+        return
+    tokens_per_update = train.batch_size * train.accumulation * params.model.context
+    updates = train.tokens / tokens_per_update
+    if updates < 1:
+        yield (
+            f"train.tokens: expected at least {tokens_per_update}, one update of batch_size x "
+            f"accumulation x model.context, got {train.tokens}"
+        )
+    elif train.patience and updates < train.validate_every:
+        yield (
+            f"train.validate_every: expected at most {updates:.0f}, the updates of the budget, "
+            f"since there is a patience, got {train.validate_every}"
+        )
+
+
+def _accumulation_allows_an_update(params: Params) -> Iterator[str]:
+    sweep = params.accum_sweep
+    largest = max(sweep.settings)
+    context = min(sweep.context or params.model.context, params.model.context)
+    tokens_per_update = largest * sweep.batch_size * context
+    if params.train.layout != "stories" and sweep.tokens < tokens_per_update:
+        yield (
+            f"accum_sweep.tokens: expected at least {tokens_per_update}, one update of "
+            f"accumulation {largest} x batch_size x context, got {sweep.tokens}"
+        )
+
+
+def _evaluation_stories_suffice(params: Params) -> Iterator[str]:
+    most = params.data.evaluation_stories
+    if most is None:
+        return
+    wanted = {
+        "evaluate.stories": params.evaluate.stories,
+        "evaluate.attention_sentences": params.evaluate.attention_sentences,
+        "evaluate.tendency_sentences": params.evaluate.tendency_sentences,
+        "beam_bench.prompts": params.beam_bench.prompts,
+        "kv_bench.batch": params.kv_bench.batch,
+    }
+    for name, count in wanted.items():
+        if count > most:
+            yield f"{name}: expected at most data.evaluation_stories = {most}, got {count}"
+
+
+def _device_allows_the_step(params: Params) -> Iterator[str]:
+    if params.runtime.device == "cuda" and params.decode.step == "compiled":
+        yield "decode.step: expected plain or auto with runtime.device = cuda, got compiled"
+
+
+def _seeds_differ(params: Params) -> Iterator[str]:
+    if params.train.seed in params.seeds.more:
+        yield f"seeds.more: expected seeds other than train.seed, got {params.train.seed}"
+
+
+RULES: tuple[Callable[[Params], Iterator[str]], ...] = (
+    _heads_fit_the_width,
+    _prompts_fit_the_context,
+    _choices_fit_the_vocabulary,
+    _budget_allows_an_update,
+    _accumulation_allows_an_update,
+    _evaluation_stories_suffice,
+    _device_allows_the_step,
+    _seeds_differ,
+)
