@@ -59,9 +59,7 @@ def test_checkpoints_are_held_as_long_as_they_fit(monkeypatch, room, held):
 
 def test_a_model_too_large_for_a_page_is_refused(monkeypatch):
     monkeypatch.setattr(build, "MAX_PARAMETERS", 1000)
-    with pytest.raises(
-        InputError, match=r"has [\d,]+ parameters; allowed in a page: at most 1,000"
-    ):
+    with pytest.raises(InputError, match="1,000 parameters"):
         page_of()
 
 

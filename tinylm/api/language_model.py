@@ -296,7 +296,9 @@ class LanguageModel:
         unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))
         if unknown:
             words = ", ".join(repr(visible(word)) for word in unknown[:MAX_UNKNOWN_SHOWN])
-            message = f"{name}{len(unknown)} not in the vocabulary, seen as <unk>: {words}"
+            if len(unknown) > MAX_UNKNOWN_SHOWN:
+                words += f" and {len(unknown) - MAX_UNKNOWN_SHOWN} more"
+            message = f"{name}not in the vocabulary, read as <unk>: {words}"
             warnings.warn(message, stacklevel=4)
 
     def _opened(self, text: str) -> list[int]:

@@ -25,7 +25,7 @@ from tinylm.vocab.words import WordTokenizer
 
 PAGE = Path(__file__).parent / "page"
 MAX_PARAMETERS = 20_000_000  # a page of about 27 MB, 80 MB in the browser's memory
-MAX_WEIGHTS = 8 << 20  # bytes of all weights, as long as there are earlier checkpoints among them
+MAX_WEIGHTS = 8 << 20  # bytes of all weights; earlier checkpoints above it are dropped
 
 
 def bundle(with_app: bool = True) -> str:
@@ -58,8 +58,10 @@ def build_page(
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if size > MAX_PARAMETERS:
-        limit = f"at most {MAX_PARAMETERS:,}, which a browser opens in seconds"
-        raise InputError(f"the model has {size:,} parameters; allowed in a page: {limit}")
+        raise InputError(
+            f"story lab: expected a model of at most {MAX_PARAMETERS:,} parameters, "
+            f"which a browser opens in seconds, got {size:,}"
+        )
     trained = _packed("the trained model", model)
     room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
     count = max(0, min(room, len(checkpoints)))
@@ -123,7 +125,7 @@ def _hash(text: str) -> str:
 
 
 def _shown(tokenizer: Tokenizer) -> dict[int, str]:
-    """The tokens that readers see otherwise than by name."""
+    """The tokens that are not shown by their name."""
     shown = {index: tokenizer.shown(index) for index in range(len(tokenizer))}
     return {index: text for index, text in shown.items() if text != tokenizer.tokens[index]}
 

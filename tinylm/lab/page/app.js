@@ -39,7 +39,8 @@ function bindViews(lab) {
     const isProjected = root.classList.toggle("projected");
     $("projector").setAttribute("aria-pressed", String(isProjected));
     stack();
-    show(isProjected ? "write" : "tour");
+    const { view } = root.dataset;
+    show(view === "write" && !isProjected ? "tour" : view);
   });
   stack();
   show("tour");

@@ -40,10 +40,11 @@ function verdict(lab, words) {
   const names = unknown.map(({ text }) => text).join(", ");
   if (unknown.length) parts.push(`Not among its ${known} words: ${names}.`);
   if (strange.length > words.length / 3) {
-    const share = `${strange.length} of ${words.length} words surprise the model`;
+    const verb = strange.length === 1 ? "surprises" : "surprise";
+    const share = `${strange.length} of ${words.length} words ${verb} the model`;
     parts.push(`${share}: expect a story that does not fit, or take an opening below.`);
   } else if (words.length && !parts.length) {
-    parts.push("The model has read stories that begin like this.");
+    parts.push("No word here surprises the model much.");
   }
   return parts.join(" ");
 }

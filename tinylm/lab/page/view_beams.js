@@ -74,6 +74,8 @@ export function bindBeams(lab, token) {
       $("beams-state").textContent = `Step ${search.length} of ${length}: ${live}.`;
       await pause(90);
     }
+    const end = search.done ? "Done" : "Stopped";
+    $("beams-state").textContent = `${end} after ${search.length} of at most ${length} steps.`;
     $("tree").parentElement.scrollLeft = 0;
     const names = ["Method", "Text", `average per ${token}`, "log-probability"];
     const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
@@ -84,7 +86,7 @@ export function bindBeams(lab, token) {
     const rows = [
       resultRow("greedy", from, greedy),
       resultRow(`sample, temperature ${temperature}`, from, sample),
-      ...search.hypotheses.map((text, rank) => resultRow(`beam ${rank + 1}`, from, text)),
+      ...search.hypotheses.map((text, rank) => resultRow(`beam search, rank ${rank + 1}`, from, text)),
     ];
     $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...rows));
   }

@@ -22,6 +22,7 @@ export function bindCache(lab, token) {
     const stride = Math.ceil(context / LENGTHS);
     const cached = new Session(lab.model, []);
     $("cache-bars").replaceChildren();
+    let longest = 0;
     for (let length = stride; length <= context && goesOn(); length += stride) {
       const ids = new Array(length).fill(lab.ids[0]); // the time does not depend on the words
       cached.become(ids.slice(1));
@@ -30,7 +31,8 @@ export function bindCache(lab, token) {
       const msWith = milliseconds(cached);
       const msWithout = milliseconds(new Session(lab.model, ids));
       $("cache-bars").append(row(length, msWithout, msWith));
-      $("cache-bars").style.setProperty("--full", msWithout); // of the longest text so far
+      longest = Math.max(longest, msWithout, msWith);
+      $("cache-bars").style.setProperty("--full", longest);
       await frame();
     }
   }

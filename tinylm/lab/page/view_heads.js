@@ -17,11 +17,12 @@ function paint(canvas, width, height, weight) {
 }
 
 // Roles and what the right token loses without the head; "" if the run did not measure them
-function measuredWords({ roles = [], increase, low, high } = {}) {
+function measuredWords(token, { roles = [], increase, low, high } = {}) {
   const words = roles.map(({ name, score }) => `${name} ${percent(score)}`);
   const isClear = low > 0 || high < 0;
   const change = 100 * Math.expm1(-increase);
-  if (isClear) words.push(`off: ${change > 0 ? "+" : "\u2212"}${Math.abs(change).toFixed(1)} %`);
+  const sign = change > 0 ? "+" : "\u2212";
+  if (isClear) words.push(`off: right ${token} ${sign}${Math.abs(change).toFixed(1)} %`);
   else if (increase !== undefined) words.push("off: no measurable change");
   return words.join("; ");
 }
@@ -37,7 +38,7 @@ export function bindHeads(lab) {
     const target = make("span", { className: "target" });
     const title = make("strong", {}, name);
     const button = make("button", { type: "button", "aria-pressed": "false" }, title, target);
-    const role = make("span", { className: "role" }, measuredWords(lab.facts.heads[id]));
+    const role = make("span", { className: "role" }, measuredWords(lab.facts.token, lab.facts.heads[id]));
     const box = { type: "checkbox", checked: true, "aria-label": `${name} is on` };
     const tick = make("input", box);
     const label = make("label", {}, tick, "on");
