@@ -87,7 +87,11 @@ def test_beams_and_earlier_checkpoints_are_shown(page):
     page.fill("#beam-length", "6")
     page.click("#beams-run")
     rows = page.texts("#beam-table th")[4:]
-    assert rows == ["greedy", "sample, temperature 1", *(f"beam search, rank {rank}" for rank in (1, 2, 3, 4))]
+    assert rows == [
+        "greedy",
+        "sample, temperature 1",
+        *(f"beam search, rank {rank}" for rank in (1, 2, 3, 4)),
+    ]
     page.click("#checkpoints-run")
     texts = page.texts("#checkpoint-texts button")
     assert len(texts) == 2
