@@ -54,8 +54,8 @@ def prose_commands(page: str) -> list[str]:
     return [command for command in commands if not re.search(r"\b[A-Z]{3,}\b", command)]
 
 
-# Pages of history name commands that are gone.
-PRESENT = [page for name, page in PAGES.items() if not name.startswith(("CHANGELOG", "docs/log"))]
+# CHANGELOG names commands that are gone.
+PRESENT = [page for name, page in PAGES.items() if name != "CHANGELOG.md"]
 COMMANDS = sorted(
     {command for page in PRESENT for command in block_commands(page) + prose_commands(page)}
 )
