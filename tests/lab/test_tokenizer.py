@@ -12,7 +12,7 @@ from tinylm.vocab.settings import VocabSettings
 
 TRAIN = [
     'Once upon a time, Lily\'s red-haired friend said: "Hello, (big) dog!" '
-    "It cost $5 = 5 + 0 <ok>. Na\u00efve caf\u00e9s.",
+    "It cost $5 = 5 + 0 <ok>. Na\u00efve caf\u00e9s. A 5-year-old and/or 3.5kg at 10:30.",
     "KING LEAR: What's the matter?\nthe KING\u2019s men \u2026 the the the time time dog dog",
 ]
 TEXTS = [
@@ -22,7 +22,8 @@ TEXTS = [
     "it's 'quoted' \u2018so\u2019 rock'n'roll's", "5.00 + 3 = 8; a|b~c^d`e $", "\U0001f600 smile \u4e2d\u6587",
     "\ud800 lone", "a  b   c ", "\u00a0\u2003spaces\u3000", "under_score\u203fd", "\u0661\u0662 \u216b \u00bd",
     '"open" "close" (in) out.', "\u0927\u0928\u094d\u092f\u0935\u093e\u0926", "What's   the\n\nmatter? ",
-    "\u1e9e\u00df \u00dfa", "the\u2028time\x1ddog"
+    "\u1e9e\u00df \u00dfa", "the\u2028time\x1ddog", "l'anniversaire de l'instituteur'n'a'b", "a 5-year-old, 3.5 kg",
+    "$1,000 at 10:30, 3.a \u0663.\u0665 and/or -5 - 3", "12" * 70 + ".5"
 ]  # fmt: skip
 KINDS = [
     {"tokenizer": "words", "punctuation": punctuation, "lower_case": lower}

@@ -21,7 +21,8 @@ HOSTILE = [
     *"😀❤👍🏽אבדسनि中文한\u1100\U000e0041\U0010fffd",
     *("<eos>", "<sos>", "<pad>", "<unk>", "<EOS>", "</s>", "<|endoftext|>", "[UNK]"),
     *("a" * MAX_WORD, "b" * (MAX_WORD + 1), "é" * 250),
-    *("it's", "rock'n'roll", "red-haired", "O\u2019Neil"),
+    *("it's", "rock'n'roll'n'soul", "red-haired", "O\u2019Neil", "l'anniversaire", "aujourd'", "'t"),
+    *("3.5", "1,000.5,", "10:30am", "٣.٥", "3.a", "²:2", "a" * 99 + "'s", "12" * 60 + ".5", "x.5"),
 ]
 
 
@@ -106,7 +107,13 @@ def test_unknown_words():
 
 @pytest.mark.parametrize(
     "text",
-    ['"It\'s late," said Tom (the cat), "so come!" He ran.', "A “red” ball… and 5% more; why?", ""],
+    [
+        '"It\'s late," said Tom (the cat), "so come!" He ran.',
+        "A “red” ball… and 5% more; why?",
+        "A 5-year-old paid $1,000.50 and/or 3.5kg at 10:30, in 1999, 12 times.",
+        "L'anniversaire de l'instituteur; rock'n'roll'ers of O'Neil's",
+        "",
+    ],
 )
 def test_decoding_gives_punctuation_its_spaces(text):
     words = tokenizer_of(text + " a", punctuation="keep", lower_case=False)

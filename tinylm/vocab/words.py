@@ -10,7 +10,8 @@ The rule, in this order:
    Unicode's P and the ASCII symbols $ + < = > ^ ` | ~; then normal form C again, since a deletion
    may bring characters together;
 4. words are split at white space; `keep` makes each punctuation mark and symbol a word of its own,
-   but an apostrophe inside a word stays there ("it's"); `attached` leaves everything on its word;
+   except an apostrophe between letters ("it's") and . , : between digits ("3.5", "1,000", "10:30");
+   `attached` leaves everything on its word;
 5. nothing is longer than 100 characters: a longer word continues in another word.
 
 No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached`
@@ -37,9 +38,10 @@ _ASCII_PUNCTUATION = b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPELLED_SPECIAL = r"<(?=(?:sos|eos|pad|unk)>)"
 _PUNCTUATION = r"[\p{P}$+<=>^`|~]"
 _UNBROKEN = rf"\S{{1,{MAX_WORD}}}"
-_WORD_OR_MARK = rf"\w{{1,{MAX_WORD - 20}}}(?:['\u2019]\w{{1,9}}){{0,2}}|[^\s\w]"
+_WORD_OR_MARK = r"\w+(?:['\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\s\w]"
 _NO_SPACE_BEFORE = frozenset(".,!?;:)]}%\u2026\u2019\u201d")
 _NO_SPACE_AFTER = frozenset("([{$\u2018\u201c")
+_BETWEEN_WORDS = frozenset("-/")  # in "5-year-old" and "and/or"
 
 
 def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
@@ -58,14 +60,15 @@ def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
     steps.append(normalizers.NFC())
     if punctuation == "attached":
         steps.append(normalizers.Replace(Regex(_SPELLED_SPECIAL), "< "))
-    pattern = Regex(_WORD_OR_MARK if punctuation == "keep" else _UNBROKEN)
-    pre_tokenizer = pre_tokenizers.Split(pattern, "removed", invert=True)
-    return normalizers.Sequence(steps), pre_tokenizer
+    pieces = pre_tokenizers.Split(Regex(_UNBROKEN), "removed", invert=True)
+    if punctuation == "keep":
+        words = pre_tokenizers.Split(Regex(_WORD_OR_MARK), "removed", invert=True)
+        return normalizers.Sequence(steps), pre_tokenizers.Sequence([words, pieces])
+    return normalizers.Sequence(steps), pieces
 
 
 class Splitter:
-    """text -> words. What is ASCII but for dropped marks is split by plain Python, which is faster,
-    all else by the library.
+    """text -> words. Fast path for ASCII text, in plain Python; the library splits other text.
 
     On ASCII the rule involves no Unicode; a test of all 128 characters shows that both agree.
     """
@@ -90,12 +93,14 @@ class Splitter:
             return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
         text = text.encode().translate(self._table, self._deleted).decode()
         if self.punctuation == "keep":
-            return self._find_words(text)
-        if self.punctuation == "attached" and "<" in text:
-            text = re.sub(_SPELLED_SPECIAL, "< ", text)
-        words = text.split()
-        longest = max(map(len, words), default=0)
-        return self._find_pieces(text) if longest > MAX_WORD else words
+            words = self._find_words(text)
+        else:
+            if self.punctuation == "attached" and "<" in text:
+                text = re.sub(_SPELLED_SPECIAL, "< ", text)
+            words = text.split()
+        if max(map(len, words), default=0) <= MAX_WORD:
+            return words
+        return [piece for word in words for piece in self._find_pieces(word)]
 
 
 class WordTokenizer(Tokenizer):
@@ -168,17 +173,21 @@ class WordTokenizer(Tokenizer):
 
 
 def _join_words(words: list[str]) -> str:
-    """Words and marks with the spaces of English; straight quotes open and close alternately."""
-    parts: list[str] = []
-    glue = True
+    """Words and marks with the spaces of English.
+
+    Straight quotes open and close alternately. A hyphen or slash between two words joins them.
+    """
+    text = ""
+    glue = True  # whether the next word follows without a space
     quoted = False
-    for word in words:
+    for word, following in zip(words, [*words[1:], ""]):
+        joins = word in _BETWEEN_WORDS and text[-1:].isalnum() and following[:1].isalnum()
         closing = word in _NO_SPACE_BEFORE or (word == '"' and quoted)
-        parts.append(word if glue or closing else " " + word)
+        text += word if glue or closing or joins else " " + word
         if word == '"':
             quoted = not quoted
-        glue = word in _NO_SPACE_AFTER or (word == '"' and quoted)
-    return "".join(parts)
+        glue = joins or word in _NO_SPACE_AFTER or (word == '"' and quoted)
+    return text
 
 
 def count_words(texts: Iterable[str], settings: VocabSettings, workers: int = 1) -> Counter[str]:

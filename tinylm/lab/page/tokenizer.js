@@ -2,7 +2,11 @@
 
 const SPELLED_SPECIAL = /<(?=(?:sos|eos|pad|unk)>)/g;
 const WORD = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
-const WORD_OR_MARK = new RegExp(`${WORD}{1,80}(?:['\u2019]${WORD}{1,9}){0,2}|(?!${WORD})\\S`, "gu");
+const INSIDE = `['\u2019]${WORD}+|(?<=\\p{Nd})[.,:](?=\\p{Nd})${WORD}+`; // it's, 3.5
+const WORD_OR_MARK = new RegExp(`${WORD}+(?:${INSIDE})*|(?!${WORD})\\S`, "gu");
+const BETWEEN_WORDS = new Set("-/");
+const LETTER_OR_DIGIT = /^[\p{L}\p{N}]/u;
+const ENDS_IN_LETTER_OR_DIGIT = /[\p{L}\p{N}]$/u;
 const NO_SPACE_BEFORE = new Set(".,!?;:)]}%\u2026\u2019\u201d");
 const NO_SPACE_AFTER = new Set("([{$\u2018\u201c");
 const GPT2_WORD = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
@@ -51,7 +55,8 @@ class Words {
     if (this.rule.punctuation === "drop") text = text.replace(/[\p{P}$+<=>^`|~]/gu, "");
     text = text.normalize("NFC");
     if (this.rule.punctuation === "attached") text = text.replace(SPELLED_SPECIAL, "< ");
-    return text.match(this.rule.punctuation === "keep" ? WORD_OR_MARK : /\S{1,100}/gu) ?? [];
+    const words = text.match(this.rule.punctuation === "keep" ? WORD_OR_MARK : /\S+/gu) ?? [];
+    return words.flatMap((word) => word.match(/\S{1,100}/gu));
   }
 
   encode(text) {
@@ -65,13 +70,18 @@ class Words {
     let text = "";
     let isGlued = true;
     let isQuoted = false;
-    for (const word of words) {
+    words.forEach((word, index) => {
       const isQuote = word === '"';
-      if (!isGlued && !NO_SPACE_BEFORE.has(word) && !(isQuote && isQuoted)) text += " ";
+      const joins =
+        BETWEEN_WORDS.has(word) &&
+        ENDS_IN_LETTER_OR_DIGIT.test(text) &&
+        LETTER_OR_DIGIT.test(words[index + 1] ?? "");
+      const closes = NO_SPACE_BEFORE.has(word) || (isQuote && isQuoted);
+      if (!isGlued && !closes && !joins) text += " ";
       text += word;
       if (isQuote) isQuoted = !isQuoted;
-      isGlued = NO_SPACE_AFTER.has(word) || (isQuote && isQuoted);
-    }
+      isGlued = joins || NO_SPACE_AFTER.has(word) || (isQuote && isQuoted);
+    });
     return text;
   }
 }
