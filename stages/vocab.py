@@ -13,8 +13,7 @@ from tinylm.host.command import guard
 from tinylm.host.workers import cores
 from tinylm.params.stage import Stage
 from tinylm.vocab.encoding import cut_stream, decoded, write_stores
-from tinylm.vocab.matrix_file import save_matrix
-from tinylm.vocab.token_store import TokenStore, coverage
+from tinylm.vocab.token_store import TokenStore, coverage, save_matrix
 
 STORIES = Path(paths.STORIES)
 TOKENS = Path(paths.TOKENS)

@@ -14,9 +14,8 @@ from tinylm.base.config import load_params, read_section
 from tinylm.base.files import read_json, write_json
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.model.settings import ModelSettings
-from tinylm.vocab.matrix_file import save_matrix
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import write_store
+from tinylm.vocab.token_store import save_matrix, write_store
 from tinylm.vocab.words import build_tokenizer
 
 WORDS, WIDTH = 31, 12

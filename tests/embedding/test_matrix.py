@@ -9,8 +9,8 @@ from tinylm.base.config import InputError, read_section
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.skipgram import EmbeddingSettings, train_skipgram
 from tinylm.vocab.kinds import make_tokenizer
-from tinylm.vocab.matrix_file import load_matrix, save_matrix
 from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import load_matrix, save_matrix
 
 replace = dataclasses.replace
 SETTINGS = EmbeddingSettings(

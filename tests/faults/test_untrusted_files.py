@@ -11,7 +11,7 @@ from tests.support.small import random_model
 from tinylm.base.config import InputError
 from tinylm.model.checkpoint import load_model, save_model
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.token_store import load_matrix
 from tinylm.vocab.tokenizer import RULE_FILE
 
 

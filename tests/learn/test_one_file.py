@@ -16,8 +16,7 @@ from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, load_matrix
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 20

@@ -21,7 +21,15 @@ HOSTILE = [
     *"😀❤👍🏽אבדسनि中文한\u1100\U000e0041\U0010fffd",
     *("<eos>", "<sos>", "<pad>", "<unk>", "<EOS>", "</s>", "<|endoftext|>", "[UNK]"),
     *("a" * MAX_WORD, "b" * (MAX_WORD + 1), "é" * 250),
-    *("it's", "rock'n'roll'n'soul", "red-haired", "O\u2019Neil", "l'anniversaire", "aujourd'", "'t"),
+    *(
+        "it's",
+        "rock'n'roll'n'soul",
+        "red-haired",
+        "O\u2019Neil",
+        "l'anniversaire",
+        "aujourd'",
+        "'t",
+    ),
     *("3.5", "1,000.5,", "10:30am", "٣.٥", "3.a", "²:2", "a" * 99 + "'s", "12" * 60 + ".5", "x.5"),
 ]
 

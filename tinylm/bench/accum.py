@@ -22,8 +22,7 @@ from tinylm.train.loop import train
 from tinylm.train.preparation import SPLITS, Assembly, assemble
 from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
-from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, load_matrix
 
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
 TRIALS = 2

@@ -21,8 +21,7 @@ from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.trainer import accumulate_gradients
 from tinylm.vocab.batches import Batch, TrainBatches
-from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, load_matrix
 
 SEED = 1
 PRECISION = "fp32"

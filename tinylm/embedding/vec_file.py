@@ -3,6 +3,8 @@
 The file is read as a stream, and only the rows that the vocabulary needs are stored.
 """
 
+import gzip
+import zlib
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,7 +13,20 @@ from pathlib import Path
 import numpy as np
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import raw_lines
+from tinylm.download.readers import first_line
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number, line) of a plain or gzip file. Raises InputError if it is damaged."""
+    number = 0
+    is_gzip = path.name.lower().endswith(".gz")
+    try:
+        with gzip.open(path) if is_gzip else open(path, "rb") as handle:
+            for number, line in enumerate(handle, start=1):
+                yield number, line
+    except (EOFError, OSError, zlib.error) as error:
+        reason = first_line(error)
+        raise InputError(f"{path}, after line {number}: cannot be read ({reason})") from None
 
 
 def check_vec(path: Path, width: int) -> None:

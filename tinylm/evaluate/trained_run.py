@@ -15,9 +15,8 @@ from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model, new_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.prompts import Prompt
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, load_matrix
 from tinylm.vocab.tokenizer import Tokenizer
 
 

@@ -34,8 +34,7 @@ from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, load_matrix
 
 USUAL = {  # of section train, unless the exercise changes them
     "precision": "fp32",

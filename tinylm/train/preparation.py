@@ -27,8 +27,7 @@ from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, load_matrix
 from tinylm.vocab.tokenizer import Tokenizer
 
 SPLITS = ("train", "held_out")

@@ -4,6 +4,7 @@ Rows are spans of the token stream. A row of n tokens that starts at s has the i
 and the targets ids[s + 1 : s + n + 1]. The layouts differ only in how they cut the spans.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -72,12 +73,14 @@ class _Rows:
 
 def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
     """One story per row; a story longer than the context continues in another row."""
-    scored = np.maximum(np.diff(offsets) - 1, 0)
-    pieces = -(-scored // context)
-    story = np.repeat(np.arange(len(scored)), pieces)
-    piece = np.arange(len(story)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    before = piece * context  # tokens of the story that are in earlier rows
-    return _Rows(offsets[story] + before, np.minimum(context, scored[story] - before))
+    starts: list[int] = []
+    lengths: list[int] = []
+    for start, end in itertools.pairwise(offsets.tolist()):
+        targets = end - start - 1  # the first token is only an input
+        for first in range(0, targets, context):
+            starts.append(start + first)
+            lengths.append(min(context, targets - first))
+    return _Rows(np.array(starts, np.int64), np.array(lengths, np.int64))
 
 
 def _stream_rows(targets: int, context: int) -> _Rows:
@@ -104,6 +107,17 @@ def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
     if layout == "windows":
         return _window_rows(len(store.ids) - 1, context)
     return _stream_rows(len(store.ids) - (not ring), context)
+
+
+def _hide_words(inputs: torch.Tensor, unk_id: int, share: float, rng: np.random.Generator) -> None:
+    """Replace a share of the words by `unk_id`, in place; inputs: (B, T).
+
+    Only a word that occurs once in its row is replaced: one that comes again is needed later.
+    """
+    is_drawn = torch.from_numpy(rng.random(inputs.shape) < share)
+    is_word = inputs > unk_id  # special tokens have the lowest ids
+    times_in_row = (inputs[:, :, None] == inputs[:, None, :]).sum(2)
+    inputs[is_drawn & is_word & (times_in_row == 1)] = unk_id
 
 
 class TrainBatches:
@@ -171,11 +185,7 @@ class TrainBatches:
         batch = self._rows.gather(self._ids, batches[within], shift, self._pad_id)
         if self._unk_id is not None and self._unknown:
             rng = np.random.default_rng(derive_seed(self._seed, "unknown", index))
-            is_hidden = torch.from_numpy(rng.random(batch.inputs.shape) < self._unknown)
-            is_word = batch.inputs > self._unk_id  # special tokens have the lowest ids
-            is_same = batch.inputs[:, :, None] == batch.inputs[:, None, :]
-            is_alone = is_same.sum(2) == 1  # a word that comes again is needed later
-            batch.inputs[is_hidden & is_word & is_alone] = self._unk_id
+            _hide_words(batch.inputs, self._unk_id, self._unknown, rng)
         return batch
 
 

@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tinylm.base.config import InputError
 from tinylm.download.cleaning import IGNORED
 from tinylm.vocab.tokenizer import Tokenizer
 
 CHUNK = 1 << 16  # characters for the library at once: it uses 200 times a text's size in memory
+LONGEST_WORD = 1 << 15  # characters; the time to train merges grows with its square
+_TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
 _SAFE_CUT = re.compile(r"(?<=\S) (?=\S)")  # a single space always begins a token
 
 _VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))
@@ -24,7 +27,15 @@ BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 
 def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
-    """The text in pieces of about `size` characters; their tokens are those of the whole text."""
+    """The text in pieces of about `size` characters; their tokens are those of the whole text.
+
+    Raises InputError for a word, or white space, that is longer than LONGEST_WORD.
+    """
+    if len(text) > LONGEST_WORD and (found := _TOO_LONG.search(text)):
+        raise InputError(
+            f"the text that begins {text[:40]!r}: expected words of at most {LONGEST_WORD:,} characters, "
+            f"got a longer one that begins {found[0][:20]!r}"
+        )
     start = 0
     while len(text) - start > size:
         cut = _SAFE_CUT.search(text, start + size)

@@ -49,10 +49,11 @@ def choose_prompts(
     for story in picked.tolist():
         first, last = store.offsets[story : story + 2].tolist()
         cut = first + prompt_tokens + marks
-        end = len(store.ids) if across and reference_tokens is not None else last
+        end = last
+        if reference_tokens is not None:
+            end = cut + reference_tokens if across else min(last, cut + reference_tokens)
         prompt = store.ids[first:cut].tolist()
-        rest = store.ids[cut:end].tolist()
-        prompts.append(Prompt(prompt, rest[:reference_tokens], story))
+        prompts.append(Prompt(prompt, store.ids[cut:end].tolist(), story))
     return prompts
 
 

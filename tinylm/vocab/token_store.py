@@ -1,5 +1,6 @@
-"""Token stores: one split's ids on disk, read through a memory map.
+"""What stage vocab writes for later stages: a token store for each split, and the embedding matrix.
 
+A token store has one split's ids on disk, read through a memory map.
 `{split}.ids` has all stories end to end (`<sos> w w <eos> <sos> ...`), little-endian uint16 if the
 vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` has n + 1 int64 story
 starts; `{split}.json` has the counts, and is written last.
@@ -22,6 +23,7 @@ from tinylm.base.files import (
 from tinylm.download.in_order import in_groups
 
 STAGE = "vocab"
+TENSOR = "embedding"
 STORIES_AT_ONCE = 20_000
 
 Stories = Iterable[Sequence[int] | np.ndarray]
@@ -146,3 +148,32 @@ def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> d
             "largest": int(lengths.max(initial=0)),
         },
     }
+
+
+def save_matrix(path: str | Path, matrix: np.ndarray) -> None:
+    """Write the (V, D) matrix as safetensors."""
+    from safetensors.numpy import save
+
+    matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+    write_bytes(path, save({TENSOR: matrix}))
+
+
+def load_matrix(path: str | Path) -> np.ndarray:
+    """Read what `save_matrix` wrote, (V, D) float32. InputError if the file is anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    require(path, "vocab")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            matrix = file.get_tensor(TENSOR)
+        if matrix.dtype != np.float32 or matrix.ndim != 2:
+            raise ValueError(f"expected float32 (V, D), got {matrix.dtype} {matrix.shape}")
+        if not np.isfinite(matrix).all():
+            raise ValueError("a number is not finite")
+    except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
+        reason = str(error)[:160]
+        raise InputError(
+            f"{path}: not an embedding matrix of tinylm ({reason}); "
+            f"rm {path} and run dvc repro -f -s vocab"
+        ) from None
+    return matrix
