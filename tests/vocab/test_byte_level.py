@@ -40,7 +40,7 @@ def test_decoding_equals_the_library_even_within_a_character():
 
 def test_a_word_too_long_to_merge_is_named_with_its_story():
     for word in ("a" * 40_000, " " * 40_000):
-        with pytest.raises(InputError, match="a story with.*words of at most"):
+        with pytest.raises(InputError, match=r"a story with.*words of at most"):
             list(chunks("a story with " + word))
     assert "".join(chunks("word " * 20_000)) == "word " * 20_000
 
