@@ -89,7 +89,7 @@ def our_updates(trainer: Trainer) -> Work:
     pending: deque[Update] = deque()
 
     def update() -> None:
-        pending.append(trainer.launch(trainer.next_batches()))
+        pending.append(trainer.launch(trainer.batches_of(trainer.updates)))
         if len(pending) > AHEAD:
             pending.popleft().result()
 

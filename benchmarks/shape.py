@@ -136,6 +136,7 @@ def new_trainer(
     seed_everything(1, threads)
     batches = TrainBatches(store, "stream", shape.batch, shape.context, PAD_ID, 1)
     form = model or model_settings(shape)
+    settings = settings.resolved(torch.device(device))
     prepare_process(settings.precision, torch.device(device))
     fresh = training_model(form, settings, random_vectors(shape), torch.device(device))
     return graphs.new_trainer(fresh, batches, settings)

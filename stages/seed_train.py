@@ -9,42 +9,32 @@ from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
 from tinylm.params.stage import Stage, seed_argument
 from tinylm.train.curves import run_metrics
-from tinylm.train.distributed import Group, in_ranks
+from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
 from tinylm.train.preparation import prepare
-from tinylm.train.settings import TrainSettings
+from tinylm.vocab.kinds import open_tokenizer
 
 
 def main() -> None:
     stage = Stage("seed_train")
     seed = seed_argument("seed_train")
-    settings = stage.params.train
-    settings = dataclasses.replace(settings, seed=seed, keep_epochs=())
-    command = ["-m", "stages.seed_train", str(seed)]
-    in_ranks(settings.processes, command, lambda group: fit(stage, settings, group))
-
-
-def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
-    """What each process of the run does; rank 0 writes all files."""
-    seed = settings.seed
+    params = stage.params
+    settings = dataclasses.replace(params.train, seed=seed, keep_epochs=())
+    if settings.processes > 1 and not is_rank():
+        start_ranks(settings.processes, ["-m", "stages.seed_train", str(seed)])
+        return
     folder = paths.seed_run(seed)
     snapshots = f"{paths.RUNS}/seeds/{seed}"
-    params = stage.params
-    run = prepare("seed_train", params.model, settings, params.runtime, group, snapshots)
-    with group.lock(str(run.snapshots.folder)):
-        result = train(
-            run.model,
-            run.batches,
-            run.held_out,
-            run.settings,
-            snapshots=run.snapshots,
-            group=group,
+    with joined_group(settings.processes) as group, group.lock(snapshots):
+        tokenizer = open_tokenizer(paths.TOKENIZER)
+        run = prepare(
+            stage.name, params.model, settings, params.runtime, tokenizer, group, snapshots
         )
+        result = train(run)
         if not group.is_rank0:
             return
         tokenizer_sha256 = sha256(paths.TOKENIZER)
-        layout = run.settings.layout
-        save_model(folder, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
+        save_model(folder, run.model, layout=settings.layout, tokenizer_sha256=tokenizer_sha256)
         metrics = run_metrics(result, run.batches)
         write_json(f"{folder}/run.json", {"figures": metrics, "held_out": result.curves.held_out})
         stage.refuse_edits()

@@ -11,52 +11,45 @@ from tinylm.model.checkpoint import save_model
 from tinylm.model.describe import describe, summary
 from tinylm.params.stage import Stage
 from tinylm.train.curves import TrainResult, run_metrics, write_curves
-from tinylm.train.distributed import Group, in_ranks
+from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
-from tinylm.train.preparation import Run, prepare
-from tinylm.train.settings import TrainSettings
+from tinylm.train.preparation import TrainingRun, prepare
+from tinylm.vocab.kinds import open_tokenizer
+from tinylm.watch.samples import SamplePrinter
 
 
 def main() -> None:
     stage = Stage("train")
+    model = stage.params.model
     settings = stage.params.train
-    in_ranks(settings.processes, ["-m", "stages.train"], lambda group: fit(stage, settings, group))
-
-
-def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
-    """Train in one process of the run; rank 0 writes all files."""
-    params = stage.params
-    run = prepare("train", params.model, settings, params.runtime, group, paths.TRAIN_RUN)
-    stage.conditions = run.conditions
-    print_description(describe(run.model))
-    with group.lock(paths.TRAIN_RUN):
-        result = train(
-            run.model,
-            run.batches,
-            run.held_out,
-            run.settings,
-            sample_every=stage.params.runtime.sample_every,
-            on_sample=run.print_sample,
-            snapshots=run.snapshots,
-            group=group,
-        )
+    runtime = stage.params.runtime
+    if settings.processes > 1 and not is_rank():
+        start_ranks(settings.processes, ["-m", "stages.train"])  # this script, several times
+        return
+    with joined_group(settings.processes) as group, group.lock(paths.TRAIN_RUN):
+        tokenizer = open_tokenizer(paths.TOKENIZER)
+        run = prepare(stage.name, model, settings, runtime, tokenizer, group, paths.TRAIN_RUN)
+        print_description(describe(run.model))
+        sampler = SamplePrinter(run.model, tokenizer, runtime.sample_prompt, settings.seed)
+        result = train(run, sample_every=runtime.sample_every, on_sample=sampler)
         if group.is_rank0:
             write(stage, run, result)
 
 
-def write(stage: Stage, run: Run, result: TrainResult) -> None:
+def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     """Weights, checkpoints, metrics and curves; then remove the snapshots."""
+    settings = run.settings
     tokenizer_sha256 = sha256(paths.TOKENIZER)
-    layout = run.settings.layout
-    save_model(paths.MODELS, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
+    save_model(paths.MODELS, run.model, layout=settings.layout, tokenizer_sha256=tokenizer_sha256)
     run.snapshots.copy_checkpoints(paths.MODELS)
     write_curves(paths.PLOTS, result.curves)
-    metrics = {key: getattr(run.settings, key) for key in ("seed", "precision", "compile")}
-    metrics |= summary(run.model, run.settings.optimizer)
+    metrics = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
+    metrics |= summary(run.model, settings.optimizer)
     metrics |= run_metrics(result, run.batches)
     times = result.timing()
     times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
     shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
+    stage.conditions = run.conditions
     stage.write(metrics, {"train": shown}, times)
     run.snapshots.finish()  # last: after an edit, `stage.write` raises and the finished run stays
 

@@ -15,9 +15,9 @@ from benchmarks.frame import Setup, Step
 from benchmarks.shape import PAD_ID, Shape, model_settings, section, train_settings
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
-from tinylm.train.preparation import assemble
-from tinylm.train.split_loss import split_loss
+from tinylm.train.preparation import new_run
 from tinylm.train.trainer import Trainer
+from tinylm.train.validation import split_loss
 from tinylm.vocab.batches import Batch, scoring_batches
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
@@ -70,10 +70,8 @@ def ours(setup: Setup) -> Step:
     settings = train_settings(shape, PRESET, **budget, **setup["train"])
     model = model_settings(shape, {}, PRESET)
     embedding = torch.from_numpy(matrix)
-    made = assemble(model, settings, embedding, stores, PAD_ID, "cpu", setup["threads"])
-    trainer = Trainer(made.model, made.batches, settings)
+    made = new_run(model, settings, embedding, stores, PAD_ID, "cpu", setup["threads"])
+    trainer = Trainer(made.model, made.batches, made.settings)
     while batches := trainer.next_batches():
-        if trainer.tokens + sum(batch.tokens for batch in batches) > trainer.budget:
-            break
         trainer.update(batches)
     return _scores(folder, shape, lambda batch: split_loss(made.model, [batch])[0])

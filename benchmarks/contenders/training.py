@@ -38,7 +38,7 @@ def ours(setup: Setup) -> Step:
         settings = train_settings(shape, setup["preset"])
         model = model_settings(shape, {}, setup["preset"])
     trainer = new_trainer(shape, settings, setup["threads"], model=model)
-    return _step(lambda: trainer.update(trainer.next_batches()), shape)
+    return _step(lambda: trainer.update(trainer.batches_of(trainer.updates)), shape)
 
 
 def nanogpt(setup: Setup) -> Step:

@@ -47,6 +47,7 @@ def trainer(
     matrix = torch.randn(VOCAB, 24, generator=torch.Generator().manual_seed(2))
     model = model_settings(dropout=dropout, qkv_bias=False)
     batches = TrainBatches(store, train.layout, train.batch_size, model.context, 2, 1)
+    train = train.resolved(device)
     fresh = training_model(model, train, matrix, device)
     if trainer_class is not None:
         return trainer_class(fresh, batches, train)

@@ -16,7 +16,7 @@ from pathlib import Path
 from tinylm.params.params import SECTIONS
 
 ROOT = Path(__file__).parents[2]
-HOW_IT_RUNS = ("tinylm/host", "tinylm/params", "tinylm/presets")
+HOW_IT_RUNS = ("tinylm/host", "tinylm/params", "tinylm/presets", "tinylm/watch")
 LISTED_BY_FILE = ("tinylm/bench", "stages")
 LISTED_BY_SUBFOLDER = "tinylm/kernels"
 

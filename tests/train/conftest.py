@@ -8,7 +8,7 @@ import torch
 from tests.support.small import model_settings
 from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.transformer import TinyLM
-from tinylm.train.preparation import training_model
+from tinylm.train.preparation import TrainingRun, training_model
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.token_store import TokenStore, write_store
@@ -67,6 +67,18 @@ def new_model() -> Callable[..., TinyLM]:
         if for_run is None:
             return TinyLM(settings, matrix, ManualGradOps())
         return training_model(settings, for_run, matrix, torch.device("cpu"))
+
+    return make
+
+
+@pytest.fixture
+def new_run(new_model, new_batches, held_out) -> Callable[..., TrainingRun]:
+    """new_run(settings): a run of the small model; changes: fields of TrainingRun."""
+
+    def make(settings: TrainSettings, **changes: Any) -> TrainingRun:
+        parts = {"model": new_model, "batches": new_batches, "held_out": lambda: held_out}
+        made = {name: changes.pop(name, None) or parts[name]() for name in parts}
+        return TrainingRun(**made, settings=settings, **changes)
 
     return make
 

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from tinylm.host.command import guard, signals_noted
-from tinylm.train.distributed import Group, in_ranks
+from tinylm.train.distributed import Group, is_rank, joined_group, start_ranks
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore
@@ -36,15 +36,15 @@ def weights(folder: Path, group: Group, action: tuple[str, ...] = ()) -> dict[st
 def main() -> None:
     folder, processes, *action = sys.argv[1:]
     torch.set_num_threads(1)
-
-    def work(group: Group) -> None:
+    if not is_rank():
+        start_ranks(int(processes), ["-m", "tests.train.ranks_script", *sys.argv[1:]])
+        return
+    with joined_group(int(processes)) as group:
         print(f"rank {group.rank} of {group.size}", flush=True)
         with signals_noted():
             state = weights(Path(folder), group, tuple(action))
         tensors = {name: tensor.contiguous() for name, tensor in state.items()}
         save_file(tensors, f"{folder}/rank-{group.rank}.safetensors")
-
-    in_ranks(int(processes), ["-m", "tests.train.ranks_script", *sys.argv[1:]], work)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tests.train import ranks_script
 from tests.train.conftest import PAD, VOCAB, counting_story
 from tinylm.base.config import InputError
-from tinylm.train.distributed import Group, in_ranks
+from tinylm.train.distributed import Group, is_rank, joined_group
 from tinylm.vocab.token_store import write_store
 
 ROOT = Path(__file__).parents[2]
@@ -69,9 +69,28 @@ def test_a_rank_that_ends_ends_the_run_with_one_line(folder, action, code, named
     assert not list(folder.glob("rank-*"))
 
 
-@pytest.mark.parametrize(("processes", "size"), [(1, 2), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("processes", "size"), [(1, 2), (3, 2)])
 def test_another_number_than_torchruns_is_refused(monkeypatch, processes, size):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", str(size))
-    with pytest.raises(InputError, match=r"train\.processes"):
-        in_ranks(processes, [], pytest.fail)
+    with pytest.raises(InputError, match=r"train\.processes"), joined_group(processes):
+        pytest.fail("joined")
+
+
+def test_a_launcher_of_one_process_is_an_ordinary_run(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert not is_rank()
+    with joined_group(1) as group:
+        assert group == Group()
+
+
+def test_without_torchrun_a_rank_prints_its_error(folder):
+    """As under `srun`, where nobody reads the file of torchrun."""
+    words = [sys.executable, "-m", "tests.train.ranks_script", str(folder), "2"]
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
+    environment.pop("MASTER_ADDR", None)
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "MASTER_ADDR" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -49,13 +49,11 @@ def test_batches_of_few_widths_are_padded_with_what_is_not_scored(
     assert len(shapes) == 1  # the context is short
 
 
-def test_a_run_with_late_results_has_all_of_them(
-    new_model, new_batches, held_out, new_settings, monkeypatch
-):
+def test_a_run_with_late_results_has_all_of_them(new_model, new_run, new_settings, monkeypatch):
     settings = new_settings(tokens=3000)
-    plain = loop.train(new_model(settings), new_batches(), held_out, settings)
+    plain = loop.train(new_run(settings, model=new_model(settings)))
     monkeypatch.setattr(loop, "new_trainer", lambda *args: GraphedTrainer(*args[:3]))
-    late = loop.train(new_model(settings), new_batches(), held_out, settings)
+    late = loop.train(new_run(settings, model=new_model(settings)))
     assert late.curves.tokens == plain.curves.tokens
     assert late.curves.train == pytest.approx(plain.curves.train, rel=1e-4)
     measured = late.curves.held_out[-1]

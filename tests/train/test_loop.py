@@ -5,21 +5,17 @@ import torch
 from torch.nn import functional as F
 
 from tinylm.base.config import InputError
+from tinylm.train.curves import run_metrics
 from tinylm.train.loop import train
-from tinylm.train.sampling import NEW_TOKENS, sample
-from tinylm.train.split_loss import split_loss
 from tinylm.train.trainer import Trainer, accumulate_gradients
+from tinylm.train.validation import split_loss
 from tinylm.vocab.batches import Batch
 
 
 @pytest.fixture
-def start(new_model, new_settings, new_batches, held_out):
+def start(new_run, new_settings):
     """start(settings): the result of a run of the small model."""
-
-    def run(**changes):
-        return train(new_model(), new_batches(), held_out, new_settings(**changes))
-
-    return run
+    return lambda **changes: train(new_run(new_settings(**changes)))
 
 
 @pytest.mark.parametrize(("recompute", "tied"), [("none", True), ("blocks", False)])
@@ -56,11 +52,9 @@ def test_every_update_starts_from_fresh_gradients(new_model, new_settings, new_b
     ("optimizer", "precision"),
     [("adam", "fp32"), ("adamw", "fp32"), ("muon", "fp32"), ("muon", "bf16")],
 )
-def test_training_learns_what_can_be_learnt(
-    new_model, new_settings, new_batches, held_out, optimizer, precision
-):
+def test_training_learns_what_can_be_learnt(new_model, new_settings, new_run, optimizer, precision):
     settings = new_settings(optimizer=optimizer, precision=precision, tokens=5000)
-    result = train(new_model(settings), new_batches(), held_out, settings)
+    result = train(new_run(settings, model=new_model(settings)))
     first = result.curves.held_out[0][2]
     assert first > 2.5
     # only the first number of a story and its end stay a guess
@@ -85,50 +79,39 @@ def test_training_stops_before_the_update_that_would_pass_the_budget(
 def test_a_budget_below_one_update_is_refused(start, new_batches, key):
     least = new_batches().batch(0).tokens
     budget = {"tokens": None, "epochs": 0.001} if key == "epochs" else {key: least - 1}
-    with pytest.raises(InputError, match=rf"train\.tokens.* {least}"):
+    with pytest.raises(InputError, match=rf"train\.{key}.* {least}"):
         start(**budget)
     assert len(start(tokens=least).curves.tokens) == 1
 
 
+@pytest.mark.parametrize(("epochs", "accumulation"), [(1.0, 10), (2.0, 3)])
+def test_a_budget_of_epochs_is_used_up_by_a_smaller_last_update(
+    start, new_batches, epochs, accumulation
+):
+    batches = new_batches()
+    result = start(tokens=None, epochs=epochs, accumulation=accumulation, final_lr=0.0)
+    assert len(batches) * epochs % accumulation
+    assert result.tokens == epochs * batches.tokens_per_epoch
+    assert result.curves.rate[-1] < 0.1 * max(result.curves.rate)
+    assert len(run_metrics(result, batches)["by_epoch"]) == epochs
+
+
 @pytest.mark.parametrize(("every", "updates"), [(4, [0, 4, 8, 12]), (5, [0, 5, 10, 12])])
 def test_held_out_is_measured_before_the_first_and_after_the_last_update(
-    new_model, new_settings, new_batches, held_out, every, updates
+    new_run, new_settings, new_batches, held_out, every, updates
 ):
-    model = new_model()
-    batches = new_batches()
     samples = []
-    budget = sum(batches.batch(i).tokens for i in range(12))
-    settings = new_settings(tokens=budget, validate_every=every)
-    before = split_loss(model, held_out())
-    result = train(model, batches, held_out, settings, sample_every=every, on_sample=samples.append)
+    budget = sum(new_batches().batch(i).tokens for i in range(12))
+    run = new_run(new_settings(tokens=budget, validate_every=every))
+    before = split_loss(run.model, held_out())
+    result = train(run, sample_every=every, on_sample=samples.append)
     measured = result.curves.held_out
     assert [update for update, _, _ in measured] == updates
     assert [tokens for _, tokens, _ in measured] == samples
     assert measured[0][1:] == (0, before[0] / before[1])
     assert measured[-1][1] == result.curves.tokens[-1] == budget
-    after = split_loss(model, held_out())
+    after = split_loss(run.model, held_out())
     assert measured[-1][2] == after[0] / after[1]
-
-
-def test_the_sample_is_drawn_without_dropout_and_moves_no_weight(
-    new_model, new_settings, new_batches, held_out
-):
-    """The sample draws from numbers of its own: weights are the same to the bit."""
-    states = []
-    for every in (6, 10**6):
-        torch.manual_seed(11)
-        model = new_model(dropout=0.5)
-        settings = new_settings(tokens=800)
-
-        def show(_, model=model):
-            first = sample(model, [0], end=None, seed=1)
-            assert first == sample(model, [0], end=None, seed=1)
-            assert len(first) == 1 + NEW_TOKENS
-            assert model.training
-
-        train(model, new_batches(), held_out, settings, sample_every=every, on_sample=show)
-        states.append(model.state_dict())
-    assert all(torch.equal(states[0][name], tensor) for name, tensor in states[1].items())
 
 
 def test_the_rate_follows_the_schedule_at_the_middle_of_each_update(start):
@@ -152,16 +135,16 @@ def shuffled(held_out):
 
 
 def test_early_stopping_leaves_the_weights_of_the_best_held_out_loss(
-    new_model, new_settings, new_batches, shuffled
+    new_run, new_settings, shuffled
 ):
-    model = new_model()
     settings = new_settings(tokens=10**5, validate_every=2, patience=3)
-    result = train(model, new_batches(), shuffled, settings)
+    run = new_run(settings, held_out=shuffled)
+    result = train(run)
     losses = {update: loss for update, _, loss in result.curves.held_out}
     assert result.stopped_early
     best = min(losses, key=losses.get)
     assert max(losses) == best + 6  # three validations in a row without better
-    nats, tokens = split_loss(model, shuffled())
+    nats, tokens = split_loss(run.model, shuffled())
     assert nats / tokens == losses[best]
 
 

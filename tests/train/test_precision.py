@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.train import precision as module
-from tinylm.train.precision import records_graphs, resolved
+from tinylm.train import settings as module
+from tinylm.train.graphs import records_graphs
 
 CPU = torch.device("cpu")
 
@@ -24,7 +24,7 @@ def test_auto_is_bf16_where_the_machine_multiplies_in_it(
     monkeypatch, new_settings, chosen, device, fast, expected
 ):
     monkeypatch.setattr(module, "multiplies_in_bf16", lambda device: fast)
-    settings = resolved(new_settings(precision=chosen), torch.device(device))
+    settings = new_settings(precision=chosen).resolved(torch.device(device))
     assert settings.precision == expected
 
 
@@ -46,7 +46,7 @@ def test_auto_is_bf16_where_the_machine_multiplies_in_it(
 def test_a_card_compiles_full_windows_and_replays_updates(new_settings, device, changes, expected):
     auto = {"compile": "auto", "attention": "auto"}
     chosen = new_settings(**(auto | changes))
-    settings = resolved(chosen, torch.device(device))
+    settings = chosen.resolved(torch.device(device))
     graphs = records_graphs(chosen, torch.device(device))
     assert (settings.compile, graphs, settings.attention) == expected
 
@@ -54,5 +54,5 @@ def test_a_card_compiles_full_windows_and_replays_updates(new_settings, device, 
 def test_compilation_is_refused_on_a_cpu(new_settings):
     settings = new_settings(compile="true")
     with pytest.raises(InputError, match=r"train\.compile"):
-        resolved(settings, torch.device("cpu"))
-    assert resolved(settings, torch.device("cuda")).compile == "true"
+        settings.resolved(torch.device("cpu"))
+    assert settings.resolved(torch.device("cuda")).compile == "true"

@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 @pytest.fixture
-def run(new_model, new_batches, held_out, new_settings):
+def run(new_model, new_batches, held_out, new_settings, new_run):
     """run(snapshots, settings): (weights, result) of a run that is seeded as a stage is."""
 
     def start(snapshots, on_sample=None, **changes):
@@ -39,15 +39,14 @@ def run(new_model, new_batches, held_out, new_settings):
         settings = new_settings(**usual | changes)
         torch.manual_seed(11)
         model = new_model(settings, dropout=0.2)
-        result = train(
-            model,
-            new_batches(layout=settings.layout),
-            lambda: held_out(settings.layout),
+        started = new_run(
             settings,
-            sample_every=4,
-            on_sample=on_sample,
+            model=model,
+            batches=new_batches(layout=settings.layout),
+            held_out=lambda: held_out(settings.layout),
             snapshots=snapshots,
         )
+        result = train(started, sample_every=4, on_sample=on_sample)
         return model.state_dict(), result
 
     return start
@@ -139,8 +138,9 @@ def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(tmp_path, ru
         return launch(self, batches)
 
     monkeypatch.setattr(Trainer, "launch", poisoned)
+    monkeypatch.setattr(Snapshots, "due", lambda _: True)
     with pytest.raises(TrainingFailed, match=r"^update 6: "):
-        run(Snapshots(tmp_path, PARTS, 1e-9))
+        run(Snapshots(tmp_path, PARTS, 1e9))
     assert Snapshots(tmp_path, PARTS, 1e9).latest()[1]["updates"] == 5
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from tinylm.base.config import InputError
-from tinylm.train.schedules import checkpoint_tokens, learning_rate, out_of_patience
+from tinylm.train.trainer import learning_rate
+from tinylm.train.validation import out_of_patience
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,3 @@ def test_patience_runs_out_after_validations_in_a_row_without_a_better_one(
         if out_of_patience(held_out, patience, validate_every=10):
             ends.append(10 * number)
     assert ends == ([] if ends_at is None else [ends_at])
-
-
-@pytest.mark.parametrize("epochs", [(1e-9, 1.0), (0.25, 2.01)])
-def test_an_epoch_without_a_token_or_beyond_the_end_is_refused(epochs):
-    with pytest.raises(InputError, match=r"train\.keep_epochs"):
-        checkpoint_tokens(epochs, 1000, 2000)

@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from tinylm.base.config import InputError
 from tinylm.train.loop import train
-from tinylm.train.snapshot import Snapshots, fingerprint
+from tinylm.train.snapshot import Snapshots, checkpoint_tokens, fingerprint_of
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "random.cpu": torch.arange(5, dtype=torch.uint8)}
 PARTS = {"train.lr": 3e-4, "data/tokens/train.ids": "1f", "code": "a", "threads": 2}
@@ -56,39 +56,65 @@ def test_a_damaged_run_is_refused_and_snapshots_without_one_are_removed(tmp_path
     assert Snapshots(tmp_path, PARTS, 1.0).latest() is None
 
 
+def test_a_run_goes_on_with_another_processor_after_a_warning(tmp_path, capsys):
+    began = PARTS | {"cpu": "old", "torch_level": "avx2"}
+    Snapshots(tmp_path, began, 1.0).save(1, TENSORS, {"updates": 1})
+    moved = Snapshots(tmp_path, began | {"cpu": "new"}, 1.0)
+    assert moved.latest()[1] == {"updates": 1}
+    assert "cpu old -> new" in capsys.readouterr().out
+
+
+def test_snapshots_that_take_long_are_written_seldom(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("tinylm.train.snapshot.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Snapshots, "_begin_run", lambda _: now.__setitem__(0, now[0] + 10.0))
+    snapshots = Snapshots(tmp_path, PARTS, 30.0)
+    due = []
+    for seconds in (29, 1, 150, 60):  # writing takes ten seconds, 5 % of 200
+        now[0] += seconds
+        due.append(snapshots.due())
+        if due[-1]:
+            snapshots.save(1, TENSORS, {})
+    assert due == [False, True, False, True]
+
+
+@pytest.mark.parametrize("epochs", [(1e-9, 1.0), (0.25, 2.01)])
+def test_an_epoch_without_a_token_or_beyond_the_end_is_refused(epochs):
+    with pytest.raises(InputError, match=r"train\.keep_epochs"):
+        checkpoint_tokens(epochs, 1000, 2000)
+
+
 def test_the_fingerprint_has_settings_data_and_code(tmp_path, new_settings):
     data = tmp_path / "ids"
     data.write_text("1")
-    first = fingerprint({"train": new_settings()}, [str(data)], "one")
+    first = fingerprint_of({"train": new_settings()}, [str(data)], "one")
     data.write_text("2")
-    second = fingerprint({"train": new_settings(lr=1.0)}, [str(data)], "other")
+    second = fingerprint_of({"train": new_settings(lr=1.0)}, [str(data)], "other")
     assert {key for key in first if first[key] != second[key]} == {"train.lr", str(data), "code"}
 
 
-@pytest.mark.parametrize(("accumulation", "reached"), [(1, {"0.5", "1", "2"}), (3, {"0.5", "1"})])
+@pytest.mark.parametrize("accumulation", [1, 3])
 def test_weights_are_saved_at_the_first_update_that_reaches_the_epoch(
-    tmp_path, new_model, new_batches, held_out, new_settings, accumulation, reached
+    tmp_path, new_run, new_settings, accumulation
 ):
-    """With three mini-batches an update the run ends at 1.95 epochs, which are not 2."""
-    model = new_model()
-    batches = new_batches()
     budget = {"tokens": None, "epochs": 2.0, "keep_epochs": (2.0, 0.5, 1.0)}
     settings = new_settings(**budget, accumulation=accumulation)
+    snapshots = Snapshots(tmp_path / "run", {"x": 1}, 1e9)
+    run = new_run(settings, snapshots=snapshots)
     seen = {}
 
     def remember(tokens):
-        seen[tokens] = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        seen[tokens] = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
 
-    snapshots = Snapshots(tmp_path / "run", {"x": 1}, 1e9)
-    train(model, batches, held_out, settings, on_sample=remember, snapshots=snapshots)
+    train(run, on_sample=remember)
     target = tmp_path / "models/checkpoints"
     target.mkdir(parents=True)
     (target / "7.safetensors").write_text("of an earlier run")
     snapshots.copy_checkpoints(tmp_path / "models")
     checkpoints = {path.stem: load_file(path) for path in target.glob("*.safetensors")}
-    assert set(checkpoints) == reached
+    assert set(checkpoints) == {"0.5", "1", "2"}
     for epoch, weights in checkpoints.items():
-        goal = float(epoch) * batches.tokens_per_epoch
+        goal = float(epoch) * run.batches.tokens_per_epoch
         wanted = seen[min(tokens for tokens in seen if tokens >= goal)]
         for name, tensor in weights.items():
             assert torch.equal(tensor, wanted[name])

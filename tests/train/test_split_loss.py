@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 
 from tinylm.base.config import InputError
-from tinylm.train.split_loss import split_loss
+from tinylm.train.validation import split_loss, target_losses
 
 
 def test_the_loss_of_a_split_is_the_sum_over_its_targets(new_model, ragged):
@@ -26,6 +26,12 @@ def test_dropout_is_off_and_mode_and_random_stream_are_restored(new_model, ragge
         assert split_loss(model, ragged) == split_loss(model, ragged)
         assert model.training is training
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_mode_is_restored_where_only_the_first_losses_are_taken(new_model, ragged):
+    model = new_model().train()
+    next(target_losses(model, ragged))
+    assert model.training
 
 
 def test_bfloat16_is_near_float32(new_model, ragged):

@@ -35,9 +35,14 @@ def instructions() -> dict[str, str]:
     }
 
 
-def cpu_multiplies_in_bf16() -> bool:
-    """Whether torch's bfloat16 products use the processor's own instructions for them."""
+def multiplies_in_bf16(device: Any) -> bool:
+    """Whether the device (a torch.device) has instructions for products of bfloat16.
+
+    Without them bf16 is slower than fp32.
+    """
     import torch
 
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return has_instructions and torch.backends.cpu.get_cpu_capability().startswith("AVX512")

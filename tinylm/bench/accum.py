@@ -19,7 +19,7 @@ from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.train.graphs import new_trainer
 from tinylm.train.loop import train
-from tinylm.train.preparation import SPLITS, Assembly, assemble
+from tinylm.train.preparation import SPLITS, TrainingRun, new_run
 from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.token_store import TokenStore, load_matrix
@@ -82,7 +82,7 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
 
     updates: of the largest setting. Held-out loss is measured each time after this many.
     """
-    return dataclasses.replace(
+    settings = dataclasses.replace(
         task.train,
         accumulation=task.accumulation,
         batch_size=task.sweep.batch_size,
@@ -93,16 +93,17 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
         patience=None,
         keep_epochs=(),
     )
+    return settings.resolved(pick_device(task.runtime.device))
 
 
-def fresh(task: Task) -> Assembly:
+def fresh(task: Task) -> TrainingRun:
     """The initial weights of stage train, and mini-batches in an order that no setting changes."""
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     stores["train"] = first_stories(stores["train"], task.sweep.stories)
     train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size, processes=1)
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     device = pick_device(task.runtime.device)
-    return assemble(task.model, train, matrix, stores, task.pad_id, device, task.runtime.threads)
+    return new_run(task.model, train, matrix, stores, task.pad_id, device, task.runtime.threads)
 
 
 def time_task(task: Task) -> dict[str, float]:
@@ -120,7 +121,7 @@ def measure_task(task: Task) -> dict[str, float]:
     return speed | {"peak_mib": peak}
 
 
-def _speed(task: Task, start: Assembly) -> dict[str, float]:
+def _speed(task: Task, start: TrainingRun) -> dict[str, float]:
     """The speed of updates on the first mini-batches, without validation."""
     steps = task.accumulation
     batches = start.batches
@@ -177,13 +178,12 @@ def train_setting(task: Task) -> dict[str, Any]:
     """
     start = fresh(task)
     updates, budget = plan_budget(start.batches, task.sweep)
-    result = train(
-        start.model,
-        start.batches,
-        lambda: itertools.islice(start.held_out(), task.sweep.held_out_batches),
-        run_settings(task, updates, budget),
-        label=f"{task.columns['setting']}: ",
+    run = dataclasses.replace(
+        start,
+        held_out=lambda: itertools.islice(start.held_out(), task.sweep.held_out_batches),
+        settings=run_settings(task, updates, budget),
     )
+    result = train(run, label=f"{task.columns['setting']}: ")
     curves = result.curves
     updates_done = len(curves.tokens)
     numbers = range(1, updates_done + 1)

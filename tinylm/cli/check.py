@@ -105,7 +105,6 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     """Cores and device that section `runtime` names."""
     from tinylm.base.machine import pick_device
     from tinylm.host.workers import cores
-    from tinylm.train.precision import resolved
 
     runtime = sections.get("runtime")
     if runtime is None:
@@ -115,7 +114,7 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     try:
         device = pick_device(runtime.device)
         if "train" in sections:
-            resolved(sections["train"], device)
+            sections["train"].resolved(device)
     except InputError as error:
         findings.problems.append(str(error))
 

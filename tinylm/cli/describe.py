@@ -49,13 +49,13 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.model.describe import describe, summary
     from tinylm.model.recompute import Checkpointing
     from tinylm.model.settings import ModelSettings
-    from tinylm.train.precision import resolved
     from tinylm.train.settings import TrainSettings
 
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
-    train = resolved(read_section(params, "train", TrainSettings), pick_device(runtime.device))
+    train = read_section(params, "train", TrainSettings)
+    train = train.resolved(pick_device(runtime.device))
     vocab_size = arguments.vocab_size or _vocab_size(arguments.vocab)
     width = arguments.width or read_section(params, "embedding", EmbeddingSettings).width
     run_blocks = Checkpointing(train.recompute)

@@ -17,7 +17,7 @@ from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import MIN_TEXTS, bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
-from tinylm.train.split_loss import target_losses
+from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
 from tinylm.vocab.token_store import TokenStore, coverage
 from tinylm.vocab.tokenizer import Tokenizer

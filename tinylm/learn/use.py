@@ -27,9 +27,9 @@ from tinylm.learn.worker import explain, load
 from tinylm.model.checkpoint import load_model
 from tinylm.model.ops import REFERENCE
 from tinylm.model.settings import ModelSettings
-from tinylm.train import split_loss
+from tinylm.train import validation
 from tinylm.train.muon import Muon
-from tinylm.train.preparation import SPLITS, assemble
+from tinylm.train.preparation import SPLITS, new_run
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
@@ -64,19 +64,19 @@ def train(
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     stores = stores or {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     with mock.patch("tinylm.train.preparation.training_ops", return_value=REFERENCE):
-        parts = assemble(model, settings, matrix, stores, tokenizer.pad_id, "cpu", threads=1)
-    trainer = Trainer(parts.model.double(), parts.batches, settings)
+        parts = new_run(model, settings, matrix, stores, tokenizer.pad_id, "cpu", threads=1)
+    trainer = Trainer(parts.model.double(), parts.batches, parts.settings)
     for optimizer, _ in trainer.optimizers:
         if isinstance(optimizer, Muon):
             optimizer.dtype = torch.float64
     batching = (settings.layout, settings.batch_size, model.context, tokenizer.pad_id)
     steps = []
     while trainer.updates < updates and trainer.tokens < trainer.budget:
-        step = {"loss": trainer.update(trainer.next_batches())[0]}
+        step = {"loss": trainer.update(trainer.batches_of(trainer.updates))[0]}
         if (trainer.updates - 1) % settings.validate_every == 0:
             for name in sorted(set(stores) - {"train"}):
                 batches = itertools.islice(scoring_batches(stores[name], *batching), 4)
-                nats, count = split_loss.split_loss(parts.model, batches)
+                nats, count = validation.split_loss(parts.model, batches)
                 step[name] = nats / count
         steps.append(step)
     greedy = DecodeSettings().greedy()

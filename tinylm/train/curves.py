@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import write_csv
-from tinylm.train.schedules import best_validation
-from tinylm.train.split_loss import capped_perplexity
+from tinylm.train.validation import Validation, best_validation, capped_perplexity
 from tinylm.vocab.batches import TrainBatches
 
 LAST = 20  # the final train loss is the mean over this many updates
@@ -25,7 +24,7 @@ class Curves:
     train: list[float] = field(default_factory=list)
     rate: list[float] = field(default_factory=list)
     grad_norm: list[float] = field(default_factory=list)
-    held_out: list[tuple[int, int, float]] = field(default_factory=list)
+    held_out: list[Validation] = field(default_factory=list)
 
     def add(self, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
         """Add one update's metrics."""
@@ -33,15 +32,6 @@ class Curves:
         self.train.append(loss)
         self.rate.append(rate)
         self.grad_norm.append(grad_norm)
-
-    def newest(self) -> dict[str, float]:
-        """The last update's metrics."""
-        return {
-            "train_loss": self.train[-1],
-            "learning_rate": self.rate[-1],
-            "grad_norm": self.grad_norm[-1],
-            "tokens": self.tokens[-1],
-        }
 
 
 @dataclass

@@ -145,23 +145,16 @@ class Group:
         return values[0]
 
 
-def in_ranks(processes: int, command: list[str], work: Callable[[Group], None]) -> None:
-    """Call work(group) in each process of the run.
+def is_rank() -> bool:
+    """Whether torchrun, or a user's launcher, started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
-    A run of one process uses the current one. Under torchrun this process is already a rank.
-    Otherwise torchrun starts `command`, such as ["-m", "stages.train"], in `processes` processes on
-    this host. Raises the error that ended the run.
+
+def start_ranks(processes: int, command: list[str]) -> None:
+    """Run a command, such as ["-m", "stages.train"], in several processes of this host.
+
+    Raises the error that ended it.
     """
-    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        _join_torchrun(processes, work)
-    elif processes == 1:
-        work(Group())
-    else:
-        _start_torchrun(processes, command)
-
-
-def _start_torchrun(processes: int, command: list[str]) -> None:
-    """Run the command under torchrun, and raise the error that ended it."""
     from torch.distributed import run  # slow, and rarely needed
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -184,8 +177,15 @@ def _start_torchrun(processes: int, command: list[str]) -> None:
         raise InputError(text) if first.exitcode == BAD_INPUT else CommandFailed(text) from None
 
 
-def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
-    """Do this rank's part of the work; if it fails, pass the reason to torchrun."""
+@contextlib.contextmanager
+def joined_group(processes: int) -> Iterator[Group]:
+    """The group of this process, which is a group of its own unless `is_rank()`.
+
+    If the block fails in a rank, the process ends, and torchrun is given the reason.
+    """
+    if not is_rank():
+        yield Group()
+        return
     group = Group(
         rank=int(os.environ["RANK"]),
         size=int(os.environ["WORLD_SIZE"]),
@@ -193,16 +193,14 @@ def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
         local_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
     )
     if group.size != processes:
-        raise InputError(
-            f"{PARAMS_FILE}: train.processes = {processes}; allowed: {group.size}, the WORLD_SIZE "
-            "of torchrun"
-        )
+        size = f"{group.size}, the WORLD_SIZE of the launcher"
+        raise InputError(f"{PARAMS_FILE}: train.processes: expected {size}, got {processes}")
     end_with_parent(signal.SIGKILL)  # no rank outlives torchrun
     if not group.is_rank0:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (rank 0 prints)
     try:
         with _connected(group):
-            work(group)
+            yield group
     except BaseException as error:
         for number in (signal.SIGINT, signal.SIGTERM):  # torchrun ends all ranks if one has failed
             signal.signal(number, signal.SIG_IGN)
@@ -225,13 +223,13 @@ def _connected(group: Group) -> Iterator[None]:
 
 
 def _leave_reason(error: BaseException, group: Group) -> int:
-    """Write the error to the file that torchrun reads; returns the exit code."""
+    """Write the error to the file that torchrun reads, or print it; returns the exit code."""
     text = str(error) if isinstance(error, InputError | Interrupted) else one_line(error)
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
         write_json(path, {"message": text, "timestamp": int(time.time())})
-    if isinstance(error, Interrupted) and group.is_rank0:
-        print(text, file=sys.stderr, flush=True)
+    if path is None or (isinstance(error, Interrupted) and group.is_rank0):
+        print(text if isinstance(error, Interrupted) else f"error: {text}", file=sys.stderr)
     if isinstance(error, RankLost):
         return LOST
     if isinstance(error, Interrupted | KeyboardInterrupt):

@@ -17,7 +17,6 @@ from torch import Tensor
 from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
 from tinylm.train.optimizers import clip_gradients_on_device
-from tinylm.train.precision import records_graphs
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
@@ -42,7 +41,7 @@ class GraphedTrainer(Trainer):
     card. On a CPU nothing is recorded, and each replay computes the update directly; tests use this.
     """
 
-    ahead = 8  # so that the card always has work
+    max_in_flight = 8  # so that the card always has work
 
     def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
         super().__init__(model, batches, settings)
@@ -53,7 +52,7 @@ class GraphedTrainer(Trainer):
         self._results = torch.zeros(2, dtype=torch.float64, device=self._device)
         self._graphs: dict[tuple[int, int], _Graph] = {}
         self._pool: Any = None
-        self._prefetcher = Prefetcher(lambda update: self.padded(self.batches_of(update)))
+        self._prefetcher = Prefetcher(self._padded_batches_of)
 
     def padded(self, batches: list[Batch]) -> list[Batch]:
         """The mini-batches of an update, padded to one shape, in pinned memory."""
@@ -64,8 +63,11 @@ class GraphedTrainer(Trainer):
             padded = [batch.pinned() for batch in padded]
         return padded
 
-    def next_batches(self) -> list[Batch]:
-        return self._prefetcher.get(self.updates)
+    def _padded_batches_of(self, update: int) -> list[Batch]:
+        return self.padded(super().batches_of(update))
+
+    def batches_of(self, update: int) -> list[Batch]:
+        return self._prefetcher.get(update)
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
         return self.launch(self.padded(batches)).result()
@@ -83,7 +85,7 @@ class GraphedTrainer(Trainer):
         pinned = torch.tensor(scalars, pin_memory=self._is_cuda)
         self._scalars.copy_(pinned, non_blocking=True)
         graph.replay()
-        return self.count_update(tokens, factor, self._read_later())
+        return self.record_update(tokens, factor, self._read_later())
 
     def _read_later(self) -> Callable[[], Any]:
         """A function that waits for this update and returns [nats, gradient norm]."""
@@ -154,6 +156,15 @@ class GraphedTrainer(Trainer):
         self.clear_gradients()
         tokens = self._scalars[0]
         return accumulate_gradients(self.model, batches, self.settings.precision, tokens)
+
+
+def records_graphs(settings: TrainSettings, device: Any) -> bool:
+    """Whether updates are replayed as CUDA graphs.
+
+    Recomputed blocks set the random state, and several processes exchange gradients: neither can be
+    recorded.
+    """
+    return device.type == "cuda" and settings.recompute == "none" and settings.processes == 1
 
 
 def new_trainer(

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+from typing import Any
 
-from tinylm.base.config import setting
+from tinylm.base.config import PARAMS_FILE, InputError, setting
+from tinylm.base.machine import multiplies_in_bf16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,3 +55,27 @@ class TrainSettings:
         if self.tokens is not None:
             return self.tokens
         return round((self.epochs or 0.0) * tokens_per_epoch)
+
+    def resolved(self, device: Any) -> "TrainSettings":
+        """The settings with each `auto` replaced by the value for this torch.device.
+
+        tf32 is a mode of CUDA devices; elsewhere it becomes fp32. On CUDA, attention is PyTorch's
+        fused one, and torch compiles blocks and loss for batches of full windows. Raises InputError
+        if compile is true on a CPU.
+        """
+        on_card = device.type == "cuda"
+        precision = self.precision
+        if precision == "auto":
+            precision = "bf16" if multiplies_in_bf16(device) else "fp32"
+        if precision == "tf32" and not on_card:
+            precision = "fp32"
+        attention = self.attention
+        if attention == "auto":
+            attention = "torch" if on_card else "own"
+        compiles = self.compile
+        if compiles == "auto":
+            compiles = "true" if on_card and self.layout != "stories" else "false"
+        if compiles == "true" and not on_card:
+            expected = "expected auto or false on a CPU"
+            raise InputError(f"{PARAMS_FILE}: train.compile: {expected}, got true")
+        return dataclasses.replace(self, precision=precision, attention=attention, compile=compiles)

@@ -20,24 +20,49 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from tinylm.base.config import InputError
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import copy_file, read_json, sha256, write_bytes, write_json
 from tinylm.model.checkpoint import CHECKPOINTS
 
 RUN_FILE = "run.json"
 KEPT_SNAPSHOTS = 2  # so that one is whole even if a disk damages the other
+MAX_TIME_SHARE = 0.05  # of a run's time, for writing snapshots
+# A run that goes on elsewhere may end with other last bits, which costs less than starting again.
+ONLY_WARNED_OF = ("cpu", "instructions", "torch_level")
+SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints if no epochs are given
 State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
 
 
-def fingerprint(sections: Mapping[str, Any], data: list[str], code: str) -> dict[str, Any]:
+def fingerprint_of(sections: Mapping[str, Any], data: list[str], code: str) -> dict[str, Any]:
     """What decides a run: every setting, the SHA-256 of each data file, and that of the code."""
-    parts: dict[str, Any] = {}
+    fingerprint: dict[str, Any] = {}
     for name, settings in sections.items():
         for key, value in dataclasses.asdict(settings).items():
-            parts[f"{name}.{key}"] = value
+            fingerprint[f"{name}.{key}"] = value
     for path in data:
-        parts[path] = sha256(path)
-    return parts | {"code": code}
+        fingerprint[path] = sha256(path)
+    return fingerprint | {"code": code}
+
+
+def checkpoint_tokens(
+    epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int
+) -> dict[float, int]:
+    """The epochs whose weights are saved, each with the tokens after which it ends.
+
+    epochs: None for `SHARES` of the run. Raises InputError if one is too small for a token or
+    beyond the end.
+    """
+    if epochs is None:
+        rounded = {float(f"{share * end / tokens_per_epoch:.3g}") for share in SHARES}
+        epochs = tuple(epoch for epoch in rounded if round(epoch * tokens_per_epoch))
+    tokens_of = {epoch: round(epoch * tokens_per_epoch) for epoch in sorted(epochs)}
+    for epoch, tokens in tokens_of.items():
+        if not 1 <= tokens <= end:
+            raise InputError(
+                f"{PARAMS_FILE}: train.keep_epochs: expected at least one token and at most "
+                f"{end / tokens_per_epoch:.6g} epochs, where this run ends, got {epoch:g}"
+            )
+    return tokens_of
 
 
 def _as_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -55,21 +80,25 @@ def _is_whole(path: Path) -> bool:
 class Snapshots:
     """The snapshots of one run in a folder.
 
-    parts: the run's fingerprint. every_s: seconds between two snapshots.
+    fingerprint: see `fingerprint_of`. every_s: seconds between two snapshots; more if writing one
+    takes so long that it would exceed `MAX_TIME_SHARE`.
     """
 
-    def __init__(self, folder: str | Path, parts: Mapping[str, Any], every_s: float) -> None:
+    def __init__(self, folder: str | Path, fingerprint: Mapping[str, Any], every_s: float) -> None:
         self.folder = Path(folder)
-        self.parts = json.loads(json.dumps(parts))
+        self.fingerprint = json.loads(json.dumps(fingerprint))
         self.every_s = every_s
         self._last_s = time.monotonic()
+        self._writing_s = 0.0  # seconds that the last one took
 
     def due(self) -> bool:
-        """Whether `every_s` seconds have passed since the last snapshot or the start."""
-        return time.monotonic() - self._last_s >= self.every_s
+        """Whether it is time for the next snapshot."""
+        pause = max(self.every_s, self._writing_s / MAX_TIME_SHARE)
+        return time.monotonic() - self._last_s >= pause
 
     def save(self, update: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Write a snapshot of the state after `update` updates; keep the last `KEPT_SNAPSHOTS`."""
+        start = time.monotonic()
         self._begin_run()
         content = _as_bytes(tensors, {"numbers": json.dumps(numbers)})
         name = f"{update:012d}-{hashlib.sha256(content).hexdigest()}.safetensors"
@@ -77,6 +106,7 @@ class Snapshots:
         for old in self._newest_first()[KEPT_SNAPSHOTS:]:
             old.unlink()
         self._last_s = time.monotonic()
+        self._writing_s = self._last_s - start
 
     def keep(self, name: str, weights: Mapping[str, Tensor]) -> None:
         """Write checkpoints/NAME.safetensors."""
@@ -119,18 +149,23 @@ class Snapshots:
 
     def _begin_run(self) -> None:
         if not (self.folder / RUN_FILE).exists():
-            write_json(self.folder / RUN_FILE, self.parts)
+            write_json(self.folder / RUN_FILE, self.fingerprint)
 
     def _refuse_another_run(self) -> None:
         before = read_json(self.folder / RUN_FILE)
-        if before == self.parts:
-            return
         earlier = before if isinstance(before, dict) else {}
-        changes = []
-        for key, value in self.parts.items():
-            if earlier.get(key) != value:
-                changes.append(f"{key} {earlier.get(key)!s:.40} -> {value!s:.40}")
-        raise InputError(
-            f"{self.folder}: an unfinished run, but since then: {', '.join(changes)}; "
-            f"restore that to continue, or rm -r {self.folder} to start again"
-        )
+        changed = []
+        for key, value in self.fingerprint.items():
+            if earlier.get(key) == value:
+                continue
+            change = f"{key} {earlier.get(key)!s:.40} -> {value!s:.40}"
+            if key in ONLY_WARNED_OF:
+                print(f"warning: the run began on another machine: {change}", flush=True)
+            else:
+                changed.append(change)
+        if changed:
+            raise InputError(
+                f"{self.folder} has an unfinished run, but since then these changed: "
+                f"{', '.join(changed)}; undo the change to continue the run, or rm -r "
+                f"{self.folder} to start again"
+            )

@@ -1,6 +1,8 @@
 """One update: mini-batches, gradients, optimizer step; and the state that a resumed run needs."""
 
 import math
+import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +15,32 @@ from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
 from tinylm.train.muon import MOMENTUM, Muon
 from tinylm.train.optimizers import EPS, Adam, clip_gradients
-from tinylm.train.precision import resolved
-from tinylm.train.schedules import learning_rate
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
+
+Result = tuple[
+    int, float, float, float
+]  # tokens so far, nats per token, learning rate, gradient norm
 
 
 class TrainingFailed(CommandFailed):
     """A loss, a gradient or a weight is not finite, so the run cannot continue."""
+
+
+def learning_rate(
+    progress: float, peak: float, warmup: float, schedule: str, final: float
+) -> float:
+    """Learning rate at a share 0..1 of the token budget.
+
+    Linear from 0 to `peak` over the share `warmup`. Then constant, or a cosine down to
+    `final` * peak at progress 1 (Loshchilov and Hutter 2017).
+    """
+    if progress < warmup:
+        return peak * progress / warmup
+    if schedule == "constant":
+        return peak
+    after_warmup = min(1.0, (progress - warmup) / (1.0 - warmup))
+    return peak * (final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * after_warmup)))
 
 
 def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
@@ -104,13 +124,15 @@ class Update:
 
 
 class Trainer:
-    """One training run over a token budget. `train` calls `launch`, the benches time `update`.
+    """One training run over a token budget. `train` calls `advance`, the benches time `update`.
 
-    With several ranks, each computes its share of an update, and all make the same step.
+    settings: with no value `auto`, see `resolved`. updates, tokens: all that have been started.
+    train_s: seconds of all updates, including the time until their results are known. With several
+    ranks, each computes its share of an update, and all make the same step.
     `tinylm.train.graphs` has the version for a CUDA card.
     """
 
-    ahead = 0  # updates that are launched before the result of the first is read
+    max_in_flight = 0  # updates that may be computed while the next ones are started
 
     def __init__(
         self,
@@ -119,15 +141,17 @@ class Trainer:
         settings: TrainSettings,
         group: Group | None = None,
     ) -> None:
-        self.settings = resolved(settings, model.embedding.device)
+        self.settings = settings
         self.model = model.train()
         self.batches = batches
         self.group = group or Group()
         self.budget = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizers = make_optimizers(model, self.settings)
+        self.optimizers = make_optimizers(model, settings)
         self.updates = 0
         self.tokens = 0
+        self.train_s = 0.0
+        self._in_flight: deque[Update] = deque()
 
     def batches_of(self, update: int) -> list[Batch]:
         """The mini-batches of an update, counted from 0."""
@@ -136,8 +160,37 @@ class Trainer:
         return [self.batches.batch(first + i) for i in range(count)]
 
     def next_batches(self) -> list[Batch]:
-        """The mini-batches of the next update."""
-        return self.batches_of(self.updates)
+        """The mini-batches of the next update; none if it would exceed the budget.
+
+        If the budget is a number of epochs, the last update has as many as are left.
+        """
+        batches = list(self.batches_of(self.updates))
+        while self.tokens + sum(batch.tokens for batch in batches) > self.budget:
+            if self.settings.epochs is None:
+                return []
+            batches.pop()
+        return batches
+
+    def advance(self, batches: list[Batch]) -> list[Result]:
+        """Make one update. Returns the results that are known by now: of this update, or, on a card
+        that computes several at a time, of earlier ones."""
+        start = time.perf_counter()
+        self._in_flight.append(self.launch(batches))
+        self.train_s += time.perf_counter() - start
+        return self.finish(self.max_in_flight)
+
+    def finish(self, in_flight: int = 0) -> list[Result]:
+        """Wait until at most `in_flight` updates are computed; the results of the others.
+
+        Raises TrainingFailed if one is not finite.
+        """
+        start = time.perf_counter()
+        results = []
+        while len(self._in_flight) > in_flight:
+            update = self._in_flight.popleft()
+            results.append((update.all_tokens, *update.result()))
+        self.train_s += time.perf_counter() - start
+        return results
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
         """One update; returns (nats per token, learning rate, gradient norm).
@@ -158,7 +211,7 @@ class Trainer:
         nats = self.group.gather(float(own_nats)).sum().item()
         norm = clip_gradients(self.parameters, settings.clip_norm)
         factor = self.learning_rate_factor(tokens)
-        update = self.count_update(tokens, factor, lambda: (nats, norm))
+        update = self.record_update(tokens, factor, lambda: (nats, norm))
         update.result()
         for optimizer, peak in self.optimizers:
             optimizer.step(factor * peak, update.number)
@@ -169,7 +222,7 @@ class Trainer:
         for parameter in self.parameters:
             parameter.grad = None
 
-    def count_update(self, tokens: int, factor: float, read: Callable[[], Any]) -> Update:
+    def record_update(self, tokens: int, factor: float, read: Callable[[], Any]) -> Update:
         """Count an update of `tokens` tokens; factor: fraction of the peak learning rate."""
         self.updates += 1
         self.tokens += tokens

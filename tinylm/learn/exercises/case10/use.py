@@ -19,4 +19,4 @@ def replacements(student):
         torch.set_rng_state(state)
         return mean, 1
 
-    return {"tinylm.train.split_loss.split_loss": split_loss}
+    return {"tinylm.train.validation.split_loss": split_loss}

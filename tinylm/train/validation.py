@@ -1,4 +1,4 @@
-"""The loss over a split, and its perplexity."""
+"""Validation: the loss over a split, its perplexity, and when early stopping ends a run."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -9,6 +9,8 @@ from torch import Tensor
 from tinylm.base.config import InputError
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import Batch
+
+Validation = tuple[int, int, float]  # update, tokens so far, held-out loss in nats per token
 
 
 @torch.no_grad()
@@ -22,17 +24,17 @@ def target_losses(
     was_training = model.training
     model.eval()
     device = model.embedding.device
-    scored = False
-    for batch in batches:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            nats = model.token_loss(*batch.on(device))
-        scored = scored or batch.tokens > 0
-        yield batch, nats
-    model.train(was_training)
-    if not scored:
-        raise InputError(
-            "the split holds no token to score; give it at least one story of two words"
-        )
+    tokens = 0
+    try:
+        for batch in batches:
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                nats = model.token_loss(*batch.on(device))
+            tokens += batch.tokens
+            yield batch, nats
+    finally:
+        model.train(was_training)
+    if not tokens:
+        raise InputError("no tokens to score: a split needs a story of at least two words")
 
 
 def split_loss(
@@ -50,3 +52,20 @@ def split_loss(
 def capped_perplexity(loss: float) -> float:
     """exp of a mean loss in nats per token, at most exp(700), which a plot can still show."""
     return math.exp(min(loss, 700.0))
+
+
+def best_validation(held_out: list[Validation]) -> Validation:
+    """The lowest held-out loss, the first of equal ones."""
+    return min(held_out, key=lambda validation: validation[2])
+
+
+def out_of_patience(held_out: list[Validation], patience: int | None, validate_every: int) -> bool:
+    """Whether `patience` validations since the best one were no better; never if it is None.
+
+    Only validations every `validate_every` updates count, not those at the end of an epoch.
+    """
+    if patience is None:
+        return False
+    best = best_validation(held_out)[0]
+    worse = [update for update, _, _ in held_out if update > best and update % validate_every == 0]
+    return len(worse) >= patience
