@@ -6,7 +6,6 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.files import write_json
 from tinylm.evaluate import measurement
-from tinylm.evaluate.heads import measure_attention
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.host.command import guard
@@ -29,12 +28,14 @@ def main() -> None:
     print("evaluate 3/3: attention", flush=True)
     for name in ("attention_training.npz", "greedy.csv", "sense.csv"):
         Path(paths.evaluated(name)).unlink(missing_ok=True)
-    attention, heads = measure_attention(run, settings)
+    attention, heads = measurement.measure_attention(run, settings)
 
     results |= continuations | attention
     measurement.write_tables(tables | samples | heads)
     write_json(paths.seed_score("train"), headline(results))
     stage.write(results, {"evaluate": {"perplexity": results["perplexity"]}})
+    for warning in results["warnings"]:
+        print(f"warning: {warning}")
     baseline = results["baselines"]["kneser_ney"]["perplexity"]
     perplexity = results.get("once", results)["perplexity"]
     print(f"evaluation perplexity {perplexity:.3f}; Kneser-Ney: {baseline:.3f}")

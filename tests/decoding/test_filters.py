@@ -64,7 +64,7 @@ def test_the_k_largest_are_those_of_a_sort_with_ties_by_id(logits, k):
     coarse = logits.round()  # many equal scores
     coarse[0] = 0.0
     for scores in (logits, coarse):
-        values, ids = filters.largest(scores, k)
+        values, ids = filters.stable_topk(scores, k)
         by_id, ids_of_top = filters.top_k(scores, k)
         for row in range(ROWS):
             best = sorted(range(WORDS), key=lambda word: (-float(scores[row, word]), word))[:k]

@@ -172,9 +172,9 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
     weights = torch.tensor([[0.0, 2.0, 0.0, 3.0, 5.0, 0.0]])
     logits = weights.log() - math.log(5)  # the largest score is 0
     u = torch.tensor([0.0, 0.1999, 0.2001, 0.4999, 0.5001, 1 - 2**-53], dtype=torch.float64)
-    assert filters.draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
+    assert filters.sample_index(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
     tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
-    assert filters.draw(tiny, u[-1:]).tolist() == [4]
+    assert filters.sample_index(tiny, u[-1:]).tolist() == [4]
 
 
 def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):

@@ -47,7 +47,20 @@ def test_the_difference_from_ngrams_is_paired_by_story(stores, layout):
     else:
         tokens[0] -= 1
     stories = np.column_stack([tokens * 2.5, tokens])  # a model with 2.5 nats per token
-    result = less_than_ngrams(stories, evaluation, layout, ngrams, EVALUATE)
+    result = less_than_ngrams(stories, "abcd", evaluation, layout, ngrams, EVALUATE)
     assert result["value"] == pytest.approx(2.5 - nats)
     assert result["low"] <= result["value"] <= result["high"]
-    assert result["stories"] == len(evaluation)
+    assert result["stories"] == len(evaluation) == 4
+    assert less_than_ngrams(stories, "abca", evaluation, layout, ngrams, EVALUATE)["stories"] == 3
+
+
+@pytest.mark.parametrize("layout", ["stories", "stream"])
+def test_a_large_train_split_is_sampled_story_by_story(stores, layout, monkeypatch):
+    train, _ = stores
+    monkeypatch.setattr("tinylm.evaluate.baselines.MAX_COUNTED", len(train.ids) // 4)
+    every_fourth = [train.story(index) for index in range(0, len(train), 5)]
+    sample = every_fourth if layout == "stories" else [np.concatenate(every_fourth)]
+    expected = KneserNey(sample, 3, train.vocab_size).log_probs(train.story(1))
+    counted = count_ngrams(train, layout, 3)
+    assert counted.tokens <= len(train.ids) // 4
+    assert counted.log_probs(train.story(1)) == pytest.approx(expected)

@@ -7,11 +7,11 @@ import torch
 from tests.support.small import EVALUATE
 from tinylm.base.config import InputError
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.continuations import (
     Continuer,
     evaluation_prompts,
     measure_samples,
-    never_generated,
     samples_over_training,
 )
 from tinylm.evaluate.scoring import token_log_probs
@@ -91,7 +91,7 @@ def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model
         window = torch.tensor([ids[-model.settings.context :]])
         shares = torch.softmax(model(window)[0, -1].detach(), dim=-1)
         allowed = shares.clone()
-        allowed[never_generated(tokenizer, False)] = 0.0
+        allowed[banned_ids(tokenizer, stop_at_eos=False)] = 0.0
         ids.append(int(allowed.argmax()))
         assert (row["number"], row["token"]) == (number, tokenizer.tokens[ids[-1]])
         assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)

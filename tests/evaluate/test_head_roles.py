@@ -25,7 +25,7 @@ def random_rows(rng):
 
 
 def measured(rows, maps):
-    roles = HeadRoles(CONTEXT)
+    roles = HeadRoles()
     for (_, text, pairs), weights in zip(rows, maps, strict=True):
         roles.add(weights.astype(np.float32), text, pairs)
     return roles

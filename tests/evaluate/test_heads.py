@@ -7,7 +7,7 @@ import torch
 
 from tests.support.small import EVALUATE
 from tinylm.evaluate.head_roles import ROLES
-from tinylm.evaluate.heads import measure_attention
+from tinylm.evaluate.measurement import measure_attention
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings

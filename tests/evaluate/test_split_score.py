@@ -17,6 +17,7 @@ from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
 
 STORIES = ["The dog ran home.\nÉlan, café!", "A cat saw the dog.", "the bird"]
+SIX = [*STORIES, "A dog saw the cat.", "the home", STORIES[0]]  # five different ones
 
 
 def score(folder, tokenizer, model, layout="stream", split="evaluation"):
@@ -72,7 +73,7 @@ def subwords(tmp_path, model):
 
 @pytest.mark.parametrize("layout", ["stories", "stream", "windows"])
 def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
-    folder, tokenizer, model = subwords("longest_match", STORIES * 2)
+    folder, tokenizer, model = subwords("longest_match", SIX)
     store = TokenStore(folder / "tokens", "evaluation")
     metrics, table = score(folder, tokenizer, model, layout)
     expected = token_nats(model, store, layout)
@@ -80,6 +81,8 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     assert metrics["tokens"] == len(expected)
     assert metrics["perplexity"] == pytest.approx(math.exp(total / len(expected)), rel=1e-5)
     rows = table[["nats", "tokens"]].to_numpy(float)  # of stories: rows of one are not independent
+    assert (metrics["stories"], metrics["different_stories"]) == (6, 5)
+    rows = np.vstack([rows[0] + rows[5], rows[1:5]])  # nor are equal stories
     interval = bootstrap_interval(rows, pooled_perplexity, EVALUATE.bootstrap, EVALUATE.seed)
     assert metrics["perplexity_interval"] == pytest.approx(interval)
     nats = np.zeros(6)

@@ -19,7 +19,7 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.bleu import corpus_bleu, score_texts
+from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.sense import grade, sense
 from tinylm.evaluate.settings import Metrics
@@ -141,18 +141,18 @@ def story_prompts(
 ) -> list[Prompt]:
     """Evaluation stories spread over the split, each with its own next `new_tokens` tokens as the reference.
 
-    Raises InputError if no story is long enough; if there are fewer than asked for, all are taken. sos_id: as for
-    `choose_prompts`.
+    No two have the same prompt and reference. Raises InputError if no story is long enough; if there are fewer than
+    asked for, all are taken. sos_id: as for `choose_prompts`.
     """
     prompts = choose_prompts(
         store, settings.prompts, settings.prompt_tokens, settings.new_tokens, sos_id=sos_id
     )
     if not prompts:
         raise InputError(
-            f"{PARAMS_FILE}: beam_bench.prompt_tokens = {settings.prompt_tokens}; allowed: less than the words of the "
-            f"longest whole evaluation story"
+            f"{PARAMS_FILE}: beam_bench.prompt_tokens: expected fewer than the tokens of the longest whole evaluation "
+            f"story, got {settings.prompt_tokens}"
         )
-    return prompts
+    return without_repeats(prompts)
 
 
 def judged_prompts(
@@ -199,29 +199,32 @@ def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics:
     return sense(grade(texts), RESAMPLES, task.decode.seed)
 
 
-def against_greedy(result: dict[str, Any], greedy: dict[str, Any], seed: int) -> Metrics:
+def against_greedy(result: dict[str, Any], greedy: dict[str, Any], task: Task) -> Metrics:
     """How much more probable a method's texts are than greedy decoding's, in nats a text.
 
     The prompts are the judged ones where there are any, since they are more. difference: mean over
-    prompts with its 95 % bootstrap interval; 0 for a prompt if it is no more than rounding.
+    different prompts with its 95 % bootstrap interval; 0 for a prompt if it is no more than rounding.
     """
-    key = "judged" if result["judged"] else "texts"
-    pairs = []
-    for (_, nats), (_, theirs) in zip(result[key], greedy[key], strict=True):
-        pairs.append(nats - theirs if abs(nats - theirs) > EQUAL else 0.0)
-    low, high = bootstrap_interval(np.array(pairs), mean, RESAMPLES, seed)
-    difference = {"value": statistics.fmean(pairs), "low": low, "high": high}
-    return {"prompts": len(pairs), "difference": difference}
+    key, prompts = ("judged", task.judged) if task.judged else ("texts", task.prompts)
+    gained = {}  # by prompt: equal ones count once
+    for prompt, (_, nats), (_, theirs) in zip(prompts, result[key], greedy[key], strict=True):
+        gained[tuple(prompt)] = nats - theirs if abs(nats - theirs) > EQUAL else 0.0
+    values = list(gained.values())
+    low, high = bootstrap_interval(np.array(values), mean, RESAMPLES, task.decode.seed)
+    difference = {"value": statistics.fmean(values), "low": low, "high": high}
+    return {"prompts": len(values), "difference": difference}
 
 
 def quality(result: dict[str, Any], rows: Sequence[Text]) -> Metrics:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
+    from tinylm.evaluate.bleu import Bleu  # takes seconds to import
+
     texts = [row.text for row in rows]
-    counts, _ = score_texts(texts, [row.reference for row in rows], "none")
+    bleu = Bleu().compute(predictions=texts, references=[row.reference for row in rows])
     tokens = sum(len(ids) for ids, _ in result["texts"])
     log_prob = sum(log_prob for _, log_prob in result["texts"])
     return {
-        "bleu4": float(corpus_bleu(counts.sum(axis=0))),
+        "bleu4": bleu["bleu4"],
         "log_prob_per_token": log_prob / max(tokens, 1),
         "distinct2": distinct_n(texts, 2),
         "repeated_4grams": repeated_share(texts, 4),
@@ -243,7 +246,7 @@ def summary(
         if task.judged:
             metrics["sense"] = judge(result, task, tokenizer)
         if greedy is not None:
-            metrics["against_greedy"] = against_greedy(result, greedy, task.decode.seed)
+            metrics["against_greedy"] = against_greedy(result, greedy, task)
         methods[name] = metrics
     return methods
 

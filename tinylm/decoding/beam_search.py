@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -75,28 +76,46 @@ def _check(
 ) -> None:
     check_banned(banned, model.vocab_size)
     if not 1 <= width <= model.vocab_size:
-        raise InputError(f"beam width = {width}; allowed: 1 to the vocabulary's {model.vocab_size}")
+        raise InputError(
+            f"beam width: expected 1 to {model.vocab_size}, the vocabulary's size, got {width}"
+        )
     if not 1 <= n_best <= width:
-        raise InputError(f"n_best = {n_best}; allowed: 1 to the beam width {width}")
+        raise InputError(f"n_best: expected 1 to {width}, the beam width, got {n_best}")
     if not 0.0 <= length_penalty <= 10.0:
-        raise InputError(f"length_penalty = {length_penalty}; allowed: 0 to 10")
+        raise InputError(f"length_penalty: expected 0 to 10, got {length_penalty}")
 
 
-def expand(
-    best: np.ndarray, ids: np.ndarray, totals: np.ndarray, width: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The 2 K best candidates of each prompt: log-probabilities, beams, tokens; (P, at most 2 K).
+class Candidates(NamedTuple):
+    """Live beams with one more token each, (P, C) for P prompts, best first.
+
+    log_probs: of the whole continuations. beams: the beam of its prompt that each extends.
+    """
+
+    log_probs: np.ndarray
+    beams: np.ndarray
+    tokens: np.ndarray
+
+    def take(self, columns: np.ndarray) -> "Candidates":
+        """These columns (P, K) of each prompt, in this order."""
+        prompts = np.arange(len(columns))[:, None]
+        return Candidates(*(values[prompts, columns] for values in self))
+
+
+def expand(best: np.ndarray, ids: np.ndarray, totals: np.ndarray, width: int) -> Candidates:
+    """The (at most) 2 K best candidates of each prompt.
 
     best, ids (P * K', K + 1): the likeliest tokens of K' live beams, as `filters.candidates` gives
     them. totals (P, K') float64: the beams' log-probabilities so far. Each beam's best K + 1 are
     enough. Each beam ends in one way only, so 2 K candidates hold K that do not end.
     """
-    sums = totals.reshape(-1, 1) + best
-    sums = sums.reshape(len(totals), -1)  # (P, K' * (K + 1))
-    order = (-sums).argsort(axis=1, kind="stable")[:, : 2 * width]
-    prompts = np.arange(len(totals))[:, None]
-    tokens = ids.reshape(len(totals), -1)[prompts, order]
-    return sums[prompts, order], order // ids.shape[1], tokens
+    prompts, live = totals.shape
+    log_probs = (totals.reshape(-1, 1) + best).reshape(prompts, -1)  # (P, K' * (K + 1))
+    beams = np.arange(live).repeat(best.shape[1])  # of each column
+    all_candidates = Candidates(
+        log_probs, np.broadcast_to(beams, log_probs.shape), ids.reshape(prompts, -1)
+    )
+    order = (-log_probs).argsort(axis=1, kind="stable")
+    return all_candidates.take(order[:, : 2 * width])
 
 
 class _Search:
@@ -126,37 +145,29 @@ class _Search:
         """Grow every beam to `length` new tokens; returns whether the search continues."""
         logits = self.session.next_logits()
         best, ids = filters.candidates(logits, self.width + 1, self.banned)
-        sums, beams, tokens = expand(best.cpu().numpy(), ids.cpu().numpy(), self.totals, self.width)
-        ends = tokens == self.eos_id
-        if ends.any():
-            first = slice(0, self.width)
-            self._finish(sums[:, first], beams[:, first], tokens[:, first], length, ends[:, first])
-            sums[ends] = filters.NEVER
-            order = ends.argsort(axis=1, kind="stable")  # those that do not end come first
-            prompts = np.arange(len(sums))[:, None]
-            sums = sums[prompts, order]
-            beams = beams[prompts, order]
-            tokens = tokens[prompts, order]
-        sums = sums[:, : self.width]  # (P, K)
-        beams = beams[:, : self.width]
-        tokens = tokens[:, : self.width]
-        if length == self.max_length:
-            self._finish(sums, beams, tokens, length, np.full(sums.shape, True))
-            return False
-        return self._continue(sums, beams, tokens)
+        candidates = expand(best.cpu().numpy(), ids.cpu().numpy(), self.totals, self.width)
+        ends = candidates.tokens == self.eos_id
+        is_best = np.arange(ends.shape[1]) < self.width
+        self._finish(candidates, length, ends & is_best)
 
-    def _finish(
-        self, sums: np.ndarray, beams: np.ndarray, tokens: np.ndarray, length: int, mask: np.ndarray
-    ) -> None:
-        """Add the candidates that `mask` marks to their prompts' hypotheses.  All (P, K)"""
-        for p, rank in np.argwhere(mask & (sums > filters.NEVER)):
+        candidates.log_probs[ends] = filters.NEG_INF
+        those_that_go_on_first = ends.argsort(axis=1, kind="stable")
+        live = candidates.take(those_that_go_on_first[:, : self.width])
+        if length == self.max_length:
+            self._finish(live, length, np.full(live.tokens.shape, True))
+            return False
+        return self._continue(live)
+
+    def _finish(self, candidates: Candidates, length: int, mask: np.ndarray) -> None:
+        """Add the candidates that `mask` (P, C) marks to their prompts' hypotheses."""
+        for p, rank in np.argwhere(mask & (candidates.log_probs > filters.NEG_INF)):
             prompt = self.open_prompts[p]
-            row = int(p * self.totals.shape[1] + beams[p, rank])
-            log_prob = float(sums[p, rank])
+            row = int(p * self.totals.shape[1] + candidates.beams[p, rank])
+            log_prob = float(candidates.log_probs[p, rank])
             score = log_prob / length**self.alpha
             if score > self._lowest_score(prompt):
                 earlier = self.session.ids(row)[self.prompt_lengths[prompt] :]
-                ids = [*earlier, int(tokens[p, rank])]
+                ids = [*earlier, int(candidates.tokens[p, rank])]
                 best = self.hypotheses[prompt]
                 best.append(Hypothesis(ids, log_prob, score))
                 best.sort(key=lambda hypothesis: -hypothesis.score)  # stable: the earlier first
@@ -165,19 +176,19 @@ class _Search:
     def _lowest_score(self, prompt: int) -> float:
         """The score that a new hypothesis of a prompt must exceed."""
         best = self.hypotheses[prompt]
-        return best[-1].score if len(best) == self.n_best else filters.NEVER
+        return best[-1].score if len(best) == self.n_best else filters.NEG_INF
 
-    def _continue(self, sums: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> bool:
+    def _continue(self, live: Candidates) -> bool:
         """Append the live candidates (P, K) to the session; returns whether any are left."""
-        bounds = sums[:, 0] / self.max_length**self.alpha
+        bounds = live.log_probs[:, 0] / self.max_length**self.alpha
         lowest = np.array([self._lowest_score(int(prompt)) for prompt in self.open_prompts])
         is_open = bounds > lowest
-        first_rows = np.arange(len(sums)) * self.totals.shape[1]
-        rows = first_rows[:, None] + beams
+        first_rows = np.arange(len(bounds)) * self.totals.shape[1]
+        rows = first_rows[:, None] + live.beams
         self.open_prompts = self.open_prompts[is_open]
-        self.totals = sums[is_open]
+        self.totals = live.log_probs[is_open]
         if not is_open.any():
             return False
         self.session.select(rows[is_open].ravel())
-        self.session.append(tokens[is_open].ravel())
+        self.session.append(live.tokens[is_open].ravel())
         return True

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-NEVER = float("-inf")
-SMALLEST = 1e-30  # temperature; smaller ones could be 0 in float32, with the same result
+NEG_INF = float("-inf")
+MIN_TEMPERATURE = 1e-30  # temperature; smaller ones could be 0 in float32, with the same result
 
 
 def running_sum(weights: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def running_sum(weights: Tensor) -> Tensor:
     return weights.cpu().cumsum(dim=-1, dtype=torch.float64).to(weights.device)
 
 
-def draw(scores: Tensor, u: Tensor) -> Tensor:
+def sample_index(scores: Tensor, u: Tensor) -> Tensor:
     """Inverse-CDF sampling: the first index whose cumulative probability exceeds u.
 
     (B, N), (B,) -> (B,). scores: the result of `scale`; the largest of a row is 0. u is multiplied
@@ -32,7 +32,7 @@ def ban(logits: Tensor, ids: Sequence[int] | Tensor) -> Tensor:
     """Exclude the given ids.  (B, V) -> (B, V)"""
     if not len(ids):
         return logits
-    return logits.index_fill(-1, torch.as_tensor(ids, device=logits.device), NEVER)
+    return logits.index_fill(-1, torch.as_tensor(ids, device=logits.device), NEG_INF)
 
 
 def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
@@ -50,10 +50,10 @@ def scale(logits: Tensor, temperature: float) -> Tensor:
     never infinity minus infinity.
     """
     differences = logits - logits.amax(dim=-1, keepdim=True)
-    return differences / max(temperature, SMALLEST)
+    return differences / max(temperature, MIN_TEMPERATURE)
 
 
-def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def stable_topk(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest scores of each row, best first, and their ids.  (B, N) -> (B, k), (B, k)
 
     Ties go to the lower id. torch.topk does not order equal scores, so rows with ties are sorted.
@@ -74,7 +74,7 @@ def candidates(logits: Tensor, k: int, banned: Sequence[int] | Tensor) -> tuple[
     (B, V) -> log-probabilities (B, k) float64, ids (B, k)
     """
     log_probs = logits.log_softmax(dim=-1)
-    values, ids = largest(ban(log_probs, banned), k)
+    values, ids = stable_topk(ban(log_probs, banned), k)
     return values.double(), ids
 
 
@@ -85,7 +85,7 @@ def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     if k == 0 or k >= logits.shape[-1]:
         return logits, torch.arange(logits.shape[-1], device=logits.device).expand(logits.shape)
-    ids = largest(logits, k)[1].sort(dim=-1).values
+    ids = stable_topk(logits, k)[1].sort(dim=-1).values
     return logits.gather(-1, ids), ids
 
 
@@ -101,7 +101,7 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     before = running_sum(probabilities) - probabilities  # sum over all likelier tokens
     outside = before >= p
     outside[:, 0] = False
-    return logits.masked_fill(outside.scatter(-1, ids, outside), NEVER)
+    return logits.masked_fill(outside.scatter(-1, ids, outside), NEG_INF)
 
 
 def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:

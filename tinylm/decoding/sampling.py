@@ -32,7 +32,7 @@ def check_banned(banned: Sequence[int], vocab_size: int) -> None:
     """Raise InputError if no id is left or an id is outside the vocabulary."""
     if len(set(banned)) >= vocab_size or not all(0 <= token < vocab_size for token in banned):
         raise InputError(
-            f"banned = {sorted(set(banned))}; allowed: ids below {vocab_size}, at least one id left"
+            f"banned: expected ids from 0 to {vocab_size - 1}, but not all of them, got {sorted(set(banned))}"
         )
 
 
@@ -58,16 +58,16 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: flo
         return logits.argmax(dim=-1)
     if not 0 < settings.top_k < logits.shape[-1]:
         scores = filters.scale(logits, temperature)
-        return filters.draw(filters.top_p(scores, settings.top_p), u)
+        return filters.sample_index(filters.top_p(scores, settings.top_p), u)
     scores, ids = filters.top_k(logits, settings.top_k)
     scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
-    tokens = ids.gather(-1, filters.draw(scores, u)[:, None])[:, 0]
+    tokens = ids.gather(-1, filters.sample_index(scores, u)[:, None])[:, 0]
     if settings.fallback_mass > 0.0:
         scaled = filters.scale(logits, temperature)
         mass = filters.probability_mass(scaled, ids)
         flat = (mass < settings.fallback_mass).nonzero()[:, 0]
         nucleus = filters.top_p(scaled[flat], settings.fallback_top_p)
-        tokens[flat] = filters.draw(nucleus, u[flat])
+        tokens[flat] = filters.sample_index(nucleus, u[flat])
     return tokens
 
 

@@ -23,8 +23,9 @@ def window_start(n: N, context: int, slide: str) -> N:
     oldest half is dropped when the window is full; one: the last `context` tokens.
     """
     step = context // 2 if slide == "half" else 1
-    start = -((context - n) // step) * step
-    return start * (start > 0)
+    excess = n - context  # tokens that do not fit; negative while all do
+    steps = (excess + step - 1) // step  # excess / step, rounded up
+    return steps * step * (excess > 0)
 
 
 @contextlib.contextmanager
@@ -145,15 +146,15 @@ class Session:
         A second call without `append` returns the same. Raises InputError if they are not finite.
         """
         starts = window_start(self.lengths, self.context, self.slide)
-        moved = np.flatnonzero(starts != self._starts)
+        rows_to_refill = np.flatnonzero(starts != self._starts)
         if not self.use_cache:
             logits = self._fill(np.arange(self.rows), starts, None)
-        elif len(moved) == self.rows:
+        elif len(rows_to_refill) == self.rows:
             self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
             self._cache.used = 0
-            logits = self._fill(moved, starts, self._cache)
+            logits = self._fill(rows_to_refill, starts, self._cache)
         else:
-            logits = self._advance(moved, starts)
+            logits = self._advance(rows_to_refill, starts)
         self._starts = starts
         if not math.isfinite(logits.sum().item()):
             raise InputError(
@@ -161,16 +162,16 @@ class Session:
             )
         return logits
 
-    def _advance(self, moved: np.ndarray, starts: np.ndarray) -> Tensor:
+    def _advance(self, rows_to_refill: np.ndarray, starts: np.ndarray) -> Tensor:
         """Compute each row's last token with the cache; refill rows whose window has moved."""
         assert self._cache is not None  # no row has a window before the first fill
         last = self.lengths - 1
         positions = last - starts
         logits = self.step.advance(self._ids[np.arange(self.rows), last], positions, self._cache)
-        if len(moved):
-            fresh = self.model.new_cache(len(moved), self.capacity)
-            logits[moved] = self._fill(moved, starts[moved], fresh)
-            self._cache.overwrite_rows(torch.from_numpy(moved), fresh)
+        if len(rows_to_refill):
+            fresh = self.model.new_cache(len(rows_to_refill), self.capacity)
+            logits[rows_to_refill] = self._fill(rows_to_refill, starts[rows_to_refill], fresh)
+            self._cache.overwrite_rows(torch.from_numpy(rows_to_refill), fresh)
             self._cache.used = int(positions.max()) + 1
         return logits
 
@@ -201,13 +202,17 @@ class Session:
         """The first slot of the cache in which a row differs from the one that replaces it.
 
         Beams of one prompt share all but their last tokens, so most of their cache need not be
-        copied. A slot depends on all tokens up to its own.
+        copied. There are three cases. No row changes: the first slot after all tokens. A row is
+        replaced by one of another length, whose window may start elsewhere: slot 0. Otherwise the
+        slot of the first token that differs, since a slot depends on all tokens up to its own.
         """
-        moved = np.flatnonzero(rows != np.arange(len(rows)))
-        if not len(moved):
+        replaced = np.flatnonzero(rows != np.arange(len(rows)))
+        if not len(replaced):
             return self.longest
-        sources = rows[moved]
-        if (self.lengths[moved] != self.lengths[sources]).any():
-            return 0  # their windows may differ, too
-        differs = self._ids[moved, : self.longest] != self._ids[sources, : self.longest]
-        return max(0, int((differs.argmax(axis=1) - self._starts[moved]).min()))
+        sources = rows[replaced]
+        if (self.lengths[replaced] != self.lengths[sources]).any():
+            return 0
+        differs = self._ids[replaced, : self.longest] != self._ids[sources, : self.longest]
+        first_token = differs.argmax(axis=1)  # 0 for rows that are equal
+        first_slot = first_token - self._starts[replaced]
+        return max(int(first_slot.min()), 0)

@@ -11,12 +11,16 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 
-def banned_ids(tokenizer: Tokenizer) -> list[int]:
-    """Ids never generated in text for readers: <sos> and <pad>, which only begin and fill rows, and <unk>.
+def banned_ids(tokenizer: Tokenizer, stop_at_eos: bool = True) -> list[int]:
+    """Special ids that are never generated: <sos> and <pad>, which only begin and fill rows, and <unk>.
 
-    An id that also ends a text may be generated, and so may one that is also text.
+    An id that also ends a text may be generated, and so may one that is also text. In text that
+    continues past <eos>, the next story's <sos> may follow.
     """
-    return sorted(tokenizer.specials - {tokenizer.eos_id})
+    allowed = {tokenizer.eos_id}
+    if not stop_at_eos:
+        allowed.add(tokenizer.sos_id)
+    return sorted(tokenizer.specials - allowed)
 
 
 def encode_prompts(

@@ -25,20 +25,20 @@ class Attention(NamedTuple):
 
 
 def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
-    """Starts of stories spread evenly over the split, each cut to the context.
+    """Different starts of stories spread evenly over the split, each cut to the context.
 
     If the split has fewer stories than `count`, further pieces of long stories are used as well.
     """
-    cuts = []
+    cuts: dict[bytes, np.ndarray] = {}
     for index in range(len(store)):
         story = store.story(index)
-        cuts.append(story[:context])
-        if len(store) < count:
-            for start in range(context, len(story), context):
-                cuts.append(story[start : start + context])
-    spread = np.linspace(0, len(cuts) - 1, min(count, len(cuts)))
-    picked = spread.astype(int)
-    return [np.array(cuts[index]) for index in picked]
+        end = len(story) if len(store) < count else 1
+        for start in range(0, end, context):
+            cut = np.array(story[start : start + context])
+            cuts.setdefault(cut.tobytes(), cut)
+    different = list(cuts.values())
+    spread = np.linspace(0, len(different) - 1, min(count, len(different)))
+    return [different[index] for index in spread.astype(int)]
 
 
 @torch.no_grad()

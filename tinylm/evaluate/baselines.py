@@ -1,14 +1,17 @@
 """What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import perplexity, with_interval
+from tinylm.evaluate.scoring import merge_repeats, perplexity, with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import pooled_ratio
 from tinylm.vocab.token_store import TokenStore
+
+MAX_COUNTED = 4_000_000  # tokens; counting takes some 200 bytes a token at its peak
 
 
 def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:
@@ -19,8 +22,20 @@ def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:
 
 
 def count_ngrams(train: TokenStore, layout: str, order: int) -> KneserNey:
-    """The Kneser-Ney model of the train split."""
-    return KneserNey(sequences(train, layout), order, train.vocab_size)
+    """The Kneser-Ney model of at most `MAX_COUNTED` tokens of the train split.
+
+    A larger split is sampled: every k-th story, so that the sample is spread over the split.
+    """
+    every = math.ceil(len(train.ids) / MAX_COUNTED)
+    sample: list[np.ndarray] = []
+    left = MAX_COUNTED
+    for index in range(0, len(train), max(every, 1)):
+        story = train.story(index)[:left]
+        left -= len(story)
+        sample.append(story)
+    if layout != "stories":
+        sample = [np.concatenate(sample)]
+    return KneserNey(sample, order, train.vocab_size)
 
 
 def baselines(
@@ -45,6 +60,7 @@ def baselines(
         sums = [float(model.log_probs(sequence).sum()) for sequence in scored]
         metrics[name] = _metrics(-sum(sums), tokens)
     metrics["kneser_ney"]["order"] = kneser_ney.order
+    metrics["kneser_ney"]["counted_tokens"] = kneser_ney.tokens
     if log_prob is not None:
         metrics["floor"] = _metrics(-log_prob, tokens)
     return metrics
@@ -52,21 +68,24 @@ def baselines(
 
 def less_than_ngrams(
     stories: np.ndarray,
+    text_ids: Iterable[str],
     evaluation: TokenStore,
     layout: str,
     ngrams: KneserNey,
     settings: EvaluateSettings,
 ) -> Metrics:
-    """Nats per token of the model minus those of the n-grams, with the interval over stories.
+    """Nats per token of the model minus those of the n-grams, with the interval over different texts.
 
     stories (S, 2): the model's nats and scored tokens of each story, each token scored once.
+    text_ids: a name for each story's text, equal for equal texts.
     """
     nats = [np.append(0.0, -ngrams.log_probs(ids)) for ids in sequences(evaluation, layout)]
     lengths = np.diff(evaluation.offsets)
     story = np.repeat(np.arange(len(lengths)), lengths)  # of each token
     by_ngrams = np.bincount(story, np.concatenate(nats), len(lengths))
     gained = np.column_stack([stories[:, 0] - by_ngrams, stories[:, 1]])
-    return with_interval(gained, pooled_ratio, settings) | {"stories": len(lengths)}
+    units = merge_repeats(gained, text_ids)
+    return with_interval(units, pooled_ratio, settings) | {"stories": len(units)}
 
 
 def _metrics(nats: float, tokens: int) -> Metrics:

@@ -12,7 +12,6 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import Generation, generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.bleu import MAX_ORDER, corpus_bleu, score_texts
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.scoring import perplexity, token_log_probs, with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
@@ -39,33 +38,36 @@ PROMPTS_IN_TRAINING = 20  # continued by each checkpoint
 def evaluation_prompts(
     store: TokenStore, tokenizer: Tokenizer, settings: EvaluateSettings
 ) -> list[Prompt]:
-    """The prompts that section `evaluate` sets, fewer if the split is short.
+    """The prompts that section `evaluate` sets, fewer if the split is short or repeats texts.
 
-    References of a fixed length run past the ends of stories in two cases: prompts cut from the
-    stream, and continuations that do not stop at <eos>. Raises InputError if there is no prompt.
+    No two have the same prompt and the same reference. References of a fixed length run past the
+    ends of stories in two cases: prompts cut from the stream, and continuations that do not stop
+    at <eos>. Raises InputError if there is no prompt.
     """
     count = settings.stories
     tokens = settings.prompt_tokens
     new = settings.new_tokens
     if settings.prompts == "stream":
         prompts = cut_prompts(store, count, tokens, new, settings.seed)
-        allowed = f"fewer than the evaluation split's {len(store.ids)} tokens"
+        longest = f"the evaluation split's {len(store.ids)} tokens"
     else:
         cut = new if settings.reference == "cut" else None
         across = not settings.stop_at_eos
         prompts = choose_prompts(store, count, tokens, cut, sos_id=tokenizer.sos_id, across=across)
-        allowed = "fewer than the words of the longest whole evaluation story"
+        longest = "the tokens of the longest whole evaluation story"
     if not prompts:
-        raise InputError(f"{PARAMS_FILE}: evaluate.prompt_tokens = {tokens}; allowed: {allowed}")
-    return prompts
+        raise InputError(
+            f"{PARAMS_FILE}: evaluate.prompt_tokens: expected fewer than {longest}, got {tokens}"
+        )
+    return without_repeats(prompts)
 
 
-def never_generated(tokenizer: Tokenizer, stop_at_eos: bool) -> list[int]:
-    """Special ids that text never contains.
-
-    If it continues past <eos>, the next story's <sos> may follow.
-    """
-    return [token for token in banned_ids(tokenizer) if stop_at_eos or token != tokenizer.sos_id]
+def without_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """The first of prompts with the same ids and the same reference, in order."""
+    different: dict[tuple[int, ...], Prompt] = {}
+    for prompt in prompts:
+        different.setdefault((*prompt.ids, -1, *prompt.reference), prompt)
+    return list(different.values())
 
 
 def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
@@ -103,7 +105,7 @@ class Continuer:
             decode,
             max_new_tokens=self.settings.new_tokens,
             eos_id=self.tokenizer.eos_id,
-            banned=never_generated(self.tokenizer, self.settings.stop_at_eos),
+            banned=banned_ids(self.tokenizer, self.settings.stop_at_eos),
             step=decoding_step(self.model, decode),
             **options,
         )
@@ -199,29 +201,30 @@ def measure_samples(
     perplexity: exp of all nats over all tokens. BLEU is over words split at white space, each
     continuation against its one reference.
     """
-    from tinylm.evaluate.bleu_metric import Bleu  # needs a second to import
+    from tinylm.evaluate.bleu import MAX_ORDER, Bleu, bleu_of  # takes seconds to import
 
     texts = samples["continuation"].tolist()
     references = samples["reference"].tolist()
-    bleu = Bleu().compute(predictions=texts, references=references, tokenize="none")
-    counts, sentence_bleu = score_texts(texts, references, "none")
+    bleu = Bleu().compute(predictions=texts, references=references)
+    words = bleu["statistics"][:, :2].sum(axis=0)
     metrics: Metrics = {
         "protocol": protocol(len(samples), settings, decode),
         "count": len(samples),
         "finished": int(samples["finished"].sum()),
-        "sentence_bleu": with_interval(sentence_bleu, mean, settings, bleu["sentence_bleu"]),
-        "hypothesis_tokens": bleu["prediction_length"],
-        "reference_tokens": bleu["reference_length"],
+        "sentence_bleu": with_interval(bleu["sentence_bleu"], mean, settings),
+        "hypothesis_tokens": int(words[0]),
+        "reference_tokens": int(words[1]),
     }
     for name, prefix in (("continuation", ""), ("reference", "reference_")):
         table = samples[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
         pooled = float(pooled_perplexity(table.sum(axis=0)))
         metrics[f"{name}_perplexity"] = with_interval(table, pooled_perplexity, settings, pooled)
     for order in range(1, MAX_ORDER + 1):
-        statistic = functools.partial(corpus_bleu, order=order)
-        metrics[f"bleu{order}"] = with_interval(counts, statistic, settings, bleu[f"bleu{order}"])
+        name = f"bleu{order}"
+        statistic = functools.partial(bleu_of, order=order)
+        metrics[name] = with_interval(bleu["statistics"], statistic, settings, bleu[name])
     for prefix, written in (("", texts), ("reference_", references)):
         for n in (1, 2, 3):
             metrics[f"{prefix}distinct{n}"] = distinct_n(written, n)
         metrics[f"{prefix}repeated_4grams"] = repeated_share(written, 4)
-    return metrics, samples.assign(bleu=sentence_bleu)[TABLE]
+    return metrics, samples.assign(bleu=bleu["sentence_bleu"])[TABLE]

@@ -13,9 +13,10 @@ from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, clai
 POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
 ROLES = (*POSITIONAL, "same token", "induction")
 MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
-LEVEL = 0.01  # chance that any role is claimed of heads that have none; the report has 0.04 for the rest
+LEVEL = 0.01  # family-wise false-positive rate of the roles; the report has 0.04 for the rest
 MIN_POSITIONS = 30  # with fewer a role is not measured
 RolePairs = dict[str, np.ndarray]
+_DISTANCES = 1 << 32  # more than any context has
 
 
 def role_pairs(ids: np.ndarray, is_text: np.ndarray) -> RolePairs:
@@ -58,39 +59,38 @@ class HeadRoles:
     1.4. So a head that always looks ten tokens back has a baseline as high as its score on "same
     token". Pairs with nothing to compare are left out. The baseline of the `POSITIONAL` roles is
     attention spread evenly over all visible tokens.
+
+    Tables of pairs have a row for each (query, key): passage, query, its `cell` (one distance at
+    about one position), and a column 0, 1, ... with the weight of each head of all layers.
     """
 
-    def __init__(self, context: int):
-        positions = np.arange(context)
-        half_octaves = 2 * np.log2(np.maximum(positions, 1))
-        region = np.floor(half_octaves).astype(np.int64)
-        distance = np.subtract.outer(positions, positions)
-        self._cells = region[:, None] * context + distance  # of a (query, key)
-        self._cell_count = (int(region.max()) + 1) * context
-        self._cell_weights: np.ndarray | float = 0.0  # (heads, cells): sums over all pairs
-        self._cell_pairs = np.zeros(self._cell_count)
-        self._shape = (0, 0)
+    def __init__(self) -> None:
+        self._layers_heads = (0, 0)
         self._passages = 0
-        self._pairs: dict[str, list[np.ndarray]] = defaultdict(list)  # by role
-        self._weights: dict[str, list[np.ndarray]] = defaultdict(list)
+        self._cells = pd.DataFrame()  # by cell: sums of the weights, and "pairs", over all pairs
+        self._pairs: dict[str, list[pd.DataFrame]] = defaultdict(list)  # by role
 
     def add(self, maps: np.ndarray, is_text: np.ndarray, pairs: Mapping[str, np.ndarray]) -> None:
         """Add a passage: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
-        layers, heads, length, _ = maps.shape
-        self._shape = (layers, heads)
-        weights = maps.reshape(layers * heads, length, length)
-        queries, keys = np.nonzero(_text_before_text(is_text))
-        cells = self._cells[queries, keys]
-        sums = _sums(cells, weights[:, queries, keys], self._cell_count)
-        self._cell_weights = self._cell_weights + sums
-        self._cell_pairs += np.bincount(cells, minlength=self._cell_count)
+        self._layers_heads = maps.shape[:2]
+        visible = np.argwhere(_text_before_text(is_text))
+        table = self._table(maps, visible).assign(pairs=1)
+        sums = table.drop(columns=["passage", "query"]).groupby("cell").sum()
+        self._cells = self._cells.add(sums, fill_value=0.0)
         for role, of_role in pairs.items():
-            queries, keys = of_role.T
-            passage = np.full(len(of_role), self._passages)
-            cells = self._cells[queries, keys]
-            self._pairs[role].append(np.column_stack([passage, queries, cells]))
-            self._weights[role].append(weights[:, queries, keys])
+            self._pairs[role].append(self._table(maps, of_role))
         self._passages += 1
+
+    def _table(self, maps: np.ndarray, pairs: np.ndarray) -> pd.DataFrame:
+        queries, keys = pairs.T
+        layers, heads = maps.shape[:2]
+        weights = maps[:, :, queries, keys].reshape(layers * heads, len(pairs))
+        table = pd.DataFrame(weights.T.astype(np.float64))  # (P, heads of all layers)
+        half_octave = np.floor(2 * np.log2(np.maximum(queries, 1))).astype(np.int64)
+        table["passage"] = self._passages
+        table["query"] = queries
+        table["cell"] = half_octave * _DISTANCES + (queries - keys)
+        return table
 
     def table(self, resamples: int, seed: int) -> Rows:
         """A row for each measured role and head: score, baseline, positions, low, high, claimed.
@@ -114,44 +114,38 @@ class HeadRoles:
 
     def _score(self, role: str, resamples: int, seed: int) -> Rows:
         """The rows of one role, without `claimed`; none if it has too few positions."""
-        rows = np.concatenate(self._pairs[role])
-        pairs = pd.DataFrame(rows, columns=["passage", "query", "cell"])
-        weights = np.concatenate(self._weights[role], axis=1)  # (heads, P)
-        expected = self._expected(role, pairs, weights)
-        is_comparable = np.isfinite(expected).all(axis=0)
+        pairs = pd.concat(self._pairs[role], ignore_index=True)
+        expected = self._expected(role, pairs)
+        is_comparable = expected.notna().all(axis=1)
         pairs = pairs[is_comparable]
-        passages = pairs["passage"].to_numpy()
-        queries = pairs.drop_duplicates(["passage", "query"])
-        positions = np.bincount(queries["passage"], minlength=self._passages)
+        expected = expected[is_comparable]
+        positions = pairs.groupby("passage")["query"].nunique()  # of each passage that has any
         count = int(positions.sum())
         if count < MIN_POSITIONS:
             return []
-        on_role = _sums(passages, weights[:, is_comparable], self._passages)  # (heads, passages)
-        by_position = _sums(passages, expected[:, is_comparable], self._passages)
-        values = np.vstack([on_role - by_position, positions]).T
-        table = head_table(*self._shape)
+        on_role = pairs[expected.columns].groupby(pairs["passage"]).sum()  # (passages, heads)
+        by_position = expected.groupby(pairs["passage"]).sum()
+        values = pd.concat([on_role - by_position, positions], axis=1)
+        values = values.reindex(range(self._passages), fill_value=0)
+        table = head_table(*self._layers_heads)
         table["role"] = role
-        table["score"] = on_role.T.sum(axis=0) / count
-        table["baseline"] = by_position.T.sum(axis=0) / count
+        table["score"] = on_role.sum() / count
+        table["baseline"] = by_position.sum() / count
         table["positions"] = count
-        table["passages"] = np.count_nonzero(positions)
-        table["low"], table["high"] = bootstrap_intervals(values, ratios_to_last, resamples, seed)
+        table["passages"] = len(positions)
+        table["low"], table["high"] = bootstrap_intervals(
+            values.to_numpy(), ratios_to_last, resamples, seed
+        )
         return table.to_dict("records")
 
-    def _expected(self, role: str, pairs: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        """The baseline's weights (heads, P) of a role's pairs; NaN with nothing to compare."""
+    def _expected(self, role: str, pairs: pd.DataFrame) -> pd.DataFrame:
+        """The baseline's weight of each pair and head; NaN with nothing to compare."""
+        heads = pairs.columns.drop(["passage", "query", "cell"])
         if role in POSITIONAL:
-            even = 1.0 / (pairs["query"].to_numpy() + 1)
-            return np.broadcast_to(even, weights.shape)
-        cells = pairs["cell"].to_numpy()
-        others = self._cell_pairs - np.bincount(cells, minlength=self._cell_count)
-        weights_of_others = self._cell_weights - _sums(cells, weights, self._cell_count)
-        means = weights_of_others / np.maximum(others, 1)
-        means[:, others == 0] = np.nan
-        return means[:, cells]
-
-
-def _sums(groups: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
-    """Sums of weights (heads, P) over the pairs of each group (P,): (heads, size)."""
-    sums = [np.bincount(groups, of_head, minlength=size) for of_head in weights]
-    return np.stack(sums)
+            even = 1.0 / (pairs["query"] + 1)
+            return pd.DataFrame(dict.fromkeys(heads, even))
+        in_role = pairs[heads].assign(pairs=1).groupby(pairs["cell"]).sum()
+        others = self._cells.loc[in_role.index] - in_role
+        others = others[others["pairs"] > 0]
+        means = others[heads].div(others["pairs"], axis=0)
+        return means.reindex(pairs["cell"]).reset_index(drop=True)

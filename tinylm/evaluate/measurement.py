@@ -1,40 +1,47 @@
-"""What stage evaluate measures of the loss and of continuations, and how it writes its tables."""
+"""What stage evaluate measures: the loss, continuations and attention; and how it writes its tables."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.files import atomic_write
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.ablation import ablate
+from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import baselines, less_than_ngrams
 from tinylm.evaluate.continuations import Continuer, measure_samples, samples_over_training
+from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
+from tinylm.evaluate.logit_lens import logit_lens
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.sense import judge_samples, sense_over_training
-from tinylm.evaluate.settings import EvaluateSettings, Metrics, Part
+from tinylm.evaluate.settings import EvaluateSettings, Metrics, MetricsAndTables, Rows
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import TrainedRun
 
 
-def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> Part:
+def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> MetricsAndTables:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
     metrics, stories, once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
     )
+    texts = stories["text_id"]
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
     if metrics["unknown_share"]:  # the generator scores the words behind <unk>, the model does not
         floor = None
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
+    metrics["baselines"]["kneser_ney"]["train_tokens"] = len(run.train.ids)
     metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
-        once, run.evaluation, run.layout, run.ngrams, settings
+        once, texts, run.evaluation, run.layout, run.ngrams, settings
     )
     return metrics, {"stories": stories}
 
 
 def measure_continuations(
     run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings
-) -> Part:
+) -> MetricsAndTables:
     """Perplexity, BLEU, variety, memorisation and sense of samples.
 
     Sense is judged only if the corpus is the storybook and prompts are starts of stories.
@@ -56,6 +63,37 @@ def measure_continuations(
         sense, tables["sense"] = judge_samples(samples, settings)
         metrics["sense"] = sense | {"training": sense_over_training(training, settings)}
     return metrics, tables
+
+
+def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> MetricsAndTables:
+    """Attention maps, which are written; the heads' roles and ablation, and the logit lens."""
+    model = run.model
+    tokenizer = run.tokenizer
+    shown = [tokenizer.shown(token) for token in range(len(tokenizer))]
+    write_maps(model, run.checkpoints, shown, run.evaluation, settings.attention_sentences)
+    roles = _roles(run, settings)
+    measured = {row["role"] for row in roles}
+    reason = f"fewer than {MIN_POSITIONS} comparable positions"
+    ablated = passages(run.evaluation, settings.ablation_stories, model.settings.context)
+    ablation = ablate(model, ablated, settings.bootstrap, settings.seed)
+    metrics = {
+        "margin": MARGIN,
+        "not_measured": {role: reason for role in ROLES if role not in measured},
+        "ablation": {"stories": len(ablated)},
+        "logit_lens": logit_lens(model, ablated),
+    }
+    return {"heads": metrics}, {"roles": roles, "ablation": ablation}
+
+
+def _roles(run: TrainedRun, settings: EvaluateSettings) -> Rows:
+    """The rows of roles.csv, over `tendency_sentences` passages."""
+    context = run.model.settings.context
+    special = list(run.tokenizer.specials)
+    roles = HeadRoles()
+    for ids in passages(run.evaluation, settings.tendency_sentences, context):
+        is_text = ~np.isin(ids, special)
+        roles.add(attention(run.model, ids).maps, is_text, role_pairs(ids, is_text))
+    return roles.table(settings.bootstrap, settings.seed)
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:

@@ -56,12 +56,13 @@ class KneserNey:
 
     def __init__(self, sequences: Sequence[np.ndarray], order: int, vocab_size: int):
         if order < 1:
-            raise ValueError(f"order {order}; allowed: at least 1")
+            raise ValueError(f"order: expected a number >= 1, got {order}")
         self.order = order
         self.vocab_size = vocab_size
         texts = [np.zeros(0, dtype=np.int64), *sequences]
         ids = np.concatenate(texts).astype(np.int64, copy=False)
         position = np.concatenate([np.arange(len(text)) for text in texts])
+        self.tokens = len(ids)  # counted
         self._levels = self._count(ids, position)
 
     def log_probs(self, sequence: np.ndarray) -> np.ndarray:
@@ -84,7 +85,17 @@ class KneserNey:
         return np.log(probs[1:])
 
     def _count(self, ids: np.ndarray, position: np.ndarray) -> list[_Level]:
-        """Levels 1 to order, from the joined ids (N,) and each token's position in its sequence."""
+        """Levels 1 to order, from the joined ids (N,) and each token's position in its sequence.
+
+        Each n-gram is numbered: its row among the sorted keys of its length. An example with one
+        sequence, a b a b c, whose ids are 0 1 0 1 2 (V = 3):
+            rows of the unigrams that end at each token    0  1  0  1  2
+            bigram keys: row one token before * V + id     -  1  3  1  5
+            sorted, a b is 1, b a is 3, b c is 5: rows    -1  0  1  0  2
+            trigram keys: bigram row before * V + id       -  -  0  4  2
+        a b has one word before it in the different trigrams (b a b), and it also opens the
+        sequence: its adjusted count is 2. b a and b c have 1 (a b a, a b c).
+        """
         size = self.vocab_size
         grams = _Occurrences(np.arange(size), ids, ids[:0])
         shorter = np.full(size, 1 / size)  # P(last word) of each n-gram, one level down

@@ -8,7 +8,7 @@ from tinylm.base.config import setting
 Metrics = dict[str, Any]  # by name, as in data/figures/evaluate.json
 Rows = list[dict[Any, Any]]  # of a table, as in data/evaluate/*.csv
 # (metrics, tables by the name of their CSV file); a table is a data frame or a list of rows
-Part = tuple[Metrics, dict[str, Any]]
+MetricsAndTables = tuple[Metrics, dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,6 @@ class EvaluateSettings:
         """Rules between the fields, each line beginning with a field's name."""
         if self.prompts == "stream" and self.reference == "whole":
             return [
-                "reference = 'whole'; allowed with prompts: stream: cut (a stream has no end to go on to)"
+                "reference: expected cut with prompts: stream, since a stream has no end, got whole"
             ]
         return []

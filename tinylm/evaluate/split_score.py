@@ -5,6 +5,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import torch
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import perplexity
+from tinylm.evaluate.scoring import merge_repeats, perplexity
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import MIN_TEXTS, bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
@@ -57,6 +58,20 @@ def _bytes_of(word: str) -> np.ndarray:
     return np.array([_WORD_BORDER, *word.encode(), _WORD_BORDER])
 
 
+class SplitScore(NamedTuple):
+    """What `score_split` measures.
+
+    metrics: as in data/figures/evaluate.json.
+    table: a row for each story, as in data/evaluate/stories.csv.
+    once (S, 2): nats and tokens of each story, each token scored once. Only in layout "windows" do
+    they differ from the table's.
+    """
+
+    metrics: Metrics
+    table: pd.DataFrame
+    once: np.ndarray
+
+
 @dataclasses.dataclass(frozen=True)
 class _Losses:
     """The losses of a split under one layout, in nats.
@@ -90,13 +105,11 @@ def score_split(
     layout: str,
     stories: str | Path,
     settings: EvaluateSettings,
-) -> tuple[Metrics, pd.DataFrame, np.ndarray]:
-    """(metrics as in data/figures/evaluate.json, a row for each story, nats and tokens).
+) -> SplitScore:
+    """Score the evaluation split.
 
-    The last (S, 2) has each token scored once; in layout "windows" the table has not.
-
-    Metrics: perplexity with its 95 % bootstrap interval, nats per token, bits per byte, share of
-    unknown words.
+    Metrics: perplexity with its 95 % bootstrap interval over different texts, nats per token, bits
+    per byte, share of unknown words, and how many stories repeat another one.
     bits_per_byte: over the bytes of the normalised text, with unknown words spelt. None if the
     text has no bytes, or if its unknown words are lost.
     raw_bits_per_byte: over every byte of the stories as stage download wrote them. None unless the
@@ -116,41 +129,40 @@ def score_split(
     if layout == "windows":  # neighbouring windows score the same tokens
         once = _losses(model, store, "stream", tokenizer.pad_id)
     texts = _read_texts(tokenizer, store, stories)
-    covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
+    spelt = _spelling_nats(tokenizer, store, texts)
+    table = _story_table(tokenizer, store, texts, losses)
+    if spelt is not None:
+        table["bits"] = (once.stories[:, 0] + spelt) / math.log(2)
     is_raw = texts.has_raw and tokenizer.lossless and texts.normalised == texts.raw
-    table = pd.DataFrame({"text_id": [_digest([text]) for text in texts.raw]})
-    table.insert(0, "story", table.index)
-    table["tokens_id"] = _tokens_ids(tokenizer, store)
-    table["nats"] = losses.stories[:, 0]
-    table["tokens"] = losses.stories[:, 1].astype(np.int64)
-    table["bits"] = math.nan
-    table["bytes"] = [len(text.encode()) for text in texts.normalised]
+    table["raw_bits"] = table["bits"] if is_raw else math.nan
+    table["raw_bytes"] = _byte_lengths(texts.raw) if texts.has_raw else 0
+
+    text_ids = table["text_id"]
+    different = text_ids.nunique()
+    unit = (
+        "different stories" if different >= MIN_TEXTS else f"blocks of {context} tokens or windows"
+    )
     n_bytes = int(table["bytes"].sum())
     bits = None
-    unknown_words = sum(map(len, texts.unknown))
-    if n_bytes and unknown_words == np.count_nonzero(store.ids == tokenizer.unk_id):
-        spelt = _spelling_nats(tokenizer, texts.unknown)
+    if spelt is not None:
         nats = float(once.rows[:, 0].sum()) + sum(spelt)
-        story_nats = once.stories[:, 0] + spelt
         bits = nats / (math.log(2) * n_bytes)
-        table["bits"] = story_nats / math.log(2)
-    table["raw_bits"] = table["bits"] if is_raw else math.nan
-    table["raw_bytes"] = 0
-    if texts.has_raw:
-        table["raw_bytes"] = [len(text.encode()) for text in texts.raw]
-    unit = "stories" if len(store) >= MIN_TEXTS else f"blocks of {context} tokens or windows"
+    covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
     metrics = {
-        **_metrics(losses, settings, context if layout == "windows" else 1),
+        **_loss_metrics(losses, text_ids, settings, context if layout == "windows" else 1),
+        "protocol": f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
+        "stories": len(store),
+        "different_stories": different,
+        "warnings": _repeats(len(store) - different, len(store)),
         "bits_per_byte": bits,
         "bytes": n_bytes,
         "unknown_share": covered["unknown_share"],
-        "protocol": f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
         "raw_bits_per_byte": bits if is_raw else None,
         "raw_bytes": int(table["raw_bytes"].sum()),
     }
     if layout == "windows":
-        metrics["once"] = _metrics(once, settings)
-    return metrics, table, once.stories
+        metrics["once"] = _loss_metrics(once, text_ids, settings)
+    return SplitScore(metrics, table, once.stories)
 
 
 def headline(metrics: Metrics) -> Metrics:
@@ -183,14 +195,16 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     return _Losses(np.concatenate(rows), np.column_stack([story_nats, story_times]))
 
 
-def _metrics(losses: _Losses, settings: EvaluateSettings, block: int = 1) -> Metrics:
+def _loss_metrics(
+    losses: _Losses, text_ids: pd.Series, settings: EvaluateSettings, block: int = 1
+) -> Metrics:
     """Perplexity, its interval, nats per token and tokens.
 
-    The interval resamples stories, or, with few stories, blocks of `block` rows.
+    The interval resamples different texts, or, with few of them, blocks of `block` rows.
     """
     nats = float(losses.rows[:, 0].sum())
     tokens = int(losses.rows[:, 1].sum())
-    units = losses.stories
+    units = merge_repeats(losses.stories, text_ids)
     if len(units) < MIN_TEXTS:
         units = np.add.reduceat(losses.rows, np.arange(0, len(losses.rows), block))
     interval = bootstrap_interval(units, pooled_perplexity, settings.bootstrap, settings.seed)
@@ -200,6 +214,15 @@ def _metrics(losses: _Losses, settings: EvaluateSettings, block: int = 1) -> Met
         "nats_per_token": nats / tokens,
         "tokens": tokens,
     }
+
+
+def _repeats(repeats: int, stories: int) -> list[str]:
+    """A warning if some stories have the text of an earlier one."""
+    if not repeats:
+        return []
+    return [
+        f"{repeats} of {stories} evaluation stories repeat an earlier one; intervals count each text once"
+    ]
 
 
 def _read_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Texts:
@@ -218,13 +241,37 @@ def _read_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) ->
     return _Texts(raw, normalised, unknown, has_raw)
 
 
-def _spelling_nats(tokenizer: Tokenizer, unknown: Sequence[Sequence[str]]) -> list[float]:
-    """The cost of each story's unknown words, by a spelling learnt from the vocabulary's words."""
-    if not any(unknown):
-        return [0.0] * len(unknown)
+def _spelling_nats(tokenizer: Tokenizer, store: TokenStore, texts: _Texts) -> list[float] | None:
+    """The cost of each story's unknown words, by a spelling learnt from the vocabulary's words.
+
+    None if the text has no bytes, or if some unknown words are lost.
+    """
+    unknown = sum(map(len, texts.unknown))
+    if not any(texts.normalised) or unknown < np.count_nonzero(store.ids == tokenizer.unk_id):
+        return None
+    if not unknown:
+        return [0.0] * len(store)
     words = [tokenizer.word_of(index) for index in range(len(tokenizer))]
     spelling = Spelling(word for word in words if word)
-    return [sum(map(spelling.nats, of_story)) for of_story in unknown]
+    return [sum(map(spelling.nats, of_story)) for of_story in texts.unknown]
+
+
+def _story_table(
+    tokenizer: Tokenizer, store: TokenStore, texts: _Texts, losses: _Losses
+) -> pd.DataFrame:
+    """The table of `score_split`, without the columns of bits and raw bytes."""
+    table = pd.DataFrame({"text_id": [_digest([text]) for text in texts.raw]})
+    table.insert(0, "story", table.index)
+    table["tokens_id"] = _tokens_ids(tokenizer, store)
+    table["nats"] = losses.stories[:, 0]
+    table["tokens"] = losses.stories[:, 1].astype(np.int64)
+    table["bits"] = math.nan
+    table["bytes"] = _byte_lengths(texts.normalised)
+    return table
+
+
+def _byte_lengths(texts: Iterable[str]) -> list[int]:
+    return [len(text.encode()) for text in texts]
 
 
 def _tokens_ids(tokenizer: Tokenizer, store: TokenStore) -> list[str]:

@@ -6,7 +6,7 @@ from tinylm.decoding import filters
 def probabilities(logits, temperature, top_k, top_p):
     result = torch.zeros_like(logits)
     if temperature == 0:
-        result[filters.largest(logits[None], 1)[1][0]] = 1.0
+        result[filters.stable_topk(logits[None], 1)[1][0]] = 1.0
         return result
     scores, ids = filters.top_k(logits[None], top_k)
     scores = filters.top_p(filters.scale(scores, temperature), top_p)
@@ -17,4 +17,4 @@ def probabilities(logits, temperature, top_k, top_p):
 def draw(p, u):
     scores = p.double().log()
     scores -= scores.max()
-    return int(filters.draw(scores[None], torch.tensor([u], dtype=torch.float64)))
+    return int(filters.sample_index(scores[None], torch.tensor([u], dtype=torch.float64)))
