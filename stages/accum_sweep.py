@@ -34,15 +34,13 @@ def main() -> None:
     runs, failed = measure.split_failures(accum.train_all(tasks))
     by_number = {run["accumulation"]: run for run in runs}
     trained = [task for task in tasks if task.accumulation in by_number]
-    timed, not_timed = measure.run_trials(accum, trained, accum.TRIALS)
+    timed, not_timed = measure.run_trials(accum.BENCH, trained, accum.TRIALS)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    columns = ("accumulation", *measure.with_spread(accum.TIMES), "peak_mib")
-    measured = measure.rounded(timed, columns)
-    costs = {row.pop("accumulation"): row for row in measured}
+    costs = {row.pop("accumulation"): row for row in accum.BENCH.rows(timed)}
     times = {"settings": costs, "not_measured": failed + not_timed}
-    shown = {f"accum/{number}": costs.get(number, {}) for number in settings.settings}
-    stage.write(accum.merge(by_number), measure.shown(shown, "epoch_s", "peak_mib"), times)
+    shown = {number: costs.get(number, {}) for number in settings.settings}
+    stage.write(accum.merge(by_number), measure.shown("accum", shown, "epoch_s", "peak_mib"), times)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main() -> None:
         judged=[prompt.ids for prompt in judged],
         runtime=stage.params.runtime,
     )
-    measured, failed = measure.run_trials(beam, tasks, settings.repeats)
+    measured, failed = measure.run_trials(beam.BENCH, tasks, settings.repeats)
     stage.conditions["step"] = measured[0]["step"]
     texts = {}
     for result in measured:
@@ -42,14 +42,15 @@ def main() -> None:
     write_csv(paths.BEAM_TEXTS, beam.Text._fields, side_by_side)
     methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    timed = measure.rounded(measured, ("setting", *measure.with_spread(beam.TIMES)))
-    speeds = {row.pop("setting"): row for row in timed}
+    speeds = {row.pop("setting"): row for row in beam.BENCH.rows(measured)}
     header = ("method", "width", "series", "value")
     write_csv(paths.plot("beam_bench"), header, beam.plotted_speeds(speeds, tasks))
     times = {"methods": speeds, "not_measured": failed}
-    names = {f"beam/{width}": f"beam {width}" for width in settings.widths}
-    rows = {row: {**methods.get(name, {}), **speeds.get(name, {})} for row, name in names.items()}
-    stage.write(results, measure.shown(rows, "bleu4", "tokens_per_s"), times)
+    beams = {}
+    for width in settings.widths:
+        name = f"beam {width}"
+        beams[width] = {**methods.get(name, {}), **speeds.get(name, {})}
+    stage.write(results, measure.shown("beam", beams, "bleu4", "tokens_per_s"), times)
 
 
 if __name__ == "__main__":

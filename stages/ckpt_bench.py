@@ -17,19 +17,18 @@ def main() -> None:
     stage.begin(ckpt.SEED)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     tasks = ckpt.make_tasks(settings, model, pad_id=pad_id, runtime=stage.params.runtime)
-    measured, failed = measure.run_trials(ckpt, tasks, settings.repeats)
+    measured, failed = measure.run_trials(ckpt.BENCH, tasks, settings.repeats)
     depths = ckpt.compare(measured)
-    columns = ("layers", "recompute", "peak_mib", *measure.with_spread(ckpt.TIMES))
-    rows = measure.rounded(measured, columns)
-    # a difference has failed the stage; None: nothing to compare with was measured
+    rows = ckpt.BENCH.rows(measured)
+    # None if there was no pair to compare; a difference fails the stage
     same = True if depths else None
     results = {"same_loss": same, "same_gradients": same, "depths": depths}
     plotted = [(row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"]) for row in rows]
     write_csv(paths.plot("ckpt_bench"), ("layers", "series", "value"), plotted)
-    pairs, others = ckpt.apart(rows)
+    pairs, others = ckpt.split_by_mode(rows)
     times = {"settings": pairs, "other_ways": others, "not_measured": failed}
-    deepest = measure.largest("ckpt", pairs, "layers", "recompute")
-    stage.write(results, measure.shown(deepest, "epoch_s", "peak_mib"), times)
+    deepest = measure.off_and_on(pairs, "layers", "recompute")
+    stage.write(results, measure.shown("ckpt", deepest, "epoch_s", "peak_mib"), times)
 
 
 if __name__ == "__main__":

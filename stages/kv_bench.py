@@ -12,8 +12,6 @@ from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
-MEMORY = ("cache_mib", "peak_mib", "process_mib")
-
 
 def main() -> None:
     stage = Stage("kv_bench")
@@ -30,11 +28,9 @@ def main() -> None:
     tasks = kv.make_tasks(
         settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.params.runtime
     )
-    measured, failed = measure.run_trials(kv, tasks, settings.repeats)
+    measured, failed = measure.run_trials(kv.BENCH, tasks, settings.repeats)
     compared, ties = kv.compare(measured, tasks[0])
-    keys = ("new_tokens", "cache", "past_context")
-    columns = (*keys, *measure.with_spread(kv.TIMES), *MEMORY)
-    rows = measure.rounded(measured, columns)
+    rows = kv.BENCH.rows(measured)
     same = not ties if compared else None  # any other difference has failed the stage
     results = {"batch": len(prompts), "same_ids": same, "compared": compared, "ties": ties}
     plotted = [
@@ -43,7 +39,7 @@ def main() -> None:
     ]
     write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
     times = {"settings": rows, "not_measured": failed}
-    metrics = measure.shown(kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
+    metrics = measure.shown("kv", kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
     stage.write(results, metrics, times)
 
 

@@ -89,7 +89,7 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
 
     monkeypatch.setattr(measure, "in_own_process", answer)
     tasks = [SimpleNamespace(columns={"setting": name}) for name in "abc"]
-    bench = SimpleNamespace(measure_task="first", time_task="again", TIMES=["tokens_per_s"])
+    bench = measure.Bench("first", "again", ("setting",), ("tokens_per_s",))
     results, failed = measure.run_trials(bench, tasks, 3)
     assert order == [*(("first", task) for task in "abc"), *(("again", task) for task in "abcab")]
     assert results[1] == {
@@ -106,5 +106,7 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
 
 
 def test_floats_are_rounded_to_six_digits():
-    results = [{"setting": "a", "n": 1, "x": 0.12345678}]
-    assert measure.rounded(results, ("n", "x")) == [{"n": 1, "x": 0.123457}]
+    bench = measure.Bench(dict, dict, ("n",), ("x",), ("mib",))
+    result = {"setting": "a", "n": 1, "x": 0.12345678, "low_x": 0.1, "high_x": 2.0, "mib": 3.0}
+    row = {"n": 1, "x": 0.123457, "low_x": 0.1, "high_x": 2.0, "mib": 3.0}
+    assert bench.rows([result]) == [row]

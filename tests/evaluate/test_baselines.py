@@ -47,11 +47,14 @@ def test_the_difference_from_ngrams_is_paired_by_story(stores, layout):
     else:
         tokens[0] -= 1
     stories = np.column_stack([tokens * 2.5, tokens])  # a model with 2.5 nats per token
-    result = less_than_ngrams(stories, "abcd", evaluation, layout, ngrams, EVALUATE)
+    result = less_than_ngrams(stories, list("abcd"), evaluation, layout, ngrams, EVALUATE)
     assert result["value"] == pytest.approx(2.5 - nats)
     assert result["low"] <= result["value"] <= result["high"]
     assert result["stories"] == len(evaluation) == 4
-    assert less_than_ngrams(stories, "abca", evaluation, layout, ngrams, EVALUATE)["stories"] == 3
+    assert (
+        less_than_ngrams(stories, list("abca"), evaluation, layout, ngrams, EVALUATE)["stories"]
+        == 3
+    )
 
 
 @pytest.mark.parametrize("layout", ["stories", "stream"])

@@ -24,7 +24,6 @@ from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
-TIMES = ("tokens_per_s", "update_s", "epoch_s")
 TRIALS = 2
 TRIAL_UPDATES = 2  # a trial uses the mini-batches of this many updates of the largest setting
 
@@ -142,6 +141,15 @@ def _speed(task: Task, start: TrainingRun) -> dict[str, float]:
         "update_s": seconds / len(updates),
         "epoch_s": batches.tokens_per_epoch * seconds / tokens,
     }
+
+
+BENCH = measure.Bench(
+    measure_task,
+    time_task,
+    conditions=("accumulation",),
+    times=("tokens_per_s", "update_s", "epoch_s"),
+    memory=("peak_mib",),
+)
 
 
 def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:

@@ -32,7 +32,6 @@ from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-TIMES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
 PLOTTED = {"tokens_per_s": "one prompt", "batch_tokens_per_s": "all prompts at once"}
 JUDGED = 50  # further prompts whose continuations the story generator judges
 RESAMPLES = 1000  # for the intervals
@@ -134,6 +133,14 @@ def time_task(task: Task) -> dict[str, float]:
         "s_per_prompt": statistics.median(seconds for _, seconds in alone),
         "batch_tokens_per_s": tokens / together,
     }
+
+
+BENCH = measure.Bench(
+    measure_task,
+    time_task,
+    conditions=("setting",),
+    times=("tokens_per_s", "s_per_prompt", "batch_tokens_per_s"),
+)
 
 
 def story_prompts(

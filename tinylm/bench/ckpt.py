@@ -26,7 +26,6 @@ from tinylm.vocab.token_store import TokenStore, load_matrix
 SEED = 1
 PRECISION = "fp32"
 STEPS = 2  # of which a trial's time is the median
-TIMES = ("step_s", "epoch_s", "tokens_per_s")
 SERIES = {"none": "plain", "blocks": "recompute", "sqrt": "sqrt"}  # as plots name the modes
 
 
@@ -118,14 +117,25 @@ def time_task(task: Task) -> dict[str, float]:
 def _times(
     batches: TrainBatches, step: Callable[..., float], device: Any, warm_up: int
 ) -> dict[str, float]:
-    """The metrics `TIMES` of steps on the first batch."""
+    """The times of steps on the first batch."""
     seconds = measure.median_seconds(step, repeats=STEPS, device=device, warm_up=warm_up)
     speed = batches.batch(0).tokens / seconds
     epoch_s = batches.tokens_per_epoch / speed
     return {"step_s": seconds, "epoch_s": epoch_s, "tokens_per_s": speed}
 
 
-def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+BENCH = measure.Bench(
+    measure_task,
+    time_task,
+    conditions=("layers", "recompute"),
+    times=("step_s", "epoch_s", "tokens_per_s"),
+    memory=("peak_mib",),
+)
+
+
+def split_by_mode(
+    rows: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other modes)."""
     pairs = []
     others = []

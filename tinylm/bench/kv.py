@@ -25,7 +25,6 @@ from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
-TIMES = ("tokens_per_s", "first_token_s", "rest_s_per_token")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +81,7 @@ def _timed(
 
 
 def _run(task: Task, model: TinyLM) -> tuple[list[list[int]], dict[str, float]]:
-    """(new tokens of each row, the metrics `TIMES`), after a warm-up."""
+    """(new tokens of each row, the times), after a warm-up."""
     _timed(task, model, task.prompts, 2)
     ids, first, total = _timed(task, model, task.prompts, task.new_tokens)
     rest = (total - first) / (task.new_tokens - 1)
@@ -107,6 +106,15 @@ def measure_task(task: Task) -> dict[str, Any]:
 def time_task(task: Task) -> dict[str, float]:
     """The times alone: a further trial."""
     return _run(task, _model(task))[1]
+
+
+BENCH = measure.Bench(
+    measure_task,
+    time_task,
+    conditions=("new_tokens", "cache", "past_context"),
+    times=("tokens_per_s", "first_token_s", "rest_s_per_token"),
+    memory=("cache_mib", "peak_mib", "process_mib"),
+)
 
 
 def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
@@ -159,12 +167,12 @@ def make_tasks(
 
 
 def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """{"kv/off", "kv/on": the row} of the most new tokens within the context, or else of all."""
+    """The rows "off" and "on" of the most new tokens within the context, or else of all."""
     within = [row for row in rows if not row["past_context"]] or rows
-    ways = measure.largest("kv", within, "new_tokens", "cache")
-    if ways["kv/off"] and ways["kv/on"]:
-        off, on = (row["tokens_per_s"] for row in ways.values())
-        ways["kv/on"] = ways["kv/on"] | {"speedup": round(on / off, 2)}
+    ways = measure.off_and_on(within, "new_tokens", "cache")
+    if ways["off"] and ways["on"]:
+        speedup = ways["on"]["tokens_per_s"] / ways["off"]["tokens_per_s"]
+        ways["on"] = ways["on"] | {"speedup": round(speedup, 2)}
     return ways
 
 

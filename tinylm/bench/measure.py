@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from types import ModuleType
 from typing import Any
 
 from tinylm.base.config import InputError, setting
@@ -158,33 +157,59 @@ def _result(process: Any, receiver: Connection) -> Any:
     return answer
 
 
-def run_trials(
-    bench: ModuleType, tasks: Sequence[Any], trials: int
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Run `trials` interleaved trials of every task, each in its own process; print the first ones.
+@dataclass(frozen=True)
+class Bench:
+    """How a bench measures a task, and what it reports.
 
-    bench: a module of this package. The first trial calls its measure_task, the others its
-    time_task. Interleaving makes other work on the machine affect all settings alike. A result has
-    the task's `columns`, such as its name under "setting", and what measure_task returned. Each
-    time (a key of the module's TIMES) is the median over trials, with the lowest as low_KEY and the
-    highest as high_KEY. Returns `split_failures` of the results.
+    measure: everything, in the first trial; time: the times alone, in further trials. Both are
+    called in a process of their own. A task has `columns`: its name under "setting", and its
+    conditions. conditions, times, memory: the keys of a row of results.
+    """
+
+    measure: Callable[[Any], dict[str, Any]]
+    time: Callable[[Any], dict[str, float]]
+    conditions: tuple[str, ...]
+    times: tuple[str, ...]
+    memory: tuple[str, ...] = ()
+
+    def rows(self, results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Rows for a JSON file: these keys, each time with low_KEY and high_KEY; six digits."""
+        keys = list(self.conditions)
+        for time_key in self.times:
+            keys += [time_key, f"low_{time_key}", f"high_{time_key}"]
+        keys += self.memory
+        return [{key: _six_digits(result[key]) for key in keys} for result in results]
+
+
+def _six_digits(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def run_trials(
+    bench: Bench, tasks: Sequence[Any], trials: int
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """Run interleaved trials of every task; print the first ones.
+
+    Interleaving makes other work on the machine affect all settings alike. A result has the task's
+    columns and what the first trial measured. Each time is the median over trials, with the lowest
+    as low_KEY and the highest as high_KEY. Returns `split_failures` of the results.
     """
     answers_by_task: list[list[dict[str, Any]]] = []
     for task in tasks:
-        answer = in_own_process(bench.measure_task, task)
+        answer = in_own_process(bench.measure, task)
         answers_by_task.append([answer])
         print(f"{task.columns['setting']}: {_in_words(answer)}", flush=True)
     for trial in range(2, trials + 1):
         print(f"times, trial {trial} of {trials}", flush=True)
         for task, answers in zip(tasks, answers_by_task, strict=True):
             if "error" not in answers[-1]:
-                answers.append(in_own_process(bench.time_task, task))
+                answers.append(in_own_process(bench.time, task))
     results = []
     for task, answers in zip(tasks, answers_by_task, strict=True):
         if "error" in answers[-1]:
             results.append(task.columns | answers[-1])
         else:
-            results.append(task.columns | answers[0] | _spread(answers, bench.TIMES))
+            results.append(task.columns | answers[0] | _spread(answers, bench.times))
     return split_failures(results)
 
 
@@ -193,11 +218,6 @@ def _in_words(answer: Mapping[str, Any]) -> str:
         return str(answer["error"])
     peak = f", peak {answer['peak_mib']:.1f} MiB" if "peak_mib" in answer else ""
     return f"{answer['tokens_per_s']:,.0f} tokens/s{peak}"
-
-
-def with_spread(keys: Sequence[str]) -> list[str]:
-    """Each key with low_KEY and high_KEY, as in the results of `run_trials`."""
-    return [name for key in keys for name in (key, f"low_{key}", f"high_{key}")]
 
 
 def _spread(answers: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[str, float]:
@@ -296,30 +316,21 @@ def split_failures(
 SHOWN = {"bleu4": "bleu", "tokens_per_s": "tokens/s"}  # names of `dvc metrics show`
 
 
-def shown(rows: Mapping[str, Mapping[str, Any]], *keys: str) -> dict[str, dict[str, Any]]:
-    """The rows of `dvc metrics show` with these keys, None for what was not measured."""
-    return {name: {SHOWN.get(key, key): row.get(key) for key in keys} for name, row in rows.items()}
-
-
-def largest(
-    name: str, rows: Sequence[dict[str, Any]], size: str, switch: str
+def shown(
+    folder: str, rows: Mapping[Any, Mapping[str, Any]], *keys: str
 ) -> dict[str, dict[str, Any]]:
-    """{"NAME/off", "NAME/on": the row} of the largest size; empty where it was not measured."""
-    largest_size = max((row[size] for row in rows), default=0)
-    ways: dict[str, dict[str, Any]] = {f"{name}/off": {}, f"{name}/on": {}}
+    """The rows of `dvc metrics show`, FOLDER/NAME with these keys; None for what was not measured."""
+    return {
+        f"{folder}/{name}": {SHOWN.get(key, key): row.get(key) for key in keys}
+        for name, row in rows.items()
+    }
+
+
+def off_and_on(rows: Sequence[dict[str, Any]], size: str, switch: str) -> dict[str, dict[str, Any]]:
+    """The rows of the largest size without and with the switch; empty where it was not measured."""
+    largest = max((row[size] for row in rows), default=0)
+    ways: dict[str, dict[str, Any]] = {"off": {}, "on": {}}
     for row in rows:
-        if row[size] == largest_size:
-            ways[f"{name}/on" if row[switch] else f"{name}/off"] = row
+        if row[size] == largest:
+            ways["on" if row[switch] else "off"] = row
     return ways
-
-
-def rounded(results: Iterable[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows with these columns; floats are rounded to six digits."""
-    rows = []
-    for result in results:
-        row = {}
-        for column in columns:
-            value = result[column]
-            row[column] = float(f"{value:.6g}") if isinstance(value, float) else value
-        rows.append(row)
-    return rows

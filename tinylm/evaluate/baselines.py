@@ -1,14 +1,14 @@
 """What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import merge_repeats, perplexity, with_interval
+from tinylm.evaluate.scoring import perplexity, with_interval
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
-from tinylm.evaluate.statistics import pooled_ratio
+from tinylm.evaluate.statistics import merge_repeats, pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 
 MAX_COUNTED = 4_000_000  # tokens; counting takes some 200 bytes a token at its peak
@@ -68,7 +68,7 @@ def baselines(
 
 def less_than_ngrams(
     stories: np.ndarray,
-    text_ids: Iterable[str],
+    text_ids: Sequence[str],
     evaluation: TokenStore,
     layout: str,
     ngrams: KneserNey,

@@ -1,11 +1,10 @@
 """How likely given tokens are by a model, their perplexity, and values with their interval."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
@@ -25,14 +24,6 @@ def perplexity(nats: float, tokens: int) -> float:
         return math.exp(nats / tokens)
     except OverflowError:
         return math.inf
-
-
-def merge_repeats(values: np.ndarray, names: Iterable[str]) -> np.ndarray:
-    """Sums of the rows (S, K) of equal texts: (different texts, K), in the order of their names.
-
-    A bootstrap draws these: the copies of a text are not independent of each other.
-    """
-    return pd.DataFrame(values).groupby(list(names), sort=False).sum().to_numpy()
 
 
 def with_interval(

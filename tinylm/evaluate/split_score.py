@@ -14,9 +14,14 @@ import torch
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import merge_repeats, perplexity
+from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings, Metrics
-from tinylm.evaluate.statistics import MIN_TEXTS, bootstrap_interval, pooled_perplexity
+from tinylm.evaluate.statistics import (
+    MIN_TEXTS,
+    bootstrap_interval,
+    merge_repeats,
+    pooled_perplexity,
+)
 from tinylm.model.transformer import TinyLM
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
@@ -196,7 +201,7 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
 
 
 def _loss_metrics(
-    losses: _Losses, text_ids: pd.Series, settings: EvaluateSettings, block: int = 1
+    losses: _Losses, text_ids: Sequence[str], settings: EvaluateSettings, block: int = 1
 ) -> Metrics:
     """Perplexity, its interval, nats per token and tokens.
 

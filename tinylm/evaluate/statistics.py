@@ -92,6 +92,18 @@ def bootstrap_intervals(
     return low, high
 
 
+def merge_repeats(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Sums of the rows (S, K) of equal texts: (different texts, K), in the order of their first rows.
+
+    names: one for each row, equal for equal texts. A bootstrap draws these sums, since the copies
+    of a text are not independent of each other.
+    """
+    _, first, text = np.unique(names, return_index=True, return_inverse=True)
+    sums = np.zeros((len(first), values.shape[1]))
+    np.add.at(sums, text, values)
+    return sums[np.argsort(first)]
+
+
 def wilson(count: float, of: int) -> dict[str, float] | None:
     """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
 

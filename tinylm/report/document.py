@@ -80,7 +80,12 @@ def template_values(run: ReportData) -> dict[str, Any]:
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
         "near_copies": copies[0].splits | copies[1].splits,
-        "warnings": [*copies[0].warnings, *copies[1].warnings, *memorised.warnings],
+        "warnings": [
+            *copies[0].warnings,
+            *copies[1].warnings,
+            *memorised.warnings,
+            *run.tree("evaluate").warnings,
+        ],
         "heads": records(heads(run)),
         "stages": STAGES,
         "elsewhere": measured_elsewhere(run),
