@@ -21,7 +21,7 @@ from tinylm.vocab.words import build_tokenizer
 WORDS, WIDTH = 31, 12
 PRESET = Path(tinylm.presets.__file__).parent / "storybook.yaml"
 CHANGES = {
-    "model": {"layers": 2, "heads": 3, "feed_forward": 16, "context": 16, "dropout": 0.2},
+    "model": {"layers": 2, "heads": 3, "head_width": 4, "feed_forward": 16, "context": 16, "dropout": 0.2},
     "train": {"layout": "stories", "validate_every": 5, "precision": "fp32"},
     "beam_bench": {"widths": [1, 3], "prompts": 3, "prompt_tokens": 2, "new_tokens": 7, "repeats": 1},
     "kv_bench": {"batch": 3, "prompt_tokens": 2, "lengths": [4, 23], "repeats": 1},

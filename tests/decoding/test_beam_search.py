@@ -56,7 +56,7 @@ def check(hypotheses, expected):
 def test_beam_equals_a_brute_force_beam(make_model, prompts, width, alpha):
     ends = set()
     steps, n_best = (4, 5) if width > 5 else (9, min(3, width))
-    model = make_model(1)
+    model = make_model(1, end=3.0)
     options = {"max_new_tokens": steps, "length_penalty": alpha, "n_best": n_best}
     found = beam_search(model, prompts, width=width, **options)
     for prompt, hypotheses in zip(prompts, found, strict=True):
@@ -123,7 +123,7 @@ def test_it_stops_as_soon_as_nothing_can_enter(make_model, prompts, monkeypatch)
     model = make_model(5, end=2.0)
     hidden = model.hidden_states
     monkeypatch.setattr(
-        model, "hidden_states", lambda *arguments: steps.append(1) or hidden(*arguments)
+        model, "hidden_states", lambda *given, **named: steps.append(1) or hidden(*given, **named)
     )
     short = beam_search(model, prompts[:3], width=3, max_new_tokens=8)
     assert all(best.ids[-1] == EOS for (best,) in short)

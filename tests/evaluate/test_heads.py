@@ -48,7 +48,6 @@ def test_every_role_is_measured_of_every_head(model, tmp_path, monkeypatch):
     run = prepared(storybook(40), model, tmp_path)
     results, tables = measure_attention(run, SETTINGS)
     metrics = results["heads"]
-    assert [row["layer"] for row in metrics["logit_lens"]] == [0, 1, 2]
     assert metrics["not_measured"] == {}
     assert metrics["ablation"]["stories"] == 5
     assert places(tables["ablation"]) == HEADS

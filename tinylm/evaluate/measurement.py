@@ -14,7 +14,6 @@ from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import baselines, less_than_ngrams
 from tinylm.evaluate.continuations import Continuer, measure_samples, samples_over_training
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
-from tinylm.evaluate.logit_lens import logit_lens
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.sense import judge_samples, sense_over_training
 from tinylm.evaluate.settings import EvaluateSettings, Metrics, MetricsAndTables, Rows
@@ -66,7 +65,7 @@ def measure_continuations(
 
 
 def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> MetricsAndTables:
-    """Attention maps, which are written; the heads' roles and ablation, and the logit lens."""
+    """Attention maps, which are written; the heads' roles and ablation."""
     model = run.model
     tokenizer = run.tokenizer
     shown = [tokenizer.shown(token) for token in range(len(tokenizer))]
@@ -80,7 +79,6 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> MetricsAnd
         "margin": MARGIN,
         "not_measured": {role: reason for role in ROLES if role not in measured},
         "ablation": {"stories": len(ablated)},
-        "logit_lens": logit_lens(model, ablated),
     }
     return {"heads": metrics}, {"roles": roles, "ablation": ablation}
 
