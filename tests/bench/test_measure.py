@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 from types import SimpleNamespace
@@ -76,25 +77,33 @@ def test_median_leaves_the_warm_up_out(monkeypatch):
     assert len(calls) == 4
 
 
+@dataclasses.dataclass(frozen=True)
+class Task:
+    name: str
+    only_times: bool = False
+
+    @property
+    def columns(self):
+        return {"setting": self.name}
+
+
 def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
     order = []
     speeds = iter([1.0, 10.0, 100.0, 3.0, 30.0, 2.0, 20.0])
 
     def answer(function, task):
-        name = task.columns["setting"]
-        order.append((function, name))
-        if (function, name) == ("again", "c"):
+        order.append((task.only_times, task.name))
+        if task == Task("c", only_times=True):
             return {"error": "oom"}
         return {"tokens_per_s": next(speeds), "whole": function}
 
     monkeypatch.setattr(measure, "in_own_process", answer)
-    tasks = [SimpleNamespace(columns={"setting": name}) for name in "abc"]
-    bench = measure.Bench("first", "again", ("setting",), ("tokens_per_s",))
-    results, failed = measure.run_trials(bench, tasks, 3)
-    assert order == [*(("first", task) for task in "abc"), *(("again", task) for task in "abcab")]
+    bench = measure.Bench("measured", ("setting",), ("tokens_per_s",))
+    results, failed = measure.run_trials(bench, [Task(name) for name in "abc"], 3)
+    assert order == [*((False, task) for task in "abc"), *((True, task) for task in "abcab")]
     assert results[1] == {
         "setting": "b",
-        "whole": "first",
+        "whole": "measured",
         "tokens_per_s": 20.0,
         "low_tokens_per_s": 10.0,
         "high_tokens_per_s": 30.0,
@@ -106,7 +115,7 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
 
 
 def test_floats_are_rounded_to_six_digits():
-    bench = measure.Bench(dict, dict, ("n",), ("x",), ("mib",))
+    bench = measure.Bench(dict, ("n",), ("x",), ("mib",))
     result = {"setting": "a", "n": 1, "x": 0.12345678, "low_x": 0.1, "high_x": 2.0, "mib": 3.0}
     row = {"n": 1, "x": 0.123457, "low_x": 0.1, "high_x": 2.0, "mib": 3.0}
     assert bench.rows([result]) == [row]

@@ -74,18 +74,6 @@ def test_beam_past_the_context(model, prompts, use_cache, slide, drop):
         check(hypotheses, brute_beam(model, prompt, 3, 22, 0.6, 2, stop=False, drop=drop))
 
 
-def test_a_beam_of_1_is_greedy(make_model, prompts, settings):
-    for seed in range(3):
-        model = make_model(seed)
-        greedy = generate(
-            model, prompts, settings(temperature=0.0), max_new_tokens=20, with_log_probs=True
-        )
-        found = beam_search(model, prompts, width=1, max_new_tokens=20)
-        for one, (best,) in zip(greedy, found, strict=True):
-            assert best.ids == one.ids
-            assert best.log_prob == pytest.approx(sum(one.log_probs), abs=1e-9)
-
-
 def all_texts(words: list[int], steps: int):
     """Every text of some words that ends in <eos>, or has all its steps."""
     for length in range(1, steps + 1):

@@ -3,7 +3,6 @@
 import functools
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -41,15 +40,6 @@ def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
             assert one.finished == (one.ids[-1] == EOS)
             ended += one.finished
     assert 0 < ended < 24  # both ends occur
-
-
-@pytest.mark.parametrize(("slide", "drop"), [("half", 6), ("one", 1)])
-def test_past_the_context_the_window_slides_as_it_is_told(make_model, settings, slide, drop):
-    model = make_model(2)
-    banned = [*BANNED, EOS]
-    chosen = settings(temperature=0.0, slide=slide)
-    (found,) = generate(model, [[SOS, 5]], chosen, max_new_tokens=30, eos_id=None, banned=banned)
-    assert found.ids == greedy_text(model, [SOS, 5], 30, drop, banned)
 
 
 def distribution(model, ids, chosen, step, steps) -> dict[int, float]:
@@ -157,17 +147,6 @@ def test_a_streams_numbers_stay_what_they_were_and_depend_on_no_other_stream():
     assert bool(((wide >= 0) & (wide < 1)).all())
 
 
-def test_numbers_of_steps_streams_and_seeds_are_even_and_independent():
-    steps = 200
-    numbers = np.stack([uniforms(seed, range(20), steps).flatten() for seed in (1, 2)])
-    counts = np.histogram(numbers, bins=10, range=(0, 1))[0]
-    assert abs(counts - 800).max() < 5 * 800**0.5
-    assert abs(np.corrcoef(numbers)[0, 1]) < 0.08
-    for distance in (1, steps):
-        pairs = np.corrcoef(numbers[0][distance:], numbers[0][:-distance])
-        assert abs(pairs[0, 1]) < 0.08
-
-
 def test_draw_is_the_inverse_of_the_cumulated_distribution():
     weights = torch.tensor([[0.0, 2.0, 0.0, 3.0, 5.0, 0.0]])
     logits = weights.log() - math.log(5)  # the largest score is 0
@@ -250,16 +229,3 @@ def test_without_a_step_there_is_no_token_and_every_prompt_needs_a_stream(model,
         assert found == [Generation([], [], False)] * 2
     with pytest.raises(ValueError, match="streams"):
         generate(model, [[SOS]], settings(), max_new_tokens=5, streams=[1, 2])
-
-
-def test_a_cache_is_used_unless_told_otherwise(model, settings, monkeypatch):
-    calls = []
-    made = type(model).new_cache
-    monkeypatch.setattr(
-        type(model), "new_cache", lambda *arguments: calls.append(1) or made(*arguments)
-    )
-    cached = generate(model, WORDS, settings(), max_new_tokens=30)
-    assert len(calls) >= 1
-    calls.clear()
-    assert generate(model, WORDS, settings(), max_new_tokens=30, use_cache=False) == cached
-    assert calls == []

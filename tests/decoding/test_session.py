@@ -47,7 +47,7 @@ def test_logits_equal_those_of_each_text_alone(model, prompts, slide, use_cache)
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])
-def test_selected_rows_go_on_as_if_they_had_always_stood_there(model, prompts, slide):
+def test_reordered_rows_match_fresh_session(model, prompts, slide):
     """Rows duplicated, swapped within a prompt (beams), and dropped, at every distance from a window's move."""
     numbers = torch.Generator().manual_seed(3)
     session = Session(model, prompts[:3], slide=slide, new_tokens=34)

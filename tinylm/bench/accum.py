@@ -38,6 +38,7 @@ class Task:
     train: TrainSettings
     runtime: RuntimeSettings
     pad_id: int
+    only_times: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -70,8 +71,8 @@ def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
         used += tokens
     if not updates:
         raise InputError(
-            f"{PARAMS_FILE}: accum_sweep.tokens = {sweep.tokens}; allowed: at least {tokens}, "
-            f"one update of {largest} mini-batches"
+            f"{PARAMS_FILE}: accum_sweep.tokens: expected {tokens} or more, for one update of "
+            f"{largest} mini-batches, got {sweep.tokens}"
         )
     return updates, used
 
@@ -105,30 +106,17 @@ def fresh(task: Task) -> TrainingRun:
     return new_run(task.model, train, matrix, stores, task.pad_id, device, task.runtime.threads)
 
 
-def time_task(task: Task) -> dict[str, float]:
-    """The speed of one setting: every trial but the first."""
-    return _speed(task, fresh(task))
-
-
 def measure_task(task: Task) -> dict[str, float]:
-    """Speed and memory of one setting: the first trial."""
+    """Speed and memory of one setting: of updates on the first mini-batches, without validation."""
     start = fresh(task)
-    speed = _speed(task, start)
-    # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
-    trainer = Trainer(start.model, start.batches, run_settings(task, 1, task.sweep.tokens))
-    peak = update_peak_mib(trainer, start.model.embedding.device)
-    return speed | {"peak_mib": peak}
-
-
-def _speed(task: Task, start: TrainingRun) -> dict[str, float]:
-    """The speed of updates on the first mini-batches, without validation."""
-    steps = task.accumulation
     batches = start.batches
-    trainer = new_trainer(start.model, batches, run_settings(task, 1, task.sweep.tokens))
+    device = start.model.embedding.device
+    settings = run_settings(task, 1, task.sweep.tokens)
+    trainer = new_trainer(start.model, batches, settings)
     chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
+    steps = task.accumulation
     updates = [chosen[first : first + steps] for first in range(0, len(chosen), steps)]
     trainer.update(updates[0])  # warm-up
-    device = start.model.embedding.device
     measure.synchronize(device)
     begun = time.perf_counter()
     for update in updates:
@@ -136,16 +124,20 @@ def _speed(task: Task, start: TrainingRun) -> dict[str, float]:
     measure.synchronize(device)
     seconds = time.perf_counter() - begun
     tokens = sum(batch.tokens for batch in chosen)
-    return {
+    times = {
         "tokens_per_s": tokens / seconds,
         "update_s": seconds / len(updates),
         "epoch_s": batches.tokens_per_epoch * seconds / tokens,
     }
+    if task.only_times:
+        return times
+    # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
+    peak = update_peak_mib(Trainer(start.model, batches, settings), device)
+    return times | {"peak_mib": peak}
 
 
 BENCH = measure.Bench(
     measure_task,
-    time_task,
     conditions=("accumulation",),
     times=("tokens_per_s", "update_s", "epoch_s"),
     memory=("peak_mib",),

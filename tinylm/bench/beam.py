@@ -54,6 +54,7 @@ class Task:
     runtime: RuntimeSettings
     prompts: list[list[int]]
     judged: list[list[int]]
+    only_times: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -96,48 +97,43 @@ def continue_prompts(
     ]
 
 
-def _prepared(task: Task) -> tuple[Step, Tokenizer, Any]:
-    """(step of the trained model, tokenizer, device) of a method."""
+def measure_task(task: Task) -> dict[str, Any]:
+    """One method: its texts, which may stop at <eos>, and its speed under the settings' stop rule.
+
+    Speed is tokens of the returned continuations over seconds, one prompt at a time (medians) and
+    all at once.
+    """
     device = pick_device(task.runtime.device)
     seed_everything(task.decode.seed, task.runtime.threads)
     model, _ = load_model(paths.MODELS, device)
-    return decoding_step(model, task.decode), open_tokenizer(paths.TOKENIZER), device
-
-
-def measure_task(task: Task) -> dict[str, Any]:
-    """One method: its texts, which may stop at <eos>, then its speed under the settings' stop rule."""
-    step, tokenizer, _ = _prepared(task)
-    judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
-    texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
-    return {"texts": texts, "judged": judged, "step": step.name, **time_task(task)}
-
-
-def time_task(task: Task) -> dict[str, float]:
-    """Tokens of the returned continuations over seconds, one prompt at a time (medians) and all at once."""
-    step, tokenizer, device = _prepared(task)
+    step = decoding_step(model, task.decode)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
 
     def timed(prompts: list[list[int]]) -> tuple[int, float]:
         measure.synchronize(device)
         begun = time.perf_counter()
-        texts = continue_prompts(
-            task, step, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos
-        )
+        stop = task.settings.stop_at_eos
+        texts = continue_prompts(task, step, tokenizer, prompts, stop_at_eos=stop)
         measure.synchronize(device)
         return sum(len(ids) for ids, _ in texts), time.perf_counter() - begun
 
     timed(task.prompts[:1])  # warm-up
     alone = [timed([prompt]) for prompt in task.prompts]
     tokens, together = timed(task.prompts)
-    return {
+    times = {
         "tokens_per_s": statistics.median(count / seconds for count, seconds in alone),
         "s_per_prompt": statistics.median(seconds for _, seconds in alone),
         "batch_tokens_per_s": tokens / together,
     }
+    if task.only_times:
+        return times
+    judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
+    texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
+    return {"texts": texts, "judged": judged, "step": step.name, **times}
 
 
 BENCH = measure.Bench(
     measure_task,
-    time_task,
     conditions=("setting",),
     times=("tokens_per_s", "s_per_prompt", "batch_tokens_per_s"),
 )

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,6 +41,7 @@ class Task:
     batch_size: int
     pad_id: int
     runtime: RuntimeSettings
+    only_times: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -71,8 +72,11 @@ def exact_values(nats: float, model: TinyLM) -> dict[str, str]:
     return values
 
 
-def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], Any]:
-    """(model, batches, forward and backward pass of a batch by default the first, device) of a setting."""
+def measure_task(task: Task) -> dict[str, Any]:
+    """Forward and backward pass of one batch of full windows: exact values, seconds and memory.
+
+    The optimizer is left out: it is the same in all modes.
+    """
     device = pick_device(task.runtime.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.runtime.threads)
     ops = training_ops(PRECISION, device, device.type == "cuda")
@@ -80,53 +84,27 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
     model = new_model(task.model, matrix, ops, Checkpointing(task.recompute)).to(device).train()
     store = TokenStore(paths.TOKENS, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
-    first = batches.batch(0)
+    batch = batches.batch(0)
 
-    def step(batch: Batch = first) -> float:
+    def step(batch: Batch = batch) -> float:
         model.zero_grad(set_to_none=True)
         return float(accumulate_gradients(model, [batch], PRECISION))
 
-    return model, batches, step, device
-
-
-def measure_task(task: Task) -> dict[str, Any]:
-    """Forward and backward pass of one batch of full windows: exact values, seconds and memory.
-
-    The optimizer is left out: it is the same in all modes.
-    """
-    model, batches, step, device = _prepared(task)
-    batch = batches.batch(0)
+    nats = step()  # the warm-up; right after the seed, so dropout draws the same in all modes
+    exact = {} if task.only_times else exact_values(nats, model)
+    seconds = measure.median_seconds(step, repeats=STEPS, device=device, warm_up=0)
+    speed = batch.tokens / seconds
+    times = {"step_s": seconds, "epoch_s": batches.tokens_per_epoch / speed, "tokens_per_s": speed}
+    if task.only_times:
+        return times
     row = Batch(batch.inputs[:1], batch.targets[:1], task.model.context)
-    nats = step()  # right after the seed, so dropout draws the same in all modes
-    exact = exact_values(nats, model)
-    times = _times(batches, step, device, warm_up=0)
     model.zero_grad(set_to_none=True)
-    return {
-        "exact": exact,
-        **times,
-        "peak_mib": measure.peak_mib(step, device, before=lambda: step(row)),
-    }
-
-
-def time_task(task: Task) -> dict[str, float]:
-    """The times alone: a further trial."""
-    _, batches, step, device = _prepared(task)
-    return _times(batches, step, device, warm_up=1)
-
-
-def _times(
-    batches: TrainBatches, step: Callable[..., float], device: Any, warm_up: int
-) -> dict[str, float]:
-    """The times of steps on the first batch."""
-    seconds = measure.median_seconds(step, repeats=STEPS, device=device, warm_up=warm_up)
-    speed = batches.batch(0).tokens / seconds
-    epoch_s = batches.tokens_per_epoch / speed
-    return {"step_s": seconds, "epoch_s": epoch_s, "tokens_per_s": speed}
+    peak = measure.peak_mib(step, device, before=lambda: step(row))
+    return {"exact": exact, **times, "peak_mib": peak}
 
 
 BENCH = measure.Bench(
     measure_task,
-    time_task,
     conditions=("layers", "recompute"),
     times=("step_s", "epoch_s", "tokens_per_s"),
     memory=("peak_mib",),

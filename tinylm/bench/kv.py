@@ -41,6 +41,7 @@ class Task:
     past_context: bool
     eos_id: int | None
     runtime: RuntimeSettings
+    only_times: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -80,37 +81,29 @@ def _timed(
     return [row.ids for row in rows], arrivals[0] - start, time.perf_counter() - start
 
 
-def _run(task: Task, model: TinyLM) -> tuple[list[list[int]], dict[str, float]]:
-    """(new tokens of each row, the times), after a warm-up."""
-    _timed(task, model, task.prompts, 2)
-    ids, first, total = _timed(task, model, task.prompts, task.new_tokens)
-    rest = (total - first) / (task.new_tokens - 1)
-    speed = len(task.prompts) * task.new_tokens / total
-    return ids, {"tokens_per_s": speed, "first_token_s": first, "rest_s_per_token": rest}
-
-
 def measure_task(task: Task) -> dict[str, Any]:
     """Ids, seconds and memory of one setting."""
     model = _model(task)
-    ids, times = _run(task, model)
-    process = own_peak_mib()
+    _timed(task, model, task.prompts, 2)  # warm-up
+    ids, first, total = _timed(task, model, task.prompts, task.new_tokens)
+    times = {
+        "tokens_per_s": len(task.prompts) * task.new_tokens / total,
+        "first_token_s": first,
+        "rest_s_per_token": (total - first) / (task.new_tokens - 1),
+    }
+    if task.only_times:
+        return times
     return {
         "ids": ids,
         **times,
+        "process_mib": own_peak_mib(),  # before the profiler of `peak_mib`
         "cache_mib": cache_bytes(model, task) / measure.MIB,
-        "process_mib": process,
         "peak_mib": peak_mib(task, model, ids),
     }
 
 
-def time_task(task: Task) -> dict[str, float]:
-    """The times alone: a further trial."""
-    return _run(task, _model(task))[1]
-
-
 BENCH = measure.Bench(
     measure_task,
-    time_task,
     conditions=("new_tokens", "cache", "past_context"),
     times=("tokens_per_s", "first_token_s", "rest_s_per_token"),
     memory=("cache_mib", "peak_mib", "process_mib"),
@@ -144,9 +137,9 @@ def choose_batch(
     chosen = choose_prompts(store, settings.batch, settings.prompt_tokens, 1, sos_id=sos_id)
     if len(chosen) < settings.batch:
         raise InputError(
-            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(chosen)}, as many "
-            f"evaluation stories are whole and have more than {settings.prompt_tokens} words; or set apart more of the "
-            "text (data.evaluation_stories, data.held_out_share)"
+            f"{PARAMS_FILE}: kv_bench.batch: expected at most {len(chosen)}, the number of whole evaluation stories "
+            f"with more than {settings.prompt_tokens} tokens, got {settings.batch}; or set apart more of the text "
+            "(data.evaluation_stories, data.held_out_share)"
         )
     return [prompt.ids for prompt in chosen]
 

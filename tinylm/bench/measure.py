@@ -3,6 +3,7 @@
 Processes are forked from a server that has only imported modules. They are as clean as a new
 interpreter, but start sooner. Only functions import torch here, so `tinylm check` stays fast."""
 
+import dataclasses
 import itertools
 import multiprocessing
 import os
@@ -59,8 +60,8 @@ class AccumSettings:
         """Rules between the fields: each setting divides the largest, so all end at one token."""
         largest = max(self.settings)
         if any(largest % number for number in self.settings):
-            allowed = f"numbers that divide the largest, {largest}"
-            return [f"settings = {list(self.settings)}; allowed: {allowed}"]
+            expected = f"divisors of the largest, {largest}"
+            return [f"settings: expected {expected}, got {list(self.settings)}"]
         return []
 
 
@@ -82,7 +83,7 @@ class SeedSettings:
     def problems(self) -> list[str]:
         """Rules between the fields."""
         if len(set(self.more)) < len(self.more):
-            return [f"more = {list(self.more)}; allowed: all different"]
+            return [f"more: expected different seeds, got {list(self.more)}"]
         return []
 
 
@@ -161,13 +162,13 @@ def _result(process: Any, receiver: Connection) -> Any:
 class Bench:
     """How a bench measures a task, and what it reports.
 
-    measure: everything, in the first trial; time: the times alone, in further trials. Both are
-    called in a process of their own. A task has `columns`: its name under "setting", and its
-    conditions. conditions, times, memory: the keys of a row of results.
+    measure: called in a process of its own; the times alone if `task.only_times`.
+    conditions, times, memory: the keys of a row of results.
+    A task is a dataclass with `only_times` and `columns`, its name under "setting" and its
+    conditions.
     """
 
     measure: Callable[[Any], dict[str, Any]]
-    time: Callable[[Any], dict[str, float]]
     conditions: tuple[str, ...]
     times: tuple[str, ...]
     memory: tuple[str, ...] = ()
@@ -203,7 +204,8 @@ def run_trials(
         print(f"times, trial {trial} of {trials}", flush=True)
         for task, answers in zip(tasks, answers_by_task, strict=True):
             if "error" not in answers[-1]:
-                answers.append(in_own_process(bench.time, task))
+                again = dataclasses.replace(task, only_times=True)
+                answers.append(in_own_process(bench.measure, again))
     results = []
     for task, answers in zip(tasks, answers_by_task, strict=True):
         if "error" in answers[-1]:
