@@ -20,7 +20,6 @@ from tinylm.compare.runs import (
     Setting,
     settings_of,
 )
-from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.differences import Difference, Tables, difference_of
 from tinylm.evaluate.statistics import (
     HIGHER,
@@ -212,6 +211,8 @@ class _Sides:
         return not unequal
 
     def _bleu(self) -> Difference | None:
+        from tinylm.evaluate.bleu import Bleu, bleu_of  # takes seconds to import
+
         sides = (self.first.samples, self.second.samples)
         tables = [table for side in sides for table in side.values()]
         if not all(sides) or not self._same(BLEU, tables, PROMPT_COLUMNS):
@@ -222,10 +223,10 @@ class _Sides:
             for seed, samples in side.items():
                 texts = samples["continuation"].tolist()
                 references = samples["reference"].tolist()
-                rows, _ = score_texts(texts, references, tokenize="none")
-                by_seed[seed] = rows.astype(float)
+                scores = Bleu().compute(predictions=texts, references=references)
+                by_seed[seed] = scores["statistics"].astype(float)
             counts.append(by_seed)
-        return difference_of(counts[0], counts[1], corpus_bleu)
+        return difference_of(counts[0], counts[1], lambda means: bleu_of(means, 4))
 
     def _minimal_pairs(self) -> Difference | None:
         """The mean over phenomena, as in stage evaluate, on the pairs that all runs judged.

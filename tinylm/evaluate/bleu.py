@@ -65,14 +65,14 @@ class Bleu(evaluate.Metric):
 
 
 def bleu_of(statistics: np.ndarray, order: int) -> np.ndarray:
-    """Corpus BLEU up to `order` of many resamples at once: (R, 10) -> (R,).
+    """Corpus BLEU up to `order` of many resamples at once: (..., 10) -> (...).
 
     statistics: the sums or means of `Bleu`'s over the texts of each resample.
     """
-    written = statistics[:, 0]
-    matches = statistics[:, 2 : 2 + order]
-    totals = statistics[:, 2 + MAX_ORDER : 2 + MAX_ORDER + order]
+    written = statistics[..., 0]
+    matches = statistics[..., 2 : 2 + order]
+    totals = statistics[..., 2 + MAX_ORDER : 2 + MAX_ORDER + order]
     with np.errstate(divide="ignore", invalid="ignore"):
-        brevity_penalty = np.exp(np.minimum(1 - statistics[:, 1] / written, 0.0))
-        score = brevity_penalty * np.exp(np.log(matches / totals).mean(axis=1))
-    return np.where((matches > 0).all(axis=1), score, 0.0)
+        brevity_penalty = np.exp(np.minimum(1 - statistics[..., 1] / written, 0.0))
+        score = brevity_penalty * np.exp(np.log(matches / totals).mean(axis=-1))
+    return np.where((matches > 0).all(axis=-1), score, 0.0)
