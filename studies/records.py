@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from tinylm.base.config import load_params
+from tinylm.base.config import read_yaml
 
 FOLDER = Path(__file__).parent
 PUBLISHED = "published"
@@ -31,7 +31,7 @@ Record = dict[str, Any]  # the content of a YAML file
 @functools.cache
 def read(name: str) -> Record:
     """The content of a YAML file of this folder. Raises InputError."""
-    return load_params(FOLDER / name)
+    return read_yaml(FOLDER / name)
 
 
 def published() -> Record:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from studies.published import study_table
 from studies.records import FOLDER, RESULTS, Record, read_result
-from tinylm.base.config import InputError, load_params
+from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.base.files import require, write_bytes
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.presets.write import Values, flatten, names, preset_values
@@ -79,7 +79,7 @@ def _study(name: str, row: Record) -> Study:
 
 def read_studies() -> dict[str, Study]:
     """All studies by name. Raises InputError for one that cannot be run."""
-    return {name: _study(name, row) for name, row in load_params(FILE).items()}
+    return {name: _study(name, row) for name, row in read_yaml(FILE).items()}
 
 
 def refuse_other_tokens(study: Study, params: Record) -> None:

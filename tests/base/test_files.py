@@ -98,6 +98,13 @@ def test_broken_or_missing_json_is_named(tmp_path, content):
         read_json(path, "train")
 
 
+def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path):
+    with pytest.raises(InputError, match=r"a\.bin is missing: run dvc repro vocab$"):
+        files.require(tmp_path / "a.bin", "vocab")
+    with pytest.raises(InputError, match=r"dvc\.lock is missing: run dvc repro$"):
+        files.require(tmp_path / "dvc.lock")
+
+
 def test_csv_has_six_digits_and_quotes_commas(tmp_path):
     files.write_csv(tmp_path / "t.csv", ("n", "value"), [(1, 2.0), ("a,b", 1 / 3)])
     assert (tmp_path / "t.csv").read_text() == 'n,value\n1,2\n"a,b",0.333333\n'

@@ -40,7 +40,7 @@ def test_unchanged_nothing_runs_and_dvc_status_says_so(clone):
 def test_a_wrong_value_stops_before_any_work_and_the_way_back_trains_nothing(clone, base):
     clone.set({"model.layers": "wrong"})
     failed = clone.repro(code=255)
-    assert "params.yaml: model.layers = 'wrong'" in failed.text
+    assert "params.yaml: model.layers: " in failed.text
     shutil.copy(base.path / "params.yaml", clone.path / "params.yaml")
     assert clone.repro().commands == []
     assert clone.metrics() == base.metrics()

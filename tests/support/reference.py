@@ -9,7 +9,7 @@ from typing import Any
 
 import tinylm
 from tests.support.clone import ROOT
-from tinylm.base.config import _describe, parse_yaml
+from tinylm.base.config import describe_setting, parse_yaml
 from tinylm.cli import command
 from tinylm.params.params import SECTIONS
 
@@ -64,7 +64,7 @@ def parameters() -> str:
         lines += [f"## {section}", "", f"Read by: {_cell(comments[section, ''])}", ""]
         lines += ["| key | default | allowed | meaning |", "|---|---|---|---|"]
         for key, value in values.items():
-            allowed = _describe(kinds[key], fields[key].metadata["allowed"])
+            allowed = describe_setting(kinds[key], fields[key].metadata["allowed"])
             default = "null" if value is None else str(value)
             default = default.lower() if isinstance(value, bool) else default
             lines.append(_row(f"`{key}`", f"`{default}`", allowed, comments[section, key]))

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import load_params
+from tinylm.base.config import load_params, read_yaml
 
 ROOT = Path(__file__).parents[2]
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
-PIPELINE: dict[str, dict[str, Any]] = load_params(ROOT / "dvc.yaml")["stages"]
+PIPELINE: dict[str, dict[str, Any]] = read_yaml(ROOT / "dvc.yaml")["stages"]
 STAGES = tuple(PIPELINE)
 BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
 EDITED = (

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import load_params
+from tinylm.base.config import read_yaml
 from tinylm.base.files import sha256
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +14,7 @@ _CODE = ("stages/", "tinylm/")
 
 def stage_entry(stage: str) -> dict[str, Any]:
     """What dvc.yaml says of a stage: its deps, params and outs."""
-    entry: dict[str, Any] = load_params(ROOT / PIPELINE)["stages"][stage]
+    entry: dict[str, Any] = read_yaml(ROOT / PIPELINE)["stages"][stage]
     return entry
 
 

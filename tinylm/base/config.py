@@ -26,7 +26,7 @@ _repr.maxlong = 40
 class InputError(Exception):
     """Input that cannot be used (exit code 2).
 
-    Each line of the message names the file, the key or line, the value, and what is allowed.
+    Each line of the message names the file, the key or line, what was expected and what was there.
     """
 
 
@@ -49,19 +49,26 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
         problem = " ".join(problem.split())[:200]
         raise InputError(f"{name}: not YAML: {problem}") from None
     if not isinstance(value, dict):
-        raise InputError(f"{name}: holds {_repr.repr(value)}; allowed: a mapping of sections")
+        raise InputError(f"{name}: expected a mapping of sections, got {_repr.repr(value)}")
     return value
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a file with one YAML mapping. Raises InputError with the file and the line."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a text file in UTF-8: {error}") from None
+    return parse_yaml(text, str(path))
 
 
 def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
     """Read params.yaml as DVC reads it. Raises InputError with the file and the line."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing; `tinylm preset storybook` writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text in UTF-8: {error}") from None
-    return parse_yaml(text, str(path))
+    if not Path(path).exists():
+        raise InputError(f"{path} is missing; `tinylm preset storybook` writes one")
+    return read_yaml(path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,17 +84,13 @@ class Allowed:
     choices: tuple[str, ...] = ()
     length: int = 0
 
-    def holds(self, value: Any) -> bool:
-        """Whether one plain value is within the range, or one of the choices."""
-        if self.choices:
-            return value in self.choices
-        if isinstance(value, str | bool):
-            return True
-        return bool(self.low <= value <= self.high and value > self.above)
+    def holds(self, number: float) -> bool:
+        """Whether a number is within the range."""
+        return self.low <= number <= self.high and number > self.above
 
     def __str__(self) -> str:
         if self.choices:
-            return " | ".join(self.choices)
+            return " or ".join([", ".join(self.choices[:-1]), self.choices[-1]])
         limits = ((">", self.above), (">=", self.low), ("<=", self.high))
         return " and ".join(f"{sign} {limit}" for sign, limit in limits if math.isfinite(limit))
 
@@ -111,15 +114,15 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", 
 
 
 def _without_null(kind: Any) -> tuple[Any, bool]:
-    """(the type, whether null is allowed too) of a field's annotation."""
+    """(the type, whether null is allowed too) of a field's annotation, such as `int | None`."""
     if typing.get_origin(kind) is not types.UnionType:
         return kind, False
-    inner = [part for part in typing.get_args(kind) if part is not types.NoneType]
-    return inner[0], True
+    kind, _ = typing.get_args(kind)
+    return kind, True
 
 
-def _describe(kind: Any, allowed: Allowed) -> str:
-    """What a field may hold, for messages."""
+def describe_setting(kind: Any, allowed: Allowed) -> str:
+    """What a field of this type may hold, in words."""
     kind, nullable = _without_null(kind)
     if typing.get_origin(kind) is tuple:
         element = _TYPE_NAMES[typing.get_args(kind)[0]].removeprefix("a ")
@@ -135,27 +138,77 @@ def _describe(kind: Any, allowed: Allowed) -> str:
     return f"{text}, or null" if nullable else text
 
 
+# Each converter takes a value as YAML gives it, and raises ValueError if it is of another kind.
+
+
+def _to_int(value: Any) -> int:
+    if type(value) is not int:  # isinstance would accept true and false
+        raise ValueError
+    return value
+
+
+def _to_float(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ValueError
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError from None
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _to_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError
+    return value
+
+
+def _to_str(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError
+    return value
+
+
+_CONVERTERS = {int: _to_int, float: _to_float, bool: _to_bool, str: _to_str}
+
+
+def _to_choice(value: Any, choices: tuple[str, ...]) -> str:
+    """One of the choices; for those named "true" and "false", YAML has values of its own."""
+    if type(value) is bool:
+        value = "true" if value else "false"
+    if value not in choices:
+        raise ValueError
+    return str(value)
+
+
+def _to_plain(value: Any, kind: Any, allowed: Allowed) -> Any:
+    if allowed.choices:
+        return _to_choice(value, allowed.choices)
+    converted = _CONVERTERS[kind](value)
+    if kind in (int, float) and not allowed.holds(converted):
+        raise ValueError
+    return converted
+
+
+def _to_tuple(values: Any, kind: Any, allowed: Allowed) -> tuple[Any, ...]:
+    if not isinstance(values, list) or len(values) < allowed.length:
+        raise ValueError
+    items = tuple(_to_plain(value, kind, allowed) for value in values)
+    if allowed.length and len(set(items)) < len(items):
+        raise ValueError
+    return items
+
+
 def _convert(value: Any, kind: Any, allowed: Allowed) -> Any:
-    """The value as the annotated type. Raises ValueError or OverflowError if it is not allowed."""
+    """A value of YAML as the type of its field. Raises ValueError if it is not allowed."""
     kind, nullable = _without_null(kind)
     if value is None and nullable:
         return None
     if typing.get_origin(kind) is tuple:
-        if not isinstance(value, list) or len(value) < allowed.length:
-            raise ValueError
-        items = tuple(_convert(item, typing.get_args(kind)[0], allowed) for item in value)
-        if allowed.length and len(set(items)) != len(items):
-            raise ValueError
-        return items
-    if type(value) is bool and "true" in allowed.choices:
-        value = str(value).lower()
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind or not allowed.holds(value):
-        raise ValueError
-    if kind is float and not math.isfinite(value):
-        raise ValueError
-    return value
+        return _to_tuple(value, typing.get_args(kind)[0], allowed)
+    return _to_plain(value, kind, allowed)
 
 
 def unknown(key: object, names: Iterable[str]) -> str:
@@ -176,9 +229,7 @@ def read_section(
         raise InputError(f"{source}: section {name!r} is missing")
     section = params[name]
     if not isinstance(section, dict):
-        raise InputError(
-            f"{source}: {name} = {_repr.repr(section)}; allowed: a mapping of settings"
-        )
+        raise InputError(f"{source}: {name}: expected a mapping, got {_repr.repr(section)}")
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     errors = []
@@ -188,16 +239,15 @@ def read_section(
     values = {}
     for key, field in fields.items():
         allowed = field.metadata.get("allowed", Allowed())
+        expected = describe_setting(hints[key], allowed)
         if key not in section:
-            text = _describe(hints[key], allowed)
-            errors.append(f"{source}: {name}.{key} is missing; allowed: {text}")
+            errors.append(f"{source}: {name}.{key} is missing: expected {expected}")
             continue
         try:
             values[key] = _convert(section[key], hints[key], allowed)
-        except (ValueError, OverflowError):
-            text = _describe(hints[key], allowed)
+        except ValueError:
             value = _repr.repr(section[key])
-            errors.append(f"{source}: {name}.{key} = {value}; allowed: {text}")
+            errors.append(f"{source}: {name}.{key}: expected {expected}, got {value}")
     if errors:
         raise InputError("\n".join(errors))
     settings = cls(**values)

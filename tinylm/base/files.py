@@ -141,15 +141,16 @@ def read_json(path: str | Path, made_by: str = "") -> Any:
         hint = f": run dvc repro {made_by}" if made_by else ""
         raise InputError(f"{path} is missing{hint}") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: a folder; allowed: a file") from None
+        raise InputError(f"{path}: expected a file, got a folder") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); remove it and run dvc repro") from None
 
 
-def require(path: str | Path, made_by: str) -> Path:
-    """The path, if it exists. Raises InputError naming the stage that makes it."""
+def require(path: str | Path, made_by: str = "") -> Path:
+    """The path, if it exists. Raises InputError naming the stage that makes it; "": any stage."""
     if not Path(path).exists():
-        raise InputError(f"{path} is missing: run dvc repro {made_by}")
+        command = f"dvc repro {made_by}".rstrip()
+        raise InputError(f"{path} is missing: run {command}")
     return Path(path)
 
 
@@ -159,4 +160,4 @@ def sha256(path: str | Path) -> str:
         with open(path, "rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except IsADirectoryError:
-        raise InputError(f"{path}: a folder; allowed: a file") from None
+        raise InputError(f"{path}: expected a file, got a folder") from None

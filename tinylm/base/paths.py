@@ -74,11 +74,11 @@ def output_file(option: str, name: str | Path) -> Path:
     is_other = path.exists() and not path.is_file()
     problem = ""
     if is_other or any(parent.is_file() for parent in path.parents):
-        problem = "allowed: a file in a folder"
+        problem = "expected a file in a folder"
     elif Path(PARAMS_FILE).exists() and path.is_relative_to(Path.cwd()):
         top = path.relative_to(Path.cwd()).parts[0]
         if top in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):
-            problem = "it belongs to the pipeline; allowed: another file"
+            problem = "belongs to the pipeline; choose another file"
     if problem:
         raise InputError(f"--{option} {str(name) or repr(name)}: {problem}")
     return path

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, load_params, parameter
+from tinylm.base.config import PARAMS_FILE, InputError, parameter, read_yaml
 from tinylm.base.files import require
 
 LOCK = "dvc.lock"
@@ -62,7 +62,7 @@ def read_status() -> Status:
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
-    require(LOCK, "")
+    require(LOCK)
     try:
         with Repo(".") as repo:
             changes = repo.status()
@@ -100,7 +100,7 @@ def _changed_paths(entries: list[Any]) -> list[tuple[str, Any]]:
 
 def models_md5() -> str:
     """MD5 of stage train's output `models`, as dvc.lock has it."""
-    stages = load_params(LOCK)["stages"]
+    stages = read_yaml(LOCK)["stages"]
     return stage_paths(stages["train"], "outs")["models"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 
 from tinylm.base.code import PIPELINE
-from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.config import PARAMS_FILE, InputError, read_yaml
 from tinylm.base.files import write_json
 from tinylm.presets.write import Values
 from tinylm.sweep import plan
@@ -17,7 +17,7 @@ from tinylm.sweep.recording import expand_values, freeze, git
 
 def check_target(stage: str, workers: int, on: str) -> None:
     """InputError for a stage that a run cannot end with."""
-    stages = load_params(PIPELINE)["stages"]
+    stages = read_yaml(PIPELINE)["stages"]
     allowed = [name for name, text in stages.items() if "matrix" not in text]
     if stage not in allowed:
         raise InputError(f"--to {stage}; allowed: {' | '.join(allowed)}")
