@@ -45,7 +45,7 @@ def words() -> WordTokenizer:
 def speaking_model(random_model, words) -> Callable[..., TinyLM]:
     """Next-word distributions that are peaky, and that end some texts soon: <eos> scores `end` more."""
 
-    def make(end: float = 2.0, **settings: Any) -> TinyLM:
+    def make(end: float = 3.0, **settings: Any) -> TinyLM:
         own_output = {"tied_output": False, "output_bias": True}
         model = random_model(vocab=len(words), context=29, **own_output, **settings)
         with torch.no_grad():

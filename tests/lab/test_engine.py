@@ -91,17 +91,17 @@ def test_greedy_text_far_past_the_context(model, slide):
     engine = engine_of(model, slide=slide)
     for ids in PROMPTS:
         (expected,) = generate(
-            model, [ids], settings, max_new_tokens=60, eos_id=None, banned=[0, 2, 3]
+            model, [ids], settings, max_new_tokens=30, eos_id=None, banned=[0, 2, 3]
         )
-        assert engine.call("greedy", ids, 60) == expected.ids
+        assert engine.call("greedy", ids, 30) == expected.ids
 
 
-@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (2, 0.6), (5, 1.0), (10, 0.0)])
+@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (5, 0.6), (10, 1.0)])
 def test_beams(model, engine, width, alpha):
-    rules = {"max_new_tokens": 25, "eos_id": 1, "banned": [0, 2, 3], "length_penalty": alpha}
+    rules = {"max_new_tokens": 12, "eos_id": 1, "banned": [0, 2, 3], "length_penalty": alpha}
     for ids in PROMPTS:
         (expected,) = beam_search(model, [ids], n_best=width, width=width, **rules)
-        beams = engine.call("beams", ids, width, 25, alpha)
+        beams = engine.call("beams", ids, width, 12, alpha)
         assert [beam["ids"] for beam in beams] == [beam.ids for beam in expected]
         scores = [beam.score for beam in expected]
         assert [beam["score"] for beam in beams] == pytest.approx(scores, abs=1e-4)
