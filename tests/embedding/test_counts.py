@@ -41,7 +41,7 @@ def test_pairs_are_those_of_a_slow_count(monkeypatch, window):
 def test_information_is_that_of_its_formula():
     keys, values = count_pairs(stream(50, 6), SIZE, 2)  # three ids never occur
     table = dense(keys, values)
-    smoothed = table.sum(0) ** counts.POWER
+    smoothed = table.sum(0) ** counts.CONTEXT_SMOOTHING
     with np.errstate(divide="ignore", invalid="ignore"):
         information = np.log(table / table.sum(1, keepdims=True) / (smoothed / smoothed.sum()))
     expected = np.nan_to_num(information, neginf=0).clip(0)

@@ -17,6 +17,7 @@ SETTINGS = EmbeddingSettings(
     source="skipgram", path="", hub_id=None, hub_revision=None, width=12, epochs=2, window=3,
     min_n=3, max_n=4, buckets=500, lr=0.05, std=0.02, seed=1,
 )  # fmt: skip
+NO_NGRAMS = replace(SETTINGS, min_n=0, max_n=0)
 RULE = VocabSettings(tokenizer="words")
 TEXTS = [
     "The cat sat on the mat.",
@@ -50,6 +51,14 @@ def test_an_unseen_word_has_the_vector_of_its_parts_or_none():
     vectors = train_skipgram(TEXTS, ["catty", "Q"], SETTINGS)
     assert vectors[0].any()
     assert not train_skipgram(TEXTS, ["catty"], replace(SETTINGS, min_n=0, max_n=0)).any()
+
+
+def test_a_word_that_looks_like_a_label_of_fasttext_is_trained():
+    texts = [f"{text} __label__x" for text in TEXTS]
+    plain = train_skipgram(
+        [text.replace("__label__x", "zzz") for text in texts], ["zzz"], NO_NGRAMS
+    )
+    assert np.array_equal(train_skipgram(texts, ["__label__x"], NO_NGRAMS), plain)
 
 
 def test_divergence_is_refused():

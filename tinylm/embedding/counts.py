@@ -13,10 +13,10 @@ from torch import Tensor
 
 from tinylm.base.seeding import derive_seed
 
-POWER = 0.5  # of 0, 0.25, 0.4, 0.5, 0.75 and 1 the best with 0.4; see docs/explanation/recipe.md
-MORE = 20  # directions beyond the width: those within are then almost exact (Halko et al. 2011)
-PASSES = 1  # of power iteration: without one, losses after 125,000 tokens were 0.1 nats higher
-COUNTED = 20_000_000  # tokens that are read at most
+CONTEXT_SMOOTHING = 0.5  # exponent; of 0, 0.25, 0.4, 0.5, 0.75 and 1 the best with 0.4; see docs/explanation/recipe.md
+OVERSAMPLING = 20  # for randomized SVD (Halko et al. 2011)
+POWER_ITERATIONS = 1  # without one, losses after 125,000 tokens were 0.1 nats higher
+MAX_TOKENS = 20_000_000  # the first ones of the train split
 TOKENS_AT_ONCE = 4_000_000  # whose pairs are sorted together
 
 Pairs = tuple[np.ndarray, np.ndarray]  # keys w * size + c, ascending; C[w, c] of each, float64
@@ -28,7 +28,7 @@ def count_vectors(ids: np.ndarray, size: int, width: int, window: int, seed: int
     The same bits on any number of cores: torch's sums depend on the number of threads, so there is
     one.
     """
-    keys, counts = count_pairs(ids[:COUNTED], size, window)
+    keys, counts = count_pairs(ids[:MAX_TOKENS], size, window)
     vectors = np.zeros((size, width), np.float32)
     if not len(keys):
         return vectors
@@ -78,7 +78,7 @@ def positive_information(keys: np.ndarray, counts: np.ndarray, size: int) -> Ten
     """M as a sparse matrix.  -> (size, size) float32"""
     rows, columns = np.divmod(keys, size)
     row_sums = np.bincount(rows, counts, size)
-    expected = row_sums**POWER  # C is symmetric
+    expected = row_sums**CONTEXT_SMOOTHING  # C is symmetric
     expected /= expected.sum()
     values = np.log(counts / (row_sums[rows] * expected[columns]))
     positive = values > 0
@@ -102,10 +102,10 @@ def left_vectors(matrix: Tensor, width: int, seed: int) -> Tensor:
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, "counts"))
     transposed = matrix.T.coalesce()
-    directions = min(width + MORE, len(matrix))
+    directions = min(width + OVERSAMPLING, len(matrix))
     start = torch.randn(len(matrix), directions, generator=generator)
     basis = torch.linalg.qr(matrix @ start).Q
-    for _ in range(PASSES):
+    for _ in range(POWER_ITERATIONS):
         basis = torch.linalg.qr(matrix @ (transposed @ basis)).Q
     projected = transposed @ basis  # M^T Q
     squares, axes = torch.linalg.eigh(projected.T @ projected)

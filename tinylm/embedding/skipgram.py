@@ -20,6 +20,7 @@ from tinylm.base.seeding import derive_seed
 from tinylm.embedding.settings import EmbeddingSettings
 
 NEGATIVES = 5
+NO_LABEL = " "  # words that begin with it are labels for fastText: no word has a space
 M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
 
 
@@ -54,6 +55,7 @@ def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
     arguments.bucket = settings.buckets
     arguments.lr = settings.lr
     arguments.seed = derive_seed(settings.seed, "skipgram") % (1 << 31)
+    arguments.label = NO_LABEL
     arguments.minCount = 1
     arguments.thread = 1
     arguments.verbose = 0
@@ -81,8 +83,8 @@ def train_skipgram(
                 fasttext_pybind.train(model, _fasttext_arguments(settings, path))
         except (RuntimeError, ValueError) as error:  # "Encountered NaN.", "Empty vocabulary."
             raise InputError(
-                f"embedding.source = skipgram: fastText failed ({error}); allowed: embedding.lr "
-                f"below {settings.lr}, or embedding.source = counts"
+                f"embedding.source = skipgram: fastText failed ({error}); lower "
+                f"embedding.lr, now {settings.lr}, or use embedding.source = counts"
             ) from None
     matrix = np.zeros((len(words), settings.width), np.float32)
     for index, word in enumerate(words):
@@ -90,6 +92,6 @@ def train_skipgram(
         matrix[index] = np.array(vector)
     if not np.isfinite(matrix).all():
         raise InputError(
-            f"embedding.lr = {settings.lr}: vectors are not finite; allowed: a smaller one"
+            f"embedding.lr: {settings.lr} gives vectors that are not finite; use a smaller one"
         )
     return matrix

@@ -1,19 +1,26 @@
-"""Files of word vectors: which one the settings name, and the reader for its name."""
+"""Files of word vectors: which one the settings name, and the text format `.vec` or `.vec.gz`.
 
+The text format has a line "count width", then a line per word. It is read as a stream, and only the
+rows that the vocabulary needs are stored.
+"""
+
+import gzip
 import os
-from collections.abc import Sequence
+import zlib
+from codecs import BOM_UTF8
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tinylm.base.config import InputError
 from tinylm.download.folders import reading_hub
-from tinylm.embedding.fasttext_bin import open_bin, read_bin
+from tinylm.download.readers import first_line
+from tinylm.embedding.fasttext_bin import BinFile, read_bin
 from tinylm.embedding.settings import EmbeddingSettings
-from tinylm.embedding.vec_file import check_vec, read_vec
 
 SUFFIXES = (".bin", ".vec", ".vec.gz")
-ALLOWED = "allowed: .vec, .vec.gz or .bin"
 
 
 def vector_file(settings: EmbeddingSettings) -> Path:
@@ -38,34 +45,108 @@ def vector_file(settings: EmbeddingSettings) -> Path:
         if len(files) == 1:
             return Path(huggingface_hub.hf_hub_download(hub_id, files[0], revision=revision))
     listed = ", ".join(files[:5]) or "none"
-    raise InputError(f"{keys}: files of vectors: {listed}; {ALLOWED}, one of a kind")
+    raise InputError(f"{keys}: expected one file of vectors ({', '.join(SUFFIXES)}), got {listed}")
 
 
 def _is_binary(path: Path) -> bool:
     """Whether a file is in the binary format, by its name. InputError for what is no such file."""
     if not os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
-        raise InputError(f"embedding.path = {str(path)!r}: no such file; {ALLOWED}")
+        raise InputError(
+            f"embedding.path: expected a file of vectors, got {str(path)!r}, which does not exist"
+        )
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
-        raise InputError(f"{path}: not a supported format of vectors; {ALLOWED}, not packed")
+        raise InputError(f"{path}: expected a file that ends in {', '.join(SUFFIXES)}")
     return name.endswith(".bin")
 
 
 def check_vectors(path: Path, width: int) -> None:
     """Raise InputError if the file's header shows that it has no vectors of this width."""
     if _is_binary(path):
-        open_bin(path, width)
+        BinFile(path, width)
     else:
-        check_vec(path, width)
+        _read_header(path, _raw_lines(path), width)
 
 
 def read_vectors(path: Path, words: Sequence[str], width: int) -> np.ndarray:
     """(N, D) float32 of N different words; zero where the file has no vector.
 
-    For unknown words see `read_bin` and `read_vec`. Raises InputError, also if no word has any.
+    For other words see `BinFile.vector` and `read_vec`. Raises InputError, also if no word has any.
     """
     read = read_bin if _is_binary(path) else read_vec
     table = read(path, words, width)
     if not table.any():
         raise InputError(f"{path}: has none of the vocabulary's {len(words)} words")
     return table
+
+
+def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number, line) of a plain or gzip file. Raises InputError if it is damaged."""
+    number = 0
+    is_gzip = path.name.lower().endswith(".gz")
+    try:
+        with gzip.open(path) if is_gzip else open(path, "rb") as handle:
+            for number, line in enumerate(handle, start=1):
+                yield number, line
+    except (EOFError, OSError, zlib.error) as error:
+        reason = first_line(error)
+        raise InputError(f"{path}, after line {number}: cannot be read ({reason})") from None
+
+
+def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> int:
+    """The promised number of rows. InputError if this is no header or of another width."""
+    _, line = next(lines, (1, b""))
+    try:
+        rows, columns = map(int, line.removeprefix(BOM_UTF8).split())
+    except ValueError:
+        raise InputError(f"{path}, line 1: expected 'count width', got {line[:40]!r}") from None
+    if columns != width:
+        raise InputError(
+            f"{path}, line 1: vectors of width {columns}, but embedding.width = {width}"
+        )
+    return rows
+
+
+def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
+    """(len(words), D) float32, zero where the file has no vector. Raises InputError with the line.
+
+    A word gets the file's first row of that word. If there is none, it gets the first row of a word
+    that differs only in upper and lower case ("Paris" for "paris", "the" for "The").
+    """
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for word in words:
+        wanted[word.lower()].append(word)
+    exact: dict[str, np.ndarray] = {}
+    in_other_case: dict[str, np.ndarray] = {}
+    lines = _raw_lines(path)
+    promised = _read_header(path, lines, width)
+    number = 1
+    for number, line in lines:
+        line = line.rstrip()
+        if line.count(b" ") != width:
+            raise InputError(f"{path}, line {number}: expected a word and {width} values")
+        first, *values = line.split(b" ")
+        word = first.decode("utf-8", "replace")
+        for target in wanted.get(word.lower(), ()):
+            vectors = exact if target == word else in_other_case
+            if target not in vectors and target not in exact:
+                vectors[target] = _parse(values, path, number)
+    if number != promised + 1:
+        raise InputError(f"{path}: expected {promised} rows after line 1, got {number - 1}")
+    table = np.zeros((len(words), width), np.float32)
+    vectors = in_other_case | exact
+    for row, word in enumerate(words):
+        if word in vectors:
+            table[row] = vectors[word]
+    return table
+
+
+def _parse(values: list[bytes], path: Path, number: int) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore"):
+            row = np.array([float(value) for value in values]).astype(np.float32)
+    except ValueError:
+        row = np.full(1, np.nan)
+    if not np.isfinite(row).all():
+        raise InputError(f"{path}, line {number}: expected numbers that are finite in float32")
+    return row
