@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tinylm.base.files import read_json, write_json
 from tinylm.host.command import CommandFailed
-from tinylm.host.workers import cores
+from tinylm.host.processes import cores
 
 ROOT = Path(__file__).parents[1]
 PEERS = ("ctranslate2", "llama-cpp-python")

@@ -6,7 +6,7 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.download.splits import write_stories
 from tinylm.host.command import guard
-from tinylm.host.workers import cores
+from tinylm.host.processes import cores
 from tinylm.params.stage import Stage
 
 

@@ -10,7 +10,7 @@ from tinylm.download.same_story import count_near_copies
 from tinylm.download.stories import SPLITS, read_texts
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.host.command import guard
-from tinylm.host.workers import cores
+from tinylm.host.processes import cores
 from tinylm.params.stage import Stage
 from tinylm.vocab.encoding import cut_stream, decoded, write_stores
 from tinylm.vocab.token_store import TokenStore, coverage, save_matrix

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CHILD = "from tinylm.host.memory import own_peak_mib; print(own_peak_mib())"
+CHILD = "from tinylm.host.processes import own_peak_mib; print(own_peak_mib())"
 
 
 def test_the_size_of_a_process_is_its_own():

@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.stages import SMALL, before_training, read, run
 from tinylm.cli import main
-from tinylm.host.memory import own_peak_mib
-from tinylm.host.workers import end_with_parent
+from tinylm.host.processes import end_with_parent, own_peak_mib
 from tinylm.kernels.train import binding, ops
 
 LINUX_ALONE = ("posix_fallocate", "posix_fadvise", "sched_getaffinity", "copy_file_range", "waitid")

@@ -141,8 +141,9 @@ def describe_setting(kind: Any, allowed: Allowed) -> str:
 # Each converter takes a value as YAML gives it, and raises ValueError if it is of another kind.
 
 
-def _to_int(value: Any) -> int:
-    if type(value) is not int:  # isinstance would accept true and false
+def _to_type(value: Any, kind: type) -> Any:
+    """An int, bool or str; isinstance would accept true as an int."""
+    if type(value) is not kind:
         raise ValueError
     return value
 
@@ -159,21 +160,6 @@ def _to_float(value: Any) -> float:
     return number
 
 
-def _to_bool(value: Any) -> bool:
-    if type(value) is not bool:
-        raise ValueError
-    return value
-
-
-def _to_str(value: Any) -> str:
-    if type(value) is not str:
-        raise ValueError
-    return value
-
-
-_CONVERTERS = {int: _to_int, float: _to_float, bool: _to_bool, str: _to_str}
-
-
 def _to_choice(value: Any, choices: tuple[str, ...]) -> str:
     """One of the choices; for those named "true" and "false", YAML has values of its own."""
     if type(value) is bool:
@@ -186,7 +172,7 @@ def _to_choice(value: Any, choices: tuple[str, ...]) -> str:
 def _to_plain(value: Any, kind: Any, allowed: Allowed) -> Any:
     if allowed.choices:
         return _to_choice(value, allowed.choices)
-    converted = _CONVERTERS[kind](value)
+    converted = _to_float(value) if kind is float else _to_type(value, kind)
     if kind in (int, float) and not allowed.holds(converted):
         raise ValueError
     return converted

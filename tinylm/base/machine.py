@@ -1,4 +1,4 @@
-"""What a machine computes with: its device, and the vector instructions of its processor."""
+"""Device and SIMD detection."""
 
 from typing import Any
 

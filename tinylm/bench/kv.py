@@ -17,7 +17,7 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import own_peak_mib
+from tinylm.host.processes import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM

@@ -19,7 +19,7 @@ from typing import Any
 
 from tinylm.base.config import InputError, setting
 from tinylm.host.command import CommandFailed, is_out_of_memory
-from tinylm.host.workers import begin_worker, ctrl_c_later
+from tinylm.host.processes import begin_worker, ctrl_c_later
 
 
 @dataclass(frozen=True, kw_only=True)

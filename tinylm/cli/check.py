@@ -104,7 +104,7 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
 def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     """Cores and device that section `runtime` names."""
     from tinylm.base.machine import pick_device
-    from tinylm.host.workers import cores
+    from tinylm.host.processes import cores
 
     runtime = sections.get("runtime")
     if runtime is None:

@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _run_all(arguments: argparse.Namespace) -> None:
     """Begin or continue a sweep, and run what is left of it."""
+    from tinylm.host.processes import cores
     from tinylm.host.runtime import RuntimeSettings
-    from tinylm.host.workers import cores
     from tinylm.sweep import begin, engines, plan
 
     runtime = read_section(load_params(), "runtime", RuntimeSettings)

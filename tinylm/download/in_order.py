@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from tinylm.host.command import CommandFailed
-from tinylm.host.workers import begin_worker, ctrl_c_later
+from tinylm.host.processes import begin_worker, ctrl_c_later
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -1,14 +1,63 @@
-"""Locks on files; the kernel frees them when the process ends that holds them."""
+"""Processes: worker processes that end with their parent, locks on files, peak memory."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
+import resource
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import parent_process, resource_tracker
 from pathlib import Path
 from typing import IO
 
 from tinylm.base.config import InputError
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # macOS does not have it
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def ctrl_c_later() -> Iterator[None]:
+    """Let Ctrl-C wait until the end of the block; processes started in it never receive it."""
+    resource_tracker.ensure_running()  # starting it would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with_parent(number: int) -> None:
+    """Let Linux send this process the signal `number` when its parent ends; others cannot."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(1, number)  # PR_SET_PDEATHSIG
+
+
+def begin_worker() -> None:
+    """In a new process: leave Ctrl-C to the parent, and end when the parent has ended.
+
+    A thread waits for the end of the pipe that the parent holds open. The kernel's own signal
+    (PR_SET_PDEATHSIG) does not serve here: a fork server is the parent of what it starts.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -41,3 +90,32 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
         handle.write(f"pid {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         handle.flush()
         yield
+
+
+def own_peak_mib() -> float:
+    """The peak resident memory of this process, in MiB.
+
+    It is read from /proc if that exists: `getrusage` would count the parent's memory at the start.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as handle:
+            for line in handle:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep freed memory for the next tensors instead of returning it.
+
+    Only glibc can. Every training step frees and takes the same large buffers, and the system clears
+    each page that it hands out. A step of 2,048 tokens has 24,500 page faults, with this 0 to 3.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD of malloc.h
+        mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+        mallopt(-8, 1)  # M_ARENA_MAX: a second arena of 64 MiB is freed whenever it is empty

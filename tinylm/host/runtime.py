@@ -9,7 +9,7 @@ from typing import Any
 
 from tinylm.base.config import setting
 from tinylm.base.machine import instructions
-from tinylm.host.workers import cores
+from tinylm.host.processes import cores
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

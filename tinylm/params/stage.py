@@ -22,7 +22,7 @@ from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.host.command import CommandFailed, Parser
-from tinylm.host.memory import own_peak_mib
+from tinylm.host.processes import own_peak_mib
 from tinylm.host.runtime import conditions, in_words
 from tinylm.params.params import params_from
 

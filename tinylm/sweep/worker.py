@@ -25,8 +25,7 @@ from typing import IO, Any
 from tinylm.base import paths
 from tinylm.base.files import read_json, write_json
 from tinylm.host.command import FAILED, CommandFailed, Interrupted, guard, one_line
-from tinylm.host.processes import locked
-from tinylm.host.workers import end_with_parent
+from tinylm.host.processes import end_with_parent, locked
 from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import Slot

@@ -29,8 +29,7 @@ from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
 from tinylm.host.command import BAD_INPUT, FAILED, CommandFailed, Interrupted, one_line
-from tinylm.host.processes import exclusive_lock
-from tinylm.host.workers import end_with_parent
+from tinylm.host.processes import end_with_parent, exclusive_lock
 from tinylm.vocab.batches import Batch
 
 WAIT_S = 300  # how long a rank waits for one that does not answer
