@@ -69,6 +69,16 @@ def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_batch_without_a_scored_row_has_no_loss_and_no_gradient(precision):
+    hidden, weight, bias, targets = example(9, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        loss = output_loss(hidden, weight, bias, torch.full_like(targets, PAD))
+    loss.backward()
+    assert loss == 0
+    assert all(tensor.grad.eq(0).all() for tensor in (hidden, weight, bias))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_one_chunk_of_logits_at_most_is_alive(precision):
     words = 9000
     chunk = module.LOGITS_BYTES // (2 * words) if precision == "bf16" else module.CHUNK_ROWS

@@ -117,8 +117,13 @@ def _table(rope_cache: Tensor | None, inside: Tensor) -> int | None:
     )
 
 
-def torch_attention(qkv: Tensor, scale: float, dropout: float) -> Tensor:
-    """`scaled_dot_product_attention` under the causal mask, which CUDA fuses.  (B, T, 3, H, Dh) -> (B, T, H Dh)"""
+def torch_attention(qkv: Tensor, scale: float, mask: Tensor, dropout: float) -> Tensor:
+    """`scaled_dot_product_attention` under the causal mask, which CUDA fuses.  (B, T, 3, H, Dh) -> (B, T, H Dh)
+
+    mask: (1, 1, T, T), which must be causal. Raises ValueError for a mask that differs between rows: it is not used.
+    """
+    if len(mask) != 1:
+        raise ValueError(f"attention: torch: expected one causal mask, got {len(mask)} masks")
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
     queries = queries * scale
     mixed = F.scaled_dot_product_attention(

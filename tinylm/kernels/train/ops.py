@@ -43,7 +43,7 @@ class ManualGradOps(Ops):
             return super().attention(qkv, scale, mask, dropout, rope_cache)
         if rope_cache is not None:
             qkv = apply_rotary(qkv, rope_cache)
-        return torch_attention(qkv, scale, dropout)
+        return torch_attention(qkv, scale, mask, dropout)
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
         if kind not in KINDS:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import call, checked_ptr
-from tinylm.model.loss import CHUNK_ROWS, output_token_loss
+from tinylm.model.loss import CHUNK_ROWS, cross_entropy, output_token_loss
 
 BF16 = torch.bfloat16
 # Bytes of logits alive at a time in bfloat16: a product of few rows takes longer for each row.
@@ -28,20 +28,8 @@ CARD_CHUNK_ROWS = 16384  # on CUDA: the weights' gradient is added to once per c
 CARD_ALIGNMENT = 8
 
 
+# (logits, targets, words) -> (nats, factors or None), see `torch_softmax_gradient`
 SoftmaxGradient = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor | None]]
-
-
-@dataclass(frozen=True)
-class LossKernels:
-    """What `OutputLoss` computes with, apart from matrix products.
-
-    softmax_gradient: as `torch_softmax_gradient`. chunk_rows: rows of logits alive at a time.
-    alignment: width and words are filled up with zeros to a multiple of this.
-    """
-
-    softmax_gradient: SoftmaxGradient  # (logits, targets, words)
-    chunk_rows: int
-    alignment: int = 1
 
 
 def output_loss(
@@ -65,31 +53,26 @@ def output_loss(
     dtype = hidden.dtype
     if torch.is_autocast_enabled(device) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(device)
-    if dtype == BF16 and device == "cpu":  # leave out rows that are not scored
-        scored = (targets >= 0).nonzero()[:, 0]
-        hidden = hidden.index_select(0, scored)
-        targets = targets[scored]
-    kernels = loss_kernels(device, dtype, len(weight), native, compiled)
-    return OutputLoss.apply(hidden, weight, bias, targets, dtype, kernels)
-
-
-def loss_kernels(
-    device: str, dtype: torch.dtype, words: int, native: bool, compiled: bool
-) -> LossKernels:
-    """What the loss of a vocabulary of `words` computes with on that type of device."""
+    gradient: SoftmaxGradient = torch_softmax_gradient
     if device == "cuda":
-        softmax_gradient: SoftmaxGradient = torch_softmax_gradient
         rows = CHUNK_ROWS * 4  # what is not compiled keeps several tensors of a part's size
         if compiled:
-            softmax_gradient = compiled_softmax_gradient()
+            gradient = compiled_softmax_gradient()
             rows = CARD_CHUNK_ROWS
-        return LossKernels(softmax_gradient, rows, CARD_ALIGNMENT)
+        return OutputLoss.apply(
+            hidden, weight, bias, targets, dtype, gradient, rows, CARD_ALIGNMENT
+        )
     if dtype != BF16:
-        return LossKernels(torch_softmax_gradient, CHUNK_ROWS)
-    rows = max(PART_ROWS, LOGITS_BYTES // (BF16.itemsize * words))
+        return OutputLoss.apply(hidden, weight, bias, targets, dtype, gradient, CHUNK_ROWS, 1)
+    scored = (targets >= 0).nonzero()[:, 0]  # the other rows are left out of all products
+    hidden = hidden.index_select(0, scored)
+    targets = targets[scored]
+    if not len(targets):
+        return cross_entropy(F.linear(hidden, weight, bias), targets)
     if native:
-        return LossKernels(native_softmax_gradient, rows)
-    return LossKernels(torch_softmax_gradient, rows)
+        gradient = native_softmax_gradient
+    rows = max(PART_ROWS, LOGITS_BYTES // (BF16.itemsize * len(weight)))
+    return OutputLoss.apply(hidden, weight, bias, targets, dtype, gradient, rows, 1)
 
 
 def aligned(tensor: Tensor, dtype: torch.dtype, alignment: int, dims: int = 2) -> Tensor:
@@ -101,12 +84,56 @@ def aligned(tensor: Tensor, dtype: torch.dtype, alignment: int, dims: int = 2) -
     return F.pad(tensor, padding) if any(padding) else tensor
 
 
+@dataclass
+class Gradients:
+    """Gradients of the inputs, added up over chunks; weight and bias may be None.
+
+    hidden (N, D), weight (V, D), bias (V,).
+    """
+
+    hidden: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def add(
+        self, chunk: slice, grad_logits: Tensor, factors: Tensor | None, h: Tensor, w: Tensor
+    ) -> None:
+        """Add those of one chunk of rows: h (n, D) and the gradient of its logits (n, V).
+
+        factors: (n, 1), by which the rows of grad_logits are still to be multiplied.
+        """
+        width = self.hidden.shape[1]
+        grad_rows = torch.mm(grad_logits, w)[:, :width]
+        if factors is None:
+            self.hidden[chunk] = grad_rows
+        else:
+            torch.mul(grad_rows, factors, out=self.hidden[chunk])
+        if self.bias is not None:
+            self.bias += self._column_sums(grad_logits, factors)[: len(self.bias)]
+        if self.weight is not None:
+            scaled = h if factors is None else (h * factors).to(h.dtype)
+            product = (grad_logits.T @ scaled)[: len(self.weight), :width]
+            if chunk.start == 0:
+                self.weight.copy_(product)
+            else:
+                add_in_parts(self.weight, product)
+
+    @staticmethod
+    def _column_sums(grad_logits: Tensor, factors: Tensor | None) -> Tensor:
+        if factors is None:
+            return grad_logits.sum(0)
+        return (factors.to(grad_logits.dtype).T @ grad_logits)[0]
+
+
 class OutputLoss(torch.autograd.Function):
     """Loss and gradients of all inputs in one pass over chunks of rows; backward only scales them.
 
     With P = softmax(logits) and Y one-hot targets, rows that are not scored being zero:
 
     dL/dlogits = P - Y;  dhidden = (P - Y) W;  dW = (P - Y)^T hidden;  dbias = sum of rows of P - Y
+
+    chunk_rows: rows of logits alive at a time. alignment: width and words are filled up with zeros
+    to a multiple of this.
     """
 
     @staticmethod
@@ -117,56 +144,44 @@ class OutputLoss(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         dtype: torch.dtype,
-        kernels: LossKernels,
+        softmax_gradient: SoftmaxGradient,
+        chunk_rows: int,
+        alignment: int,
     ) -> Tensor:
-        words, width = weight.shape
-        alignment = kernels.alignment
         h = aligned(hidden, dtype, alignment, dims=1)
         w = aligned(weight, dtype, alignment)
         low_bias = None if bias is None else aligned(bias, dtype, alignment, dims=1)
-        rows = min(kernels.chunk_rows, len(h))
-        buffer = h.new_empty(rows, len(w))
+        gradients = Gradients(
+            hidden=torch.empty_like(hidden),
+            weight=torch.empty_like(weight) if ctx.needs_input_grad[1] else None,
+            bias=None if bias is None else torch.zeros_like(bias),
+        )
+        buffer = h.new_empty(min(chunk_rows, len(h)), len(w))
         total = hidden.new_zeros(())
-        grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
-        grad_bias = None if bias is None else torch.zeros_like(bias)
-        for start in range(0, len(h), rows):
-            chunk = slice(start, min(start + rows, len(h)))
-            logits = buffer[: chunk.stop - start]  # (n, V)
-            if low_bias is not None and dtype == BF16:  # one pass and rounding instead of two
-                torch.addmm(low_bias, h[chunk], w.T, out=logits)
-            else:
-                torch.mm(h[chunk], w.T, out=logits)
-                if low_bias is not None:
-                    logits += low_bias
-            nats, scale = kernels.softmax_gradient(logits, targets[chunk], words)
+        for start in range(0, len(h), chunk_rows):
+            chunk = slice(start, min(start + chunk_rows, len(h)))
+            logits = _logits(h[chunk], w, low_bias, buffer)
+            nats, factors = softmax_gradient(logits, targets[chunk], len(weight))
             total += nats
-            grad_rows = torch.mm(logits, w)[:, :width]
-            if scale is None:
-                grad_hidden[chunk] = grad_rows
-                scaled = h[chunk]
-            else:
-                torch.mul(grad_rows, scale, out=grad_hidden[chunk])
-                scaled = (h[chunk] * scale).to(dtype)
-            if grad_bias is not None:
-                if scale is None:
-                    grad_bias += logits.sum(0)[:words]
-                else:
-                    grad_bias += (scale.to(dtype).T @ logits)[0]
-            if grad_weight is not None:
-                product = (logits.T @ scaled)[:words, :width]
-                if start == 0:
-                    grad_weight.copy_(product)
-                else:
-                    add_in_parts(grad_weight, product)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+            gradients.add(chunk, logits, factors, h[chunk], w)
+        ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
         return total
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # In place: a second copy would be as large as the weights. Autograd refuses a second call.
         scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
-        return *scaled, None, None, None
+        return *scaled, None, None, None, None, None
+
+
+def _logits(h: Tensor, w: Tensor, bias: Tensor | None, buffer: Tensor) -> Tensor:
+    """h w^T + bias in the first rows of the buffer.  (n, D), (V, D), (V,) -> (n, V)"""
+    logits = buffer[: len(h)]
+    if bias is None:
+        return torch.mm(h, w.T, out=logits)
+    if h.dtype == BF16:  # one pass and rounding instead of two
+        return torch.addmm(bias, h, w.T, out=logits)
+    return torch.mm(h, w.T, out=logits).add_(bias)
 
 
 def add_in_parts(total: Tensor, product: Tensor) -> None:
@@ -184,8 +199,7 @@ def torch_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple
 
     Columns beyond are zero, and stay so.
 
-    Returns (sum of nats, None). Other versions return factors (n, 1) by which the rows are still to
-    be multiplied instead of None.
+    Returns (sum of nats, None), where `native_softmax_gradient` returns factors instead of None.
     """
     logits = logits[:, :words]
     wide_type = torch.promote_types(logits.dtype, torch.float32)
