@@ -1,6 +1,7 @@
 import dataclasses
 
 import pytest
+import torch
 
 from stages import accum_sweep
 from tinylm.base.config import InputError, read_section
@@ -95,7 +96,8 @@ def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     settings = accum.run_settings(dataclasses.replace(task, accumulation=2), 4, 280)
     named = {"accumulation": 2, "batch_size": 3, "tokens": 280, "validate_every": 4}
     absent = {"epochs": None, "patience": None, "keep_epochs": ()}
-    assert settings == dataclasses.replace(task.train, **named, **absent, processes=1)
+    expected = dataclasses.replace(task.train, **named, **absent, processes=1)
+    assert settings == expected.resolved(torch.device("cpu"))
 
 
 def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(
