@@ -31,8 +31,8 @@ def tinylm_form(model: TinyLM) -> ExportedModel:
         "model_type": "tinylm",
         "architectures": [architecture],
         "auto_map": {
-            "AutoConfig": f"{CONFIGURATION.rpartition('.')[2]}.TinyLMConfig",
-            "AutoModelForCausalLM": f"{WRAPPER.rpartition('.')[2]}.{architecture}",
+            "AutoConfig": f"{CONFIGURATION}.TinyLMConfig",
+            "AutoModelForCausalLM": f"{WRAPPER}.{architecture}",
         },
         "vocab_size": model.vocab_size,
         "width": model.width,
