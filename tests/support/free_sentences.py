@@ -18,7 +18,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.model.checkpoint import load_model
 from tinylm.storybook.scorer import reach
-from tinylm.storybook.sense import _triples
+from tinylm.storybook.sense import grammatical_triples, tag_of
 from tinylm.vocab.kinds import open_tokenizer
 
 SENTENCES = Path(__file__).parents[1] / "storybook/free_sentences.txt"
@@ -45,7 +45,7 @@ def main(folder: str = ".") -> None:
                 nats.append(losses[position, token].item())
     count = len(nats) + unknown
     print(f"unknown words {unknown} of {count}; {np.mean(nats):.2f} nats per known word")
-    tags, triples = _triples()
+    triples = grammatical_triples()
     for temperature in (0.0, 0.8):
         rules = DecodeSettings(temperature=temperature, top_k=50, seed=1)
         limits = {"max_new_tokens": NEW_WORDS, "eos_id": tokenizer.eos_id}
@@ -57,7 +57,7 @@ def main(folder: str = ".") -> None:
             words = [*tokenizer.decode(ids[1:]).split(), *text.split()]
             longest = max(reach(words[start:], ended=False)[0] for start in range(len(words)))
             runs.append(min(longest, len(text.split())))
-            row = [tags.get(word, word) for word in words]
+            row = list(map(tag_of, words))
             all_triples = list(zip(row, row[1:], row[2:], strict=False))
             known += [triple in triples for triple in all_triples[len(ids) - 3 :]]
         print(

@@ -8,7 +8,7 @@ A story is told phrase by phrase and stops at every choice. `plots.txt` has the 
 - `(a=b)` changes a fact; `^` makes the next letter a capital;
 - a line is `weight| [guard] phrase`, where guards `[a]`, `[!a]`, `[a=b]` and `[!a=b]` test facts.
 
-Every choice must show in the words, and soon: no two tellings may give the same words.
+Each branch must change the text early: no two tellings may give the same words.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def normalise(text: str) -> str:
 
 
 class Sampler:
-    """Draws options in integers, so equally on every machine; sums their log-probabilities."""
+    """Draws options by integer arithmetic, so the same on every machine; sums their log-probabilities."""
 
     def __init__(self, seed: str):
         self._bits = random.Random(seed).getrandbits
@@ -285,7 +285,7 @@ def sample_story(sampler: Sampler) -> Story:
 
 
 def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], Iterator[Story]]:
-    """(train stories, evaluation stories): all different, none in both, equal for equal seeds.
+    """(train stories, evaluation stories): all different, none in both, the same for the same seed.
 
     Evaluation is drawn at once, train while it is read. A story that is drawn twice is dropped.
     """

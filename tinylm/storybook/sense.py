@@ -1,9 +1,10 @@
-"""The judge: does a text make sense in the storybook's world, and if not, where does it fail?
+"""Does a text make sense in the storybook's world, and if not, where does it fail?
 
-A text makes sense as far as some story begins with its words. The first word with which no story
-goes on is its first impossible word. Nothing is sampled: every way to tell the words is tried.
+A text makes sense as far as some story begins with its words. The next word is its first impossible
+word. Nothing is sampled: every way to tell the words is tried.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -70,10 +71,9 @@ def _kind(before: Sequence[str], word: str, instead: Options) -> str:
     for group in MEANING:
         if group in groups:
             return group
-    tags, triples = _triples()
-    last_three = ["", "", *before, word][-3:]
-    triple = tuple(tags.get(each, each) for each in last_three)
-    return "plot" if triple in triples else "grammar"
+    first, second, third = ["", "", *before, word][-3:]
+    triple = (tag_of(first), tag_of(second), tag_of(third))
+    return "plot" if triple in grammatical_triples() else "grammar"
 
 
 def _group(origin: str) -> str:
@@ -98,34 +98,44 @@ def _group_words(origin: str) -> frozenset[str]:
 
 
 @cache
-def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
-    """(the lists that have each word of the lexicon, the triples of tags in SAMPLE stories).
+def _sample() -> list[list[tuple[str, str]]]:
+    """The (word, origin) pairs of SAMPLE stories."""
+    stories = []
+    for number in range(SAMPLE):
+        telling = sample_telling(Sampler(f"sense {number}"))
+        pairs = []
+        for piece, origin in zip(telling.pieces, telling.origins, strict=True):
+            pairs += [(word, origin) for word in words_of(piece)]
+        stories.append(pairs)
+    return stories
 
-    So a triple counts for every name. A word of the generator's phrases is its own tag.
-    """
-    stories = [_words_with_origins(f"sense {number}") for number in range(SAMPLE)]
-    lists: dict[str, set[str]] = {}
+
+@cache
+def _tags() -> dict[str, str]:
+    """The lists that have each word of the lexicon, without the words of the generator's phrases."""
+    lists: dict[str, set[str]] = defaultdict(set)
     for kind, listed in KINDS.items():
         for entry in listed.options:
             for part, text in entry.items():
                 for word in words_of(text):
-                    lists.setdefault(word, set()).add(f"{kind}.{part}")
-    phrases: set[str] = set()
-    for story in stories:
-        phrases.update(word for word, origin in story if not origin)
-    tags = {}
-    for word in lists.keys() - phrases:
-        tags[word] = " ".join(sorted(lists[word]))
+                    lists[word].add(f"{kind}.{part}")
+    for story in _sample():
+        for word, origin in story:
+            if not origin:
+                lists.pop(word, None)
+    return {word: " ".join(sorted(names)) for word, names in lists.items()}
+
+
+def tag_of(word: str) -> str:
+    """The lists that have a word, so that each name counts as every other one; or the word itself."""
+    return _tags().get(word, word)
+
+
+@cache
+def grammatical_triples() -> frozenset[Tags]:
+    """The tags of any three words in a row of the sample; before a story are two empty ones."""
     triples: set[Tags] = set()
-    for story in stories:
-        row = ["", "", *(tags.get(word, word) for word, _ in story)]
+    for story in _sample():
+        row = ["", "", *(tag_of(word) for word, _ in story)]
         triples.update(zip(row, row[1:], row[2:], strict=False))
-    return tags, frozenset(triples)
-
-
-def _words_with_origins(seed: str) -> list[tuple[str, str]]:
-    telling = sample_telling(Sampler(seed))
-    pairs = []
-    for piece, origin in zip(telling.pieces, telling.origins, strict=True):
-        pairs += [(word, origin) for word in words_of(piece)]
-    return pairs
+    return frozenset(triples)
