@@ -11,7 +11,7 @@ from tests.support.small import needs_compiler
 from tinylm.kernels.train.dropout import keep_level, new_seed
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
 from tinylm.model.ops import REFERENCE
-from tinylm.model.transformer import causal_mask, rope_table
+from tinylm.model.transformer import Norm, causal_mask, rope_table
 
 B, T, H, DH, D, INNER, V = 3, 11, 2, 5, 24, 37, 61
 NATIVE = pytest.param(NativeOps, marks=needs_compiler)
@@ -164,3 +164,15 @@ def test_torchs_own_attention_is_the_same_and_drops_while_training():
         expected = REFERENCE.attention(qkv, SCALE, mask, 0.0, rope)
         torch.testing.assert_close(fused.attention(qkv, SCALE, mask, 0.0, rope), expected)
     assert not torch.equal(*(fused.attention(qkv, SCALE, mask, 0.5) for _ in range(2)))
+
+
+@pytest.mark.parametrize("kind", ["layer", "std"])
+def test_a_constant_row_gives_the_bias_and_a_finite_gradient(kind):
+    norm = Norm(7, kind, 1e-5, ManualGradOps()).train()
+    with torch.no_grad():
+        norm.bias.copy_(torch.arange(7.0))
+    x = torch.full((2, 7), 5.0, requires_grad=True)
+    y = norm(x)
+    y.square().sum().backward()
+    assert torch.equal(y[0], torch.arange(7.0))
+    assert torch.isfinite(x.grad).all()

@@ -34,21 +34,6 @@ def test_updates_as_on_a_card_are_those_of_the_reference(
         torch.testing.assert_close(others[name], tensor, rtol=1e-4, atol=1e-5)
 
 
-def test_batches_of_few_widths_are_padded_with_what_is_not_scored(
-    new_model, new_batches, new_settings
-):
-    _, graphed = two_trainers(new_model, new_batches, new_settings())
-    shapes = set()
-    for index in range(len(graphed.batches)):
-        raw = graphed.batches.batch(index)
-        (batch,) = graphed.padded([raw])
-        shapes.add(batch.inputs.shape)
-        rows, width = raw.inputs.shape
-        assert (batch.targets >= 0).sum() == raw.tokens == batch.tokens
-        assert torch.equal(batch.targets[:rows, :width], raw.targets)
-    assert len(shapes) == 1  # the context is short
-
-
 def test_a_run_with_late_results_has_all_of_them(new_model, new_run, new_settings, monkeypatch):
     settings = new_settings(tokens=3000)
     plain = loop.train(new_run(settings, model=new_model(settings)))

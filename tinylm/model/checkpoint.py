@@ -10,13 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_section
-from tinylm.base.files import (
-    read_json,
-    require,
-    sha256,
-    write_bytes,
-    write_json,
-)
+from tinylm.base.files import read_json, require, sha256, write_bytes, write_json
 from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, TinyLM, in_order
@@ -103,7 +97,9 @@ def load_checkpoints(
         try:
             by_epoch[float(weights.stem)] = weights
         except ValueError:
-            raise InputError(f"{weights}; allowed: an epoch, as in 1.safetensors") from None
+            raise InputError(
+                f"{weights}: expected an epoch as name, such as 1.safetensors"
+            ) from None
     for epoch, weights in sorted(by_epoch.items()):
         yield epoch, _load_weights(weights, settings).to(device).eval()
 
@@ -116,7 +112,7 @@ def _load_weights(weights: Path, settings: ModelSettings) -> TinyLM:
         model.load_state_dict(tensors)
         for name, tensor in tensors.items():
             if tensor.dtype != torch.float32 or not tensor.isfinite().all():
-                raise ValueError(f"tensor {name}; allowed: finite numbers in float32")
+                raise ValueError(f"{name}: expected finite numbers in float32, got {tensor.dtype}")
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:160]
         raise InputError(

@@ -43,11 +43,13 @@ class TrainSettings:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
         if (self.tokens is None) == (self.epochs is None):
-            given = f"tokens = {json.dumps(self.tokens)} and epochs = {json.dumps(self.epochs)}"
-            problems.append(f"{given}; allowed: exactly one of the two, the other null")
+            given = f"tokens {json.dumps(self.tokens)} and epochs {json.dumps(self.epochs)}"
+            problems.append(
+                f"tokens: expected either tokens or epochs, the other null, got {given}"
+            )
         if self.processes > self.batch_size:
-            most = f"at most batch_size = {self.batch_size}, a row for each"
-            problems.append(f"processes = {self.processes}; allowed: {most}")
+            most = f"at most batch_size = {self.batch_size}, a row for each process"
+            problems.append(f"processes: expected {most}, got {self.processes}")
         return problems
 
     def budget(self, tokens_per_epoch: int) -> int:

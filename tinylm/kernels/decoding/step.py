@@ -120,7 +120,7 @@ def decoding_step(model: TinyLM, settings: DecodeSettings) -> Step:
         return CompiledStep(model)
     if settings.step == "compiled":
         raise InputError(
-            f"decode.step = 'compiled', but it cannot be: {obstacle}; allowed here: plain | auto"
+            f"decode.step: expected plain or auto, got compiled, which is not possible here: {obstacle}"
         )
     return Step(model)
 

@@ -60,7 +60,7 @@ def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
         or tensor.device.type != "cpu"
     ):
         raise TypeError(
-            f"a kernel was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on "
-            f"{tensor.device}; allowed: {dtype} {shape} in order on cpu"
+            f"a kernel expected a contiguous {dtype} {shape} on cpu, got {tensor.dtype} "
+            f"{tuple(tensor.shape)} with strides {tensor.stride()} on {tensor.device}"
         )
     return tensor.data_ptr()

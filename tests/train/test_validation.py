@@ -1,9 +1,12 @@
+"""The loss over a split, early stopping and the learning rate."""
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from tinylm.base.config import InputError
-from tinylm.train.validation import split_loss, target_losses
+from tinylm.train.trainer import learning_rate
+from tinylm.train.validation import out_of_patience, split_loss, target_losses
 
 
 def test_the_loss_of_a_split_is_the_sum_over_its_targets(new_model, ragged):
@@ -45,3 +48,34 @@ def test_bfloat16_is_near_float32(new_model, ragged):
 def test_a_split_without_a_target_is_refused(new_model):
     with pytest.raises(InputError):
         split_loss(new_model(), [])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [
+        # at 0.4: 4 (0.1 + 0.9 (1 + cos(pi / 4)) / 2)
+        ("cosine", {0.0: 0.0, 0.1: 2.0, 0.2: 4.0, 0.4: 3.472792206135786, 1.0: 0.4, 1.3: 0.4}),
+        ("constant", {0.0: 0.0, 0.1: 2.0, 0.2: 4.0, 0.6: 4.0, 1.0: 4.0}),
+    ],
+)
+def test_the_rate_by_value(schedule, rates):
+    for progress, rate in rates.items():
+        assert learning_rate(progress, 4.0, 0.2, schedule, 0.1) == pytest.approx(rate, rel=1e-12)
+    assert learning_rate(0.0, 4.0, 0.0, schedule, 0.1) == 4.0  # without warmup
+
+
+@pytest.mark.parametrize(
+    ("patience", "losses", "ends_at"),
+    [(2, [5.0, 4.0, 4.5, 3.0, 3.0, 3.5], 50), (None, [1.0] + [2.0] * 50, None)],
+)
+def test_patience_runs_out_after_validations_in_a_row_without_a_better_one(
+    patience, losses, ends_at
+):
+    """Validations at odd updates, the ends of epochs, do not count."""
+    held_out = []
+    ends = []
+    for number, loss in enumerate(losses):
+        held_out += [(10 * number, 0, loss), (10 * number + 1, 0, 9.0)]
+        if out_of_patience(held_out, patience, validate_every=10):
+            ends.append(10 * number)
+    assert ends == ([] if ends_at is None else [ends_at])
