@@ -1,17 +1,16 @@
-"""Runs made by hand: what a revision would hold, without one."""
+"""Results made by hand: what a revision would hold, without one."""
 
+import copy
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tinylm.compare.results import RevisionResult
 from tinylm.compare.revisions import Revision
-from tinylm.compare.runs import RevisionResult
 
-PARAMS = {
-    "data.seed": 1, "train.lr": 0.003, "train.seed": 1, "decode.seed": 1, "runtime.threads": 2, "kv_bench.batch": 20
-}  # fmt: skip
+PARAMS = {"data.seed": 1, "train.lr": 0.003, "train.seed": 1}
 TEXTS = [f"text {i}" for i in range(40)]
 
 
@@ -22,44 +21,21 @@ def stories_table(texts=TEXTS, vocabulary="v", shift=0.0, noise=0.0, seed=0):
     hardness = rng.normal(2.0, 0.6, len(texts))
     noise_of_run = np.random.default_rng(seed).normal(0.0, noise, len(texts))
     nats = tokens * (hardness + shift + noise_of_run)
-    return pd.DataFrame(
-        {
-            "text_id": texts,
-            "tokens_id": [f"{vocabulary} {text}" for text in texts],
-            "nats": nats,
-            "tokens": tokens,
-            "bits": nats * 1.5,
-            "bytes": tokens * 5,
-            "raw_bits": nats * 2,
-            "raw_bytes": tokens * 6,
-        }
-    )
-
-
-def samples(continuation, count):
-    table = pd.DataFrame({"story": range(0, count, 4)})
-    table["prompt"] = "prompt " + table["story"].astype(str)
-    table["reference"] = "the dog ran home and slept in the sun all day long"
-    return table.assign(continuation=continuation)
+    columns = {"text_id": texts, "tokens_id": [f"{vocabulary} {text}" for text in texts]}
+    losses = {"nats": nats, "tokens": tokens, "raw_bits": nats * 2, "raw_bytes": tokens * 6}
+    return pd.DataFrame(columns | losses)
 
 
 @pytest.fixture
 def make_run():
     """A run whose stories are `text 0`, `text 1`, ..., in tokens of one vocabulary."""
 
-    def make(name, params=(), metrics=None, continuation="the dog ran home", **stories):
-        stories = stories_table(**stories)
-        nats = stories["nats"].sum() / stories["tokens"].sum()
-        bits = stories["bits"].sum() / stories["bytes"].sum()
-        evaluate = {"perplexity": np.exp(nats), "nats_per_token": nats, "bits_per_byte": bits}
+    def make(name, params=(), inputs=(("tinylm/model", "m1"),), **stories):
+        values = PARAMS | dict(params)
+        table = stories_table(**stories)
+        perplexity = float(np.exp(table["nats"].sum() / table["tokens"].sum()))
         return RevisionResult(
-            name,
-            f"{name:0<40}",
-            PARAMS | dict(params),
-            {"evaluate": evaluate} | (metrics or {}),
-            {"tinylm/model": "m1"},
-            stories=stories,
-            samples=samples(continuation, len(stories)),
+            name, f"{name:0<40}", values, dict(inputs), perplexity, {values["train.seed"]: table}
         )
 
     return make
@@ -82,24 +58,27 @@ LOCK = {
     },
 }
 STORIES = """\
-story,text_id,tokens_id,nats,tokens,bits,bytes
+story,text_id,tokens_id,nats,tokens,raw_bits,raw_bytes
 1,t1,v1,2.5,1,,9
 2,t2,v2,5,2,,9
 3,t3,v3,7.5,3,,9
 """
-SAMPLES = 'story,prompt,reference,continuation\n1,a,b,"c, d\ne"\n'
+
+
+@pytest.fixture
+def lock():
+    """A copy of the stages in the revision's dvc.lock, to be changed."""
+    return copy.deepcopy(LOCK)
 
 
 @pytest.fixture
 def revision():
     """A revision out of {path: content}: texts as they are, other values as JSON; None takes a file away."""
 
-    def make(name="main", **changes):
+    def make(name="main", lock=LOCK, **changes):
         files = {
-            "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\n", "dvc.lock": {"schema": "2.0", "stages": LOCK},
-            "metrics/train.json": {"held_out_loss_best": 1.5}, "metrics/evaluate.json": {"perplexity": 2.5},
-            "data/evaluate/stories.csv": STORIES, "data/evaluate/samples.csv": SAMPLES,
-            **changes
+            "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\n", "dvc.lock": {"schema": "2.0", "stages": lock},
+            "metrics/evaluate.json": {"perplexity": 2.5}, "data/evaluate/stories.csv": STORIES, **changes
         }  # fmt: skip
 
         class Fake(Revision):

@@ -9,7 +9,7 @@ import pytest
 from tinylm.compare.planning import MOST_SEEDS, Noise, detectable, seeds_for
 from tinylm.evaluate.statistics import student_critical_value
 
-NOISE = Noise(2 * 0.0058**2, 4, True, 0.09**2, 500)
+NOISE = Noise(2 * 0.0058**2, 4, 0.09**2, 500)
 
 
 @pytest.mark.parametrize(

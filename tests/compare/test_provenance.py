@@ -1,11 +1,11 @@
-"""What dvc.lock and git say of the files that lie here."""
+"""Which results in the folder are current."""
 
 import pytest
 import yaml
 
 from tests.support.lock import write_lock
 from tinylm.base.config import InputError
-from tinylm.compare.provenance import read_status, stale_stages
+from tinylm.compare.provenance import read_status
 
 STAGES = {
     "train": (["train"], ["tinylm/model"], ["models"]),
@@ -60,14 +60,3 @@ def test_without_a_lock_there_is_no_status(folder):
     (folder / "dvc.lock").unlink()
     with pytest.raises(InputError, match=r"dvc\.lock"):
         read_status()
-
-
-@pytest.mark.parametrize(
-    ("section", "stale"),
-    [("train", {"train", "evaluate"}), ("evaluate", {"evaluate"}), ("report", set())],
-)
-def test_the_lock_of_a_revision_gives_the_same_answer(folder, section, stale):
-    stages = yaml.safe_load((folder / "dvc.lock").read_text("utf-8"))["stages"]
-    edit(folder, section)
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
-    assert stale_stages(stages, params, ["train", "evaluate"]).keys() == stale

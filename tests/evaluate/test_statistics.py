@@ -3,27 +3,23 @@
 import numpy as np
 import pytest
 
-from tinylm.evaluate.differences import (
-    SeedError,
-    critical_value,
-    difference_of,
-    paired_interval,
-    seed_error,
-    shared_seeds,
-)
 from tinylm.evaluate.statistics import (
-    HIGHER,
-    LOWER,
-    NOT_SHOWN,
-    Effect,
+    Z95,
+    Error,
     bootstrap_interval,
     bootstrap_intervals,
     claims,
-    effect_between,
+    critical_value,
+    difference_of,
+    error_over_texts,
     holm,
     mean,
+    p_of_interval,
+    p_value,
     pooled_perplexity,
     pooled_ratio,
+    seed_error,
+    shared_seeds,
     student_critical_value,
     student_p_value,
     wilson,
@@ -53,18 +49,20 @@ def test_several_statistics_share_the_resamples_of_every_block():
 
 def test_nothing_to_resample_is_refused():
     for values, resamples in (([], 10), ([1.0], 0)):
-        with pytest.raises(ValueError, match="allowed"):
+        with pytest.raises(ValueError, match="at least one"):
             bootstrap_interval(np.array(values), mean, resamples, seed=1)
 
 
-def test_a_paired_interval_is_that_of_the_differences():
+def test_an_interval_over_texts_is_that_of_the_differences():
     rng = np.random.default_rng(3)
     first, second = rng.normal(0, 1, (2, 300, 1))
-    difference = (second - first)[:, 0]
-    half = 1.96 * difference.std() / np.sqrt(300)
-    normal = [difference.mean() - half, difference.mean() + half]
-    interval = paired_interval(first, second, mean, 4000, seed=1)
-    assert interval == pytest.approx(normal, abs=0.1 * half)
+    gains = (second - first)[:, 0]
+    half = 1.96 * gains.std() / np.sqrt(300)
+    difference = difference_of({1: first}, {1: second}, mean)
+    assert difference.value == pytest.approx(gains.mean())
+    expected = pytest.approx([gains.mean() - half, gains.mean() + half], abs=0.1 * half)
+    assert [difference.low, difference.high] == expected
+    assert np.isnan(difference.p)  # the spread over seeds is unknown
 
 
 @pytest.mark.parametrize(
@@ -92,15 +90,16 @@ def test_critical_and_p_values_of_students_t_are_those_of_the_tables(level, df, 
 
 def test_holms_correction_is_that_of_his_paper():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert holm([0.5, 0.9]).tolist() == [1.0, 1.0]
+    assert holm([]).tolist() == []
+    assert holm([0.02, np.nan, 0.9]).tolist() == pytest.approx([0.04, np.nan, 0.9], nan_ok=True)
 
 
 def test_the_error_of_seeds_is_paired_where_the_seeds_are_the_same():
     first = {1: 2.0, 2: 3.0, 3: 4.0}
     second = {1: 2.5, 2: 3.4, 3: 4.6}
     deviation = np.array([0.5, 0.4, 0.6]).std(ddof=1)
-    assert seed_error(first, second) == SeedError(pytest.approx(deviation / 3**0.5), 2, True)
+    assert seed_error(first, second) == Error(pytest.approx(deviation / 3**0.5), 2, paired=True)
     assert shared_seeds(first, {2: 0.0, 3: 0.0}) == [2, 3]
     assert shared_seeds(first, {3: 0.0, 4: 0.0}) == shared_seeds({1: 0.0}, {1: 0.0}) == []
 
@@ -109,7 +108,7 @@ def test_the_variances_of_different_seeds_add_up():
     first = {1: 2.0, 2: 3.0, 3: 4.0}
     others = {11: 2.5, 12: 3.4, 13: 4.6}
     variance = (np.var([2, 3, 4], ddof=1) + np.var([2.5, 3.4, 4.6], ddof=1)) / 3
-    assert seed_error(first, others) == SeedError(pytest.approx(variance**0.5), 2, False)
+    assert seed_error(first, others) == Error(pytest.approx(variance**0.5), 2)
     assert seed_error(first, {9: 5.0}) is None  # a single run has no variance
     assert seed_error(first, {1: float("nan"), 2: 1.0}) is None
 
@@ -126,67 +125,64 @@ def test_p_is_the_level_at_which_a_difference_just_counts():
             by_seed[seed] = np.stack([nats, tokens], axis=1)
         sides.append(by_seed)
     difference = difference_of(*sides, pooled_ratio)
-    reached = critical_value(difference.p, difference.seeds, difference.error, difference.count)
+    # where the critical value of level 0.05 is half the interval, and p the level that value reaches
+    half = (difference.high - difference.low) / 2
+    over_texts = np.sqrt(half**2 - critical_value(0.05, [difference.seeds]) ** 2)
+    errors = [difference.seeds, Error(over_texts / student_critical_value(0.05, 100), 100)]
+    reached = critical_value(difference.p, errors)
     assert reached == pytest.approx(abs(difference.value), rel=1e-3)
     holds_zero = difference.low <= 0 <= difference.high
     assert holds_zero == (difference.p > 0.05)
 
 
-def test_the_error_over_few_texts_has_bessels_correction():
-    gains = np.array([-1.0, -0.5, 0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("errors", [[Error(2.0, 5)], [Error(2.0, 5), Error(0.0, 100)]])
+def test_with_one_source_of_chance_p_is_that_of_students_t(errors):
+    for value in (0.5, 4.0, -7.0):
+        assert p_value(value, errors) == pytest.approx(student_p_value(value / 2, 5), rel=1e-3)
+    assert p_value(0.0, errors) == 1.0
+
+
+@pytest.mark.parametrize("texts", [5, 8, 30])
+def test_p_over_few_texts_is_that_of_the_t_test(texts):
+    """From the interval of an endless bootstrap, whose variance divides by n instead of n - 1."""
+    values = np.random.default_rng(texts).normal(0.7, 1.0, texts)
+    error = values.std() / np.sqrt(texts)
+    interval = values.mean() - Z95 * error, values.mean() + Z95 * error
+    t = values.mean() / (values.std(ddof=1) / np.sqrt(texts))
+    expected = max(student_p_value(t, texts - 1), 2.0 ** (1 - texts))
+    assert p_of_interval(values.mean(), *interval, texts) == pytest.approx(expected)
+    assert error_over_texts(Z95 * error, texts).size == pytest.approx(
+        values.std(ddof=1) / np.sqrt(texts)
+    )
+
+
+def test_few_texts_give_no_smaller_p_than_the_chance_of_one_sign():
+    assert p_of_interval(9.0, 9.0, 9.0, 6) == 1 / 32
     first = {seed: np.zeros((6, 1)) for seed in (1, 2)}
-    second = dict.fromkeys((1, 2), gains[:, None])
-    difference = difference_of(first, second, mean)
-    assert difference.error == pytest.approx(gains.std(ddof=1) / 6**0.5, rel=0.05)
     assert difference_of(first, {1: first[1] + 1, 2: first[2] + 1}, mean).p == 1 / 32
 
 
-def effect(value, error=1.0, count=1000, bound=None):
-    return Effect(value, value - 1.96 * error, value + 1.96 * error, count)
+def test_no_p_without_five_texts_or_a_finite_value():
+    for value, texts in ((99.0, 4), (float("inf"), 100), (float("nan"), 100)):
+        assert np.isnan(p_of_interval(value, value - 1, value + 1, texts))
+    assert not claims([np.nan, np.nan]).any()
 
 
 def test_a_claim_needs_a_p_that_the_number_of_comparisons_allows():
-    alone = claims({"a": effect(-2.5)})["a"]
-    assert (alone.verdict, alone.comparisons) == (LOWER, 1)
-    assert alone.p == pytest.approx(0.0141, abs=2e-4)  # t of 100 degrees of freedom
-    among = claims({"a": effect(-2.5), **{name: effect(0.1) for name in "bcde"}})
-    assert among["a"].verdict == NOT_SHOWN
-    assert among["a"].p == pytest.approx(5 * alone.p)
-    assert claims({"a": effect(4.0), "b": effect(0.1)})["a"].verdict == HIGHER
-
-
-def test_few_texts_need_more_and_fewer_than_five_show_nothing():
-    assert claims({"a": effect(2.5, count=6)})["a"].verdict == NOT_SHOWN
-    assert claims({"a": effect(9.0, count=6)})["a"].verdict == HIGHER
-    assert claims({"a": effect(9.0, 0.0, count=6)})["a"].p == 1 / 32  # that six have one sign
-    for hopeless in (effect(99.0, count=4), effect(float("inf")), effect(float("nan"))):
-        claim = claims({"a": hopeless})["a"]
-        assert (claim.verdict, claim.p) == (NOT_SHOWN, None)
-        assert claim.reason
-
-
-def test_effects_of_one_hypothesis_are_claimed_together_or_not_at_all():
-    effects = {"a": effect(5.0), "b": effect(1.0), "c": effect(5.0)}
-    together = claims(effects, {"a": "x", "b": "x"})
-    verdicts = {name: claim.verdict for name, claim in together.items()}
-    assert verdicts == {"a": NOT_SHOWN, "b": NOT_SHOWN, "c": HIGHER}
-    assert together["a"].comparisons == 2
-    unknown = claims({"a": effect(5.0), "b": effect(float("nan"))}, {"a": "x", "b": "x"})
-    assert unknown["a"].verdict == NOT_SHOWN
-
-
-def test_the_interval_of_a_difference_is_that_of_independent_values():
-    one = {"value": 5.0, "low": 2.0, "high": 6.0}
-    other = {"value": 1.0, "low": -3.0, "high": 5.0}
-    between = effect_between(one, other, 10)
-    assert (between.value, between.low, between.high) == (4.0, -1.0, pytest.approx(4 + 17**0.5))
+    assert claims([0.04]).tolist() == [True]
+    assert claims([0.04, 0.5, 0.9]).tolist() == [False, False, False]
+    assert claims([0.01, 0.5, 0.9]).tolist() == [True, False, False]
+    assert claims([0.01, np.nan, np.nan]).tolist() == [True, False, False]
 
 
 def test_at_most_5_of_100_pages_of_small_samples_claim_anything():
     rng = np.random.default_rng(2)
     false = 0
     for samples in rng.standard_normal((1000, 12, 12)):  # pages, comparisons, texts
-        # errors as a bootstrap's: without Bessel's correction
-        effects = {i: effect(x.mean(), x.std() / 12**0.5, 12) for i, x in enumerate(samples)}
-        false += any(claim.verdict != NOT_SHOWN for claim in claims(effects).values())
+        p_values = []
+        for values in samples:  # errors as a bootstrap's: without Bessel's correction
+            half = 1.96 * values.std() / 12**0.5
+            mean_of = values.mean()
+            p_values.append(p_of_interval(mean_of, mean_of - half, mean_of + half, 12))
+        false += claims(p_values).any()
     assert 20 < false <= 65

@@ -1,4 +1,4 @@
-"""tinylm compare: what runs differ in, how sure that is, and how many seeds show a difference.
+"""tinylm compare: what differs between runs, whether it is significant, how many seeds you need.
 
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
 is compared with the first over the evaluation stories, which must be the same. Settings with several
@@ -24,7 +24,6 @@ EXAMPLES = """\
   tinylm compare --effect 0.02 --power 0.9 --comparisons 6 main warm-newt
 """
 HEAD = "HEAD"
-QUOTED = 3  # up to this number of runs, the terminal quotes stories; page and JSON always do
 SMALLEST = 1e-6  # difference or level of a plan
 
 
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("revisions", nargs="*", metavar="REV", help="the first is the reference")
     add("--all", action="store_true", help="also each finished experiment of the current commit")
     add("--json", metavar="FILE", help="write it as JSON as well")
-    add("--html", metavar="FILE", help="write a page with all stories")
+    add("--html", metavar="FILE", help="write it as a page as well")
     add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
     nats = number(float, SMALLEST, 100)
     power = number(float, 0.5, 0.99)
@@ -60,26 +59,22 @@ def _compare(arguments: argparse.Namespace) -> None:
     html_file = output_file("html", arguments.html) if arguments.html else None
     from tinylm.compare import page
     from tinylm.compare.comparison import compare
+    from tinylm.compare.results import read_result
     from tinylm.compare.revisions import opened
-    from tinylm.compare.runs import read_run
     from tinylm.report.html_page import to_html
     from tinylm.report.render import to_terminal
 
     with opened(names, experiments=arguments.all) as revisions:
-        runs = [read_run(revision) for revision in revisions]
+        runs = [read_result(revision) for revision in revisions]
     if len(runs) < 2:
         raise InputError(f"{names[0]} has no finished experiment; dvc exp run, then again")
     comparison = compare(runs)
-    measured = [run.metrics for run in runs if run.stories is not None]
-    is_same = all(metrics == measured[0] for metrics in measured)
-    if is_same and comparison.parameters.empty and not comparison.inputs:
-        print(f"{', '.join(run.name for run in runs)}: the same parameters, code and data")
-    else:
-        print(to_terminal(page.to_markdown(comparison, stories=len(runs) <= QUOTED)))
+    markdown = page.to_markdown(comparison)
+    print(to_terminal(markdown))
     if json_file:
         write_json(json_file, page.as_json(comparison))
     if html_file:
-        write_bytes(html_file, to_html(page.to_markdown(comparison)).encode())
+        write_bytes(html_file, to_html(markdown).encode())
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:
@@ -87,23 +82,22 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
     names: list[str] = arguments.revisions
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"revision {name!r} is named twice; allowed: each once")
+            raise InputError(f"revision {name!r} is named twice")
     if arguments.all:
         return names or [HEAD]
     if len(names) < 2:
-        allowed = "two or more, or --all for the current commit's experiments"
-        raise InputError(f"fewer than two revisions; allowed: {allowed}")
+        raise InputError("expected two or more revisions, or --all for the commit's experiments")
     return names
 
 
 def _plan(arguments: argparse.Namespace) -> None:
     from tinylm.compare.planning import describe_plan, recorded_noise
+    from tinylm.compare.results import read_result
     from tinylm.compare.revisions import WORKSPACE, opened
-    from tinylm.compare.runs import read_run
 
     names = arguments.revisions or [WORKSPACE]
     with opened(names, experiments=arguments.all or not arguments.revisions) as revisions:
-        noise = recorded_noise([read_run(revision) for revision in revisions])
+        noise = recorded_noise([read_result(revision) for revision in revisions])
     if noise is None:
         hint = "dvc exp run -S 'seeds.more=[2,3]', then again"
         raise InputError(f"no spread between seeds is recorded in {', '.join(names)}; {hint}")

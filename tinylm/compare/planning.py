@@ -6,7 +6,7 @@ Between two settings with n seeds each and m stories, the mean loss per token di
 
 V_seeds is the variance of the difference between two runs of one seed each. V_stories is the variance of what one story
 adds to the difference of a pair of runs. A true difference is claimed with a given power if it exceeds
-`differences.critical_value` by enough standard errors: the quantile of Student's t for this power. Planning from both
+`statistics.critical_value` by enough standard errors: the quantile of Student's t for this power. Planning from both
 sources of chance follows Bouthillier et al. 2021 (arXiv:2103.03098).
 """
 
@@ -17,11 +17,16 @@ import math
 import statistics
 from collections.abc import Sequence
 
-import numpy as np
+import pandas as pd
 
-from tinylm.compare.runs import STORY_IDS, RevisionResult, Setting, settings_of
-from tinylm.evaluate.differences import SeedError, critical_value, shared_seeds
-from tinylm.evaluate.statistics import student_critical_value
+from tinylm.compare.results import TEXT_IDS, RevisionResult, by_setting, stories_of
+from tinylm.evaluate.statistics import (
+    Error,
+    critical_value,
+    df_of_texts,
+    shared_seeds,
+    student_critical_value,
+)
 
 MOST_SEEDS = 1000
 _STORY_FACTORS = (1, 2, 5, 10, 100)  # multiples of the current number of stories
@@ -31,37 +36,41 @@ _STORY_FACTORS = (1, 2, 5, 10, 100)  # multiples of the current number of storie
 class Noise:
     """The noise of earlier runs, in squared nats per token.
 
-    seeds: V_seeds, with `df` degrees of freedom. paired: whether V_seeds is of differences between
-    two settings, seed by seed; if not, between two independent runs. stories: V_stories, measured
-    on `count` stories.
+    seeds: V_seeds, with `df` degrees of freedom. stories: V_stories, measured on `count` stories.
     """
 
     seeds: float
     df: int
-    paired: bool
     stories: float
     count: int
 
 
-def recorded_noise(runs: Sequence[RevisionResult]) -> Noise | None:
-    """The noise of these runs, pooled over their settings; None if no setting has two seeds."""
-    settings = [setting for setting in settings_of(runs) if setting.stories]
+def recorded_noise(results: Sequence[RevisionResult]) -> Noise | None:
+    """The noise of these runs, pooled over their settings; None if no setting has two seeds.
+
+    V_seeds is that of differences seed by seed where neighbouring settings have the same seeds.
+    """
+    settings = [tables for setting in by_setting(results) if (tables := stories_of(setting))]
     losses = []
-    for setting in settings:
-        tables = setting.stories.items()
-        losses.append({seed: table["nats"].sum() / table["tokens"].sum() for seed, table in tables})
-    differences = []
+    for tables in settings:
+        losses.append({seed: _loss(table) for seed, table in tables.items()})
+    gains = []
     for one, other in itertools.pairwise(losses):
-        seeds = shared_seeds(one, other)
-        differences.append([other[seed] - one[seed] for seed in seeds])
-    paired = _pooled(differences)
+        gains.append([other[seed] - one[seed] for seed in shared_seeds(one, other)])
+    paired = _pooled(gains)
     single = _pooled([list(by_seed.values()) for by_seed in losses])
-    stories = _story_variance(settings)
-    if single is None or stories is None:
+    if single is None:
+        return None
+    firsts = [next(iter(tables.values())) for tables in settings]
+    stories = _story_variances(firsts if len(settings) > 1 else list(settings[0].values()))
+    if not stories:
         return None
     variance, df = paired or (2 * single[0], single[1])
-    count = len(next(iter(settings[0].stories.values())))
-    return Noise(variance, df, paired is not None, stories, count)
+    return Noise(variance, df, statistics.fmean(stories), len(firsts[0]))
+
+
+def _loss(table: pd.DataFrame) -> float:
+    return float(table["nats"].sum() / table["tokens"].sum())
 
 
 def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
@@ -74,32 +83,29 @@ def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
     return squares / df, df
 
 
-def _story_variance(settings: Sequence[Setting]) -> float | None:
-    """V_stories, the mean over neighbouring settings, or over neighbouring seeds of the only one.
+def _story_variances(tables: Sequence[pd.DataFrame]) -> list[float]:
+    """V_stories of each two neighbouring tables.
 
     Of the ratio sum(nats gained) / sum(tokens), by linearisation: Cochran 1977, 2.9.
     """
-    tables = [next(iter(setting.stories.values())) for setting in settings]
-    if len(settings) == 1:
-        tables = list(settings[0].stories.values())
     variances = []
     for one, other in itertools.pairwise(tables):
-        same_texts = [*STORY_IDS, "tokens"]
+        same_texts = [*TEXT_IDS, "tokens"]
         if len(one) > 1 and one[same_texts].equals(other[same_texts]):
             gained = other["nats"] - one["nats"]
             tokens = one["tokens"]
             residuals = gained - gained.sum() / tokens.sum() * tokens
-            variances.append(residuals.var() / tokens.mean() ** 2)
-    return float(np.mean(variances)) if variances else None
+            variances.append(float(residuals.var() / tokens.mean() ** 2))
+    return variances
 
 
 def detectable(noise: Noise, power: float, level: float, seeds: int, stories: int) -> float:
     """The smallest difference, in nats per token, that is claimed with this power (0.5 or more)."""
-    by_seeds = SeedError(math.sqrt(noise.seeds / seeds), seeds - 1, noise.paired)
-    by_stories = math.sqrt(noise.stories / stories)
-    error = math.hypot(by_seeds.error, by_stories)
-    surplus = student_critical_value(2 * (1 - power), seeds - 1) * error
-    return critical_value(level, by_seeds, by_stories, stories) + surplus
+    by_seeds = Error(math.sqrt(noise.seeds / seeds), seeds - 1)
+    by_stories = Error(math.sqrt(noise.stories / stories), df_of_texts(stories))
+    surplus = student_critical_value(2 * (1 - power), seeds - 1)
+    both = math.hypot(by_seeds.size, by_stories.size)
+    return critical_value(level, [by_seeds, by_stories]) + surplus * both
 
 
 def seeds_for(noise: Noise, effect: float, power: float, level: float, stories: int) -> int | None:
@@ -113,16 +119,13 @@ def seeds_for(noise: Noise, effect: float, power: float, level: float, stories: 
 
 def describe_plan(noise: Noise, effect: float, power: float, level: float) -> list[str]:
     """Lines for the terminal: the noise, then the seeds that are needed."""
-    source = "seed by seed" if noise.paired else "of two runs with different seeds"
-    by_seeds = math.sqrt(noise.seeds)
-    by_stories = math.sqrt(noise.stories)
     lines = [
-        "Noise of the runs so far, as standard deviations in nats per token:",
-        f"  of a difference, {source}: {by_seeds:.3g} (degrees of freedom: {noise.df})",
-        f"  of a difference, between stories: {by_stories:.3g} ({noise.count:,} stories)",
+        "Noise of the runs so far, as standard deviations of a difference in nats per token:",
+        f"  between seeds: {math.sqrt(noise.seeds):.3g} (degrees of freedom: {noise.df})",
+        f"  between stories: {math.sqrt(noise.stories):.3g} ({noise.count:,} stories)",
         "",
-        f"A difference of {effect:g} nats per token (power {100 * power:g} %, level "
-        f"{100 * level:.2g} %) needs per setting",
+        f"To detect a difference of {effect:g} nats per token (power {100 * power:g} %, level "
+        f"{100 * level:.2g} %), each setting needs",
     ]
     for factor in _STORY_FACTORS:
         stories = noise.count * factor

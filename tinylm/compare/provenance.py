@@ -1,20 +1,15 @@
-"""Which results belong to the current parameters, from DVC, and which code made them, from git.
-
-The functions about the working folder call DVC and git. `stale_stages` reads the dvc.lock of any revision.
-"""
+"""Which results in this folder are current, from DVC, and which code made them, from git."""
 
 import dataclasses
 import subprocess
-from collections.abc import Collection, Mapping
 from typing import Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, parameter, read_yaml
+from tinylm.base.config import PARAMS_FILE, InputError, read_yaml
 from tinylm.base.files import require
 
 LOCK = "dvc.lock"
 CODE = ("stages/", "tinylm/")
-IN_ORDER = "not in cache"  # DVC's word for a file that only its cache lacks
-Stage = Mapping[str, Any]  # its entry in dvc.lock
+MISSING_FROM_CACHE = "not in cache"  # as `dvc status` reports it; the file itself is as it was
 
 
 def _git(*words: str) -> str | None:
@@ -74,7 +69,7 @@ def read_status() -> Status:
         for path, change in _changed_paths(entries):
             if path.startswith(CODE):
                 status.code.setdefault(stage, path)
-            elif change != IN_ORDER:
+            elif change != MISSING_FROM_CACHE:
                 status.stale.setdefault(stage, f"{path} is not that of its last run")
     for writer in [stage for stage in graph if stage.addressing in status.stale]:
         for reader in networkx.ancestors(graph, writer):
@@ -100,49 +95,5 @@ def _changed_paths(entries: list[Any]) -> list[tuple[str, Any]]:
 
 def models_md5() -> str:
     """MD5 of stage train's output `models`, as dvc.lock has it."""
-    stages = read_yaml(LOCK)["stages"]
-    return stage_paths(stages["train"], "outs")["models"]
-
-
-def stage_paths(stage: Stage, key: str) -> dict[str, str]:
-    """{path: MD5} of a stage's `deps` or `outs`."""
-    return {row["path"]: row.get("md5", "") for row in stage.get(key, ())}
-
-
-def stale_stages(
-    stages: Mapping[str, Stage], params: dict[str, Any], names: Collection[str]
-) -> dict[str, str]:
-    """{stage: why} of the named stages whose last run was not with these parameters and inputs.
-
-    stages: those of a revision's dvc.lock. DVC itself compares the working folder only.
-    """
-    reasons = {name: f"{LOCK} does not have it" for name in names if name not in stages}
-    writers = {}
-    for name, stage in stages.items():
-        for path, md5 in stage_paths(stage, "outs").items():
-            writers[path] = name, md5
-    for _ in stages:  # in each round, staleness travels one stage down
-        for name, stage in stages.items():
-            reason = reasons.get(name) or _why_stale(stage, params, writers, reasons)
-            if reason:
-                reasons[name] = reason
-    return {name: reasons[name] for name in names if name in reasons}
-
-
-def _why_stale(
-    stage: Stage,
-    params: dict[str, Any],
-    writers: dict[str, tuple[str, str]],
-    reasons: dict[str, str],
-) -> str:
-    used = stage.get("params", {}).get(PARAMS_FILE) or {}
-    for name, value in used.items():
-        if parameter(params, name) != value:
-            return f"{name} of {PARAMS_FILE} was different"
-    for dep, md5 in stage_paths(stage, "deps").items():
-        for path, (writer, written) in writers.items():
-            if path == dep and written != md5:
-                return f"{dep} was different"
-            if f"{path}/".startswith(f"{dep}/") and writer in reasons:
-                return f"it read {path} of stage {writer}, which is not of these parameters"
-    return ""
+    outputs = read_yaml(LOCK)["stages"]["train"]["outs"]
+    return {row["path"]: row["md5"] for row in outputs}["models"]

@@ -62,7 +62,7 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
     from dvc.repo import Repo
     from dvc.scm import SCMError
 
-    allowed = "a commit, branch, tag or experiment (dvc exp show lists them), or workspace"
+    expected = "a commit, branch, tag or experiment (see dvc exp show), or workspace"
     try:
         Repo.find_root()  # otherwise DVC would try to clone the folder
         files = DVCFileSystem(".", rev=None if target == WORKSPACE else target or "no name")
@@ -72,7 +72,7 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
     except NotDvcRepoError:
         raise InputError("no DVC repository; run the command in the folder of dvc.yaml") from None
     except (SCMError, AttributeError):  # AttributeError: the name of a tree or a file
-        raise InputError(f"revision {name!r}; allowed: {allowed}") from None
+        raise InputError(f"expected {expected}, got {name!r}") from None
     except DvcException as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"revision {name!r}: DVC cannot open it: {reason}") from None

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.settings import Rows
-from tinylm.evaluate.statistics import HIGHER, Effect, bootstrap_intervals, claims, ratios_to_last
+from tinylm.evaluate.statistics import bootstrap_intervals, claims, p_of_interval, ratios_to_last
 
 POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
 ROLES = (*POSITIONAL, "same token", "induction")
@@ -103,13 +103,12 @@ class HeadRoles:
         for role in ROLES:
             if self._pairs[role]:
                 rows += self._score(role, resamples, seed)
-        effects = {}
-        for index, row in enumerate(rows):
+        p_values = []
+        for row in rows:
             gain = row["score"] - row["baseline"]
-            effects[index] = Effect(gain, row["low"], row["high"], row.pop("passages"))
-        for index, claim in claims(effects, level=LEVEL).items():
-            is_large = effects[index].value >= MARGIN
-            rows[index]["claimed"] = claim.verdict == HIGHER and is_large
+            p_values.append(p_of_interval(gain, row["low"], row["high"], row.pop("passages")))
+        for row, is_significant in zip(rows, claims(p_values, LEVEL)):
+            row["claimed"] = bool(is_significant) and row["score"] - row["baseline"] >= MARGIN
         return rows
 
     def _score(self, role: str, resamples: int, seed: int) -> Rows:

@@ -5,25 +5,20 @@ The project's one statistics module. It needs numpy only, so that reports and co
 
 import dataclasses
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tinylm.evaluate.differences import Difference
-
-K = TypeVar("K", bound=Hashable)
-
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
+Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 
 Z95 = 1.96  # standard deviations from the centre to either end of a 95 % normal interval
-LEVEL = 0.95  # of the intervals of differences
-ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anything false
-MIN_TEXTS = 5  # with fewer texts, prompts or trials an interval is too narrow
-HIGHER, LOWER, NOT_SHOWN = "higher", "lower", "not shown"
-NO_CLAIM = "no difference claimed"
-ONE_SEED = "a side has one seed"
+LEVEL = 0.95  # of the intervals
+ALPHA = 1 - LEVEL  # chance that a page claims anything false
+MIN_TEXTS = 5  # with fewer texts an interval is too narrow, so nothing is claimed
+RESAMPLES = 4000  # of texts, for a difference between settings
+SMALLEST_P = 1e-12
 _DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
 
 
@@ -52,9 +47,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The interval of one statistic: see `bootstrap_intervals`.
 
-    statistic maps the means of resamples (R, K) to (R,): `mean`, `pooled_perplexity`,
-    `tinylm.evaluate.bleu.corpus_bleu`, or any function of column means. The ends are rounded to
-    ten digits, since the last ones depend on the order in which a CPU adds.
+    Rounded to ten digits, since the last ones depend on the order in which a CPU adds.
     """
     low, high = bootstrap_intervals(values, statistic, resamples, seed)
     return float(f"{low:.10g}"), float(f"{high:.10g}")
@@ -65,17 +58,17 @@ def bootstrap_intervals(
 ) -> tuple[np.ndarray, np.ndarray]:
     """95 % percentile intervals over samples drawn with replacement (Efron 1979): lows and highs.
 
-    values (samples,) or (samples, K): one row per sample; rows are drawn whole, so each row must
-    be independent of the others. statistic maps the means of resamples (R, K) to (R, M), or to
-    (R,) for one. All M statistics share the resamples. The intervals have shape (M,), or () for
-    one statistic. Equal arguments give equal intervals. Raises ValueError without a sample or
-    without a resample.
+    values (samples,) or (samples, K): rows are drawn whole, so each must be independent of the
+    others. statistic maps the means of resamples (R, K) to (R, M), or to (R,) for one: `mean`,
+    `pooled_perplexity`, or any function of column means. All M statistics share the resamples.
+    The intervals have shape (M,), or (). Raises ValueError without a sample or a resample.
     """
     table = np.asarray(values, dtype=np.float64)
     samples = len(table)
     if samples == 0 or resamples < 1:
-        allowed = "allowed: at least 1 of each"
-        raise ValueError(f"bootstrap of {samples} samples, {resamples} resamples; {allowed}")
+        raise ValueError(
+            f"a bootstrap needs at least one sample and one resample, got {samples} and {resamples}"
+        )
     table = table.reshape(samples, -1)
     equal_chances = np.full(samples, 1 / samples)
     rng = np.random.default_rng(seed)
@@ -156,20 +149,48 @@ def student_critical_value(level: float, df: int) -> float:
     return high
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+# ---------------------------------------------------------------- what may be claimed
+
+
+def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Correct p values for their number (Holm 1979); returns them in the same order.
 
     The k-th smallest of n, counted from 0, is multiplied by n - k and cut at 1. A larger p never
-    gets the smaller corrected one. Valid for any dependence between the tests.
+    gets the smaller corrected one. nan, of an effect that cannot be tested, stays and does not count.
     """
-    corrected = [0.0] * len(p_values)
+    p = np.asarray(p_values, dtype=float)
+    corrected = np.full(p.shape, np.nan)
+    remaining = np.count_nonzero(~np.isnan(p))
     largest = 0.0
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    for rank, index in enumerate(order):
-        multiplied = min((len(p_values) - rank) * p_values[index], 1.0)
-        largest = max(largest, multiplied)
+    for index in np.argsort(p)[:remaining]:  # nan is sorted last
+        largest = max(largest, min(remaining * p[index], 1.0))
         corrected[index] = largest
+        remaining -= 1
     return corrected
+
+
+def claims(p_values: Sequence[float] | np.ndarray, level: float = ALPHA) -> np.ndarray:
+    """Which effects of one page may be claimed, given the p values of all that it compares.
+
+    The chance that the page claims anything false is at most `level`. p = nan is never claimed.
+    """
+    return holm(p_values) <= level
+
+
+# ---------------------------------------------------------------- a metric of two settings
+#
+# Texts and seeds are two crossed sources of chance (Bouthillier et al. 2021, arXiv:2103.03098), each
+# with a standard error of its own. The interaction of seed and text is in both, which is conservative
+# (Cameron, Gelbach and Miller 2011).
+
+
+@dataclasses.dataclass(frozen=True)
+class Error:
+    """A standard error and its degrees of freedom. paired: of differences seed by seed."""
+
+    size: float
+    df: int
+    paired: bool = False
 
 
 def df_of_texts(texts: float) -> int:
@@ -177,111 +198,138 @@ def df_of_texts(texts: float) -> int:
     return int(min(max(texts - 1, 1), 100))
 
 
-def least_p(texts: float) -> float:
-    """The smallest p value for this number of texts: the chance that all differ in one direction.
+def error_over_texts(half: float, texts: float) -> Error:
+    """The standard error behind a bootstrap interval of this half width.
 
-    Without this limit, a few equal or skewed differences would look certain.
+    A bootstrap's variance divides by the number of texts n, an unbiased one by n - 1.
     """
-    return 2.0 ** (1 - texts)
+    small_sample = math.sqrt(texts / max(texts - 1, 1))
+    return Error(half / Z95 * small_sample, df_of_texts(texts))
 
 
-# What may be claimed
-#
-# Every sentence with "higher" or "lower" comes from `claims`, with all the comparisons of one page or table at once. The
-# tests simulate pages without any effect: at most 5 of 100 claim anything.
+def critical_value(level: float, errors: Sequence[Error]) -> float:
+    """The size that a difference with these errors must exceed at this level.
+
+    sqrt((t_1 * error_1)^2 + (t_2 * error_2)^2), each t with the error's own degrees of freedom,
+    keeps the level for any two variances (Banerjee 1960). A single t with Welch and Satterthwaite's
+    degrees of freedom makes several times too many claims with three seeds and many comparisons.
+    """
+    return math.hypot(*(student_critical_value(level, one.df) * one.size for one in errors))
+
+
+def p_value(value: float, errors: Sequence[Error]) -> float:
+    """The lowest level at which the value exceeds its `critical_value`; at least SMALLEST_P."""
+    if value == 0:
+        return 1.0
+    if len(errors) == 1 and errors[0].size:
+        return max(student_p_value(value / errors[0].size, errors[0].df), SMALLEST_P)
+    low = math.log(SMALLEST_P)
+    high = 0.0
+    while high - low > 1e-4:  # bisection of the logarithm
+        middle = (low + high) / 2
+        if abs(value) >= critical_value(math.exp(middle), errors):
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
+
+
+def p_over_texts(value: float, errors: Sequence[Error], texts: float) -> float:
+    """`p_value` of an effect over texts; nan with fewer than `MIN_TEXTS`.
+
+    At least 2^(1 - texts), the chance that all texts differ in one direction: otherwise a few
+    equal differences would look certain.
+    """
+    return max(p_value(value, errors), 2.0 ** (1 - texts)) if texts >= MIN_TEXTS else math.nan
+
+
+def p_of_interval(value: float, low: float, high: float, texts: float) -> float:
+    """Two-sided p value of "there is no effect" from a bootstrap interval over so many texts.
+
+    nan with fewer than `MIN_TEXTS` texts, or for a value that is not finite.
+    """
+    if not np.isfinite([value, low, high]).all():
+        return math.nan
+    half = value - low if value > 0 else high - value  # towards zero
+    return p_over_texts(value, [error_over_texts(half, texts)], texts)
+
+
+def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
+    """The seeds of both sides, if they are two or more and one side has no others; else none."""
+    shared = sorted(first.keys() & second.keys())
+    fewest = min(len(first), len(second))
+    return shared if len(shared) >= max(fewest, 2) else []
+
+
+def seed_error(first: Mapping[int, float], second: Mapping[int, float]) -> Error | None:
+    """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
+
+    With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
+    (Welch 1947), with the smaller side's degrees of freedom. A side with one run has no variance.
+    """
+    fewest = min(len(first), len(second))
+    if fewest < 2 or not np.isfinite([*first.values(), *second.values()]).all():
+        return None
+    if shared := shared_seeds(first, second):
+        deviation = statistics.stdev(second[seed] - first[seed] for seed in shared)
+        return Error(deviation / math.sqrt(len(shared)), len(shared) - 1, paired=True)
+    variances = [statistics.variance(side.values()) / len(side) for side in (first, second)]
+    return Error(math.sqrt(sum(variances)), fewest - 1)
 
 
 @dataclasses.dataclass(frozen=True)
-class Effect:
-    """A difference from the value expected without an effect, with its 95 % interval.
+class Difference:
+    """A metric of two settings over the same texts; low, high: 95 % interval of second - first.
 
-    count: the independent texts, draws or trials that the interval is over.
-    pooled: the error is pooled over many settings, with count - 1 degrees of freedom.
+    The interval covers the texts and, where `seeds` is not None, the seeds. p: nan if nothing can
+    be claimed, because a side has one seed, there are too few texts, or a value is not finite.
     """
 
-    value: float
+    first: float
+    second: float
     low: float
     high: float
-    count: float
-    pooled: bool = False
+    p: float
+    texts: int
+    seeds: Error | None
 
     @property
-    def obstacle(self) -> str:
-        """Why nothing can be claimed; "" if something can."""
-        if not np.isfinite([self.value, self.low, self.high]).all():
-            return "a value is not finite"
-        return "" if self.count >= MIN_TEXTS else f"an interval needs {MIN_TEXTS} texts or more"
-
-    @property
-    def p(self) -> float:
-        """Two-sided p value of "there is no effect", by Student's t."""
-        if not self.value:
-            return 1.0
-        half = self.value - self.low if self.value > 0 else self.high - self.value
-        error = half / Z95 * math.sqrt(self.count / (self.count - 1))
-        least = 0.0 if self.pooled else least_p(self.count)
-        if not error:
-            return least
-        return max(student_p_value(self.value / error, df_of_texts(self.count)), least)
+    def value(self) -> float:
+        """second - first"""
+        return self.second - self.first
 
 
-def effect_between(one: Mapping[str, float], other: Mapping[str, float], count: float) -> Effect:
-    """The difference one - other of two values that have intervals: keys value, low, high.
+def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:
+    """Two settings by the tables of their runs, whose rows are the same texts for all runs.
 
-    Each end of the interval adds the two distances to the ends in squares (Zou and Donner 2008).
-    It fits independent values; for values over the same texts it is usually too wide.
+    Every resample draws the same rows from both, so what makes a text hard for both cancels out
+    (Koehn 2004). A side's metric is that of its tables' mean over seeds.
     """
-    value = one["value"] - other["value"]
-    below = math.hypot(one["value"] - one["low"], other["high"] - other["value"])
-    above = math.hypot(one["high"] - one["value"], other["value"] - other["low"])
-    return Effect(value, value - below, value + above, count)
+    if shared := shared_seeds(first, second):
+        first = {seed: first[seed] for seed in shared}
+        second = {seed: second[seed] for seed in shared}
+    one = np.mean(list(first.values()), axis=0)
+    other = np.mean(list(second.values()), axis=0)
+    texts, width = one.shape
 
+    def gain(means: np.ndarray) -> np.ndarray:
+        return statistic(means[:, width:]) - statistic(means[:, :width])
 
-@dataclasses.dataclass(frozen=True)
-class Claim:
-    """What may be said of an effect: `HIGHER`, `LOWER` or `NOT_SHOWN`.
-
-    p: corrected for `comparisons`; None if there is an obstacle, which `reason` names.
-    """
-
-    verdict: str
-    p: float | None
-    comparisons: int
-    reason: str
-
-    def in_words(self, higher: str, lower: str) -> str:
-        """The verdict with these words for a claim, and p."""
-        words = {HIGHER: higher, LOWER: lower, NOT_SHOWN: NO_CLAIM}[self.verdict]
-        if self.p is None:
-            return f"{words}: {self.reason}"
-        after = f" after {self.comparisons} comparisons" if self.comparisons > 1 else ""
-        return f"{words}; p = {self.p:.2g}{after}"
-
-
-def claims(
-    effects: Mapping[K, "Effect | Difference"],
-    hypotheses: Mapping[K, Hashable] | None = None,
-    level: float = ALPHA,
-) -> dict[K, Claim]:
-    """Decide what may be claimed of all effects of one page.
-
-    A page makes a false claim with a probability of at most `level`: Holm's method corrects p for
-    the number of hypotheses. Effects of the same hypothesis share their largest p and every
-    obstacle, so they are claimed together or not at all.
-    """
-    names = {key: (hypotheses or {}).get(key, key) for key in effects}
-    obstacles = {names[key]: effect.obstacle for key, effect in effects.items() if effect.obstacle}
-    p_values: dict[Hashable, float] = {}
-    for key, effect in effects.items():
-        name = names[key]
-        if name not in obstacles:
-            p_values[name] = max(effect.p, p_values.get(name, 0.0))
-    corrected = dict(zip(p_values, holm(list(p_values.values()))))
-    result = {}
-    for key, effect in effects.items():
-        p = corrected.get(names[key])
-        verdict = NOT_SHOWN
-        if p is not None and p <= level:
-            verdict = HIGHER if effect.value > 0 else LOWER
-        result[key] = Claim(verdict, p, len(corrected), obstacles.get(names[key], ""))
-    return result
+    low, high = bootstrap_interval(np.hstack([one, other]), gain, RESAMPLES, seed=1)
+    first_value = float(statistic(one.mean(axis=0)))
+    second_value = float(statistic(other.mean(axis=0)))
+    value = second_value - first_value
+    by_seed = []
+    for tables in (first, second):
+        by_seed.append(
+            {seed: float(statistic(table.mean(axis=0))) for seed, table in tables.items()}
+        )
+    seeds = seed_error(*by_seed)
+    p = math.nan
+    if seeds is not None:
+        errors = [seeds, error_over_texts((high - low) / 2, texts)]
+        half = critical_value(ALPHA, errors)
+        low = value - half
+        high = value + half
+        p = p_over_texts(value, errors, texts)
+    return Difference(first_value, second_value, low, high, p, texts, seeds)

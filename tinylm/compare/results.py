@@ -1,0 +1,162 @@
+"""What a revision holds for a comparison: parameters, perplexity, and the losses of single texts."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from tinylm.base import paths
+from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.compare.revisions import Revision
+from tinylm.presets.write import Values, flatten
+
+LOCK = "dvc.lock"
+SEED_KEY = "train.seed"
+TEXT_IDS = ["text_id", "tokens_id"]
+LOSSES = ["nats", "raw_bits"]
+NUMBERS = ["nats", "tokens", "raw_bits", "raw_bytes"]
+STAGES = ("download", "vocab", "train", "evaluate")  # on which the losses depend
+
+
+@dataclass(frozen=True)
+class RevisionResult:
+    """The results of one revision.
+
+    params: the parameters that its stages ran with, from dvc.lock. inputs: the MD5 of each file of
+    code and data that they read. stories: for each seed a table with a row for each different text
+    of the evaluation split, TEXT_IDS and NUMBERS. notes: a line for each thing that is missing, or
+    does not belong to the run.
+    """
+
+    name: str
+    commit: str | None
+    params: Values
+    inputs: dict[str, str] = field(default_factory=dict)
+    perplexity: float | None = None
+    stories: dict[int, pd.DataFrame] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def setting(self) -> str:
+        """A key that is equal for runs that differ in train.seed alone."""
+        decisive = {name: value for name, value in self.params.items() if name != SEED_KEY}
+        return json.dumps([decisive, self.inputs], sort_keys=True, default=str)
+
+    @property
+    def seed(self) -> Any:
+        """train.seed"""
+        return self.params.get(SEED_KEY)
+
+
+def by_setting(results: Sequence[RevisionResult]) -> list[list[RevisionResult]]:
+    """The results that differ in train.seed alone together, in the order of their first ones."""
+    groups: dict[str, list[RevisionResult]] = {}
+    for result in results:
+        groups.setdefault(result.setting, []).append(result)
+    return list(groups.values())
+
+
+def stories_of(setting: Sequence[RevisionResult]) -> dict[int, pd.DataFrame]:
+    """The stories of a setting by seed, of the seeds that scored the first run's texts.
+
+    A seed counts once: the first run's table is taken.
+    """
+    tables: dict[int, pd.DataFrame] = {}
+    for result in setting:
+        for seed, table in result.stories.items():
+            tables.setdefault(seed, table)
+    ids = [table[TEXT_IDS] for table in tables.values()]
+    return {seed: table for seed, table in tables.items() if table[TEXT_IDS].equals(ids[0])}
+
+
+def read_result(revision: Revision) -> RevisionResult:
+    """Everything of a revision that is compared. Raises InputError without params.yaml."""
+    name = revision.name
+    text = revision.text(PARAMS_FILE)
+    if text is None:
+        raise InputError(f"revision {name!r}: {revision.notes[0]}")
+    current = flatten(parse_yaml(text, f"{PARAMS_FILE} of {name}"))
+    lock = parse_yaml(revision.text(LOCK) or "stages: {}", f"{LOCK} of {name}")
+    stages = lock.get("stages") or {}
+    params = _params(stages)
+    changed = [key for key, value in params.items() if current.get(key, value) != value]
+    if changed:
+        keys = ", ".join(changed)
+        revision.notes.append(f"{PARAMS_FILE} has changed since the last run ({keys}); dvc repro")
+    result = RevisionResult(
+        name, revision.commit, params, _inputs(stages), _perplexity(revision), notes=revision.notes
+    )
+    trained = _md5s(stages, "train", "outs").get(paths.MODELS)
+    evaluated = _md5s(stages, "evaluate", "deps").get(paths.MODELS)
+    if trained != evaluated:
+        revision.notes.append("stage evaluate has not scored this model; dvc repro evaluate")
+    elif result.perplexity is not None:
+        result.stories.update(_stories(revision, stages, result.seed))
+    return result
+
+
+def _params(stages: Mapping[str, Any]) -> Values:
+    """The parameters that the stages ran with."""
+    params: Values = {}
+    for name in STAGES:
+        params |= flatten(_params_of(stages, name))
+    return params
+
+
+def _params_of(stages: Mapping[str, Any], stage: str) -> dict[str, Any]:
+    return stages.get(stage, {}).get("params", {}).get(PARAMS_FILE) or {}
+
+
+def _md5s(stages: Mapping[str, Any], stage: str, key: str) -> dict[str, str]:
+    """{path: MD5} of a stage's `deps` or `outs`."""
+    return {row["path"]: row.get("md5", "") for row in stages.get(stage, {}).get(key, ())}
+
+
+def _inputs(stages: Mapping[str, Any]) -> dict[str, str]:
+    """{path: MD5} of what the stages read and no stage wrote: code and data."""
+    inputs: dict[str, str] = {}
+    for name in STAGES:
+        inputs |= _md5s(stages, name, "deps")
+    for name in stages:
+        for path in _md5s(stages, name, "outs"):
+            inputs.pop(path, None)
+    return inputs
+
+
+def _perplexity(revision: Revision) -> float | None:
+    """From the few metrics that are in git."""
+    text = revision.text(paths.metrics("evaluate"))
+    value = json.loads(text).get("perplexity") if text else None
+    return value if isinstance(value, float) else None
+
+
+def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[int, pd.DataFrame]:
+    """The stories by seed: of the run, and of each further seed of stage seeds."""
+    path = paths.evaluated("stories.csv")
+    text = revision.text(path)
+    if text is None:
+        return {}
+    table = pd.read_csv(io.StringIO(text))
+    missing = [column for column in TEXT_IDS + NUMBERS if column not in table]
+    if missing:
+        revision.notes.append(f"{path} lacks the columns {', '.join(missing)}")
+        return {}
+    tables = {seed: table}
+    summarised = flatten(_params_of(stages, "seeds"))
+    for more in summarised.get("seeds.more") or ():
+        if _params_of(stages, f"seed_train@{more}") == _params_of(stages, "train"):
+            score = json.loads(revision.text(paths.seed_score(more)) or "{}")
+            losses = pd.DataFrame(score.get("stories", {}))
+            if len(losses) == len(table):
+                tables[more] = table.assign(**losses[LOSSES].astype(float))
+    return {seed: _by_text(table) for seed, table in tables.items()}
+
+
+def _by_text(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each different text: a story that occurs twice is one sample, not two."""
+    numbers = table[NUMBERS].astype(float)
+    sums = numbers.groupby([table[column] for column in TEXT_IDS], sort=False).sum(min_count=1)
+    return sums.reset_index()
