@@ -25,8 +25,7 @@ from studies.records import (
     wrong_numbers,
 )
 from tinylm.base.files import write_bytes
-from tinylm.evaluate.differences import Difference, seed_error
-from tinylm.evaluate.statistics import claims
+from tinylm.evaluate.statistics import claims, holm, p_value, seed_error
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.report import render
 from tinylm.report.pdf import to_pdf
@@ -36,6 +35,7 @@ COLUMNS = ("quantity", "published", "tinylm", "what differs")
 STUDY_COLUMNS = ("setting", "seeds", "validation loss", "perplexity", "compared with the first")
 PAGE = "published.md"
 PAPER = "published.pdf"
+NO_CLAIM = "no difference claimed"
 VERDICTS = ("reproduced", "contradicted", "depends on", "not testable here", "not run yet")
 
 
@@ -76,19 +76,21 @@ def compared_with_first(losses: dict[str, dict[int, float]]) -> dict[str, Record
     losses: {setting: {seed: loss}}. All runs are scored on the same batches: other stories are not accounted for.
     """
     first, *others = losses
-    differences = {}
+    values: dict[str, float] = {}
+    p_values = []
     for name in others:
         if losses[first] and losses[name]:
             one, other = (statistics.fmean(losses[side].values()) for side in (first, name))
             error = seed_error(losses[first], losses[name])
-            half = error.bound if error else math.inf
-            low = other - one - half
-            high = other - one + half
-            differences[name] = Difference(one, other, low, high, count=0, error=0.0, seeds=error)
+            values[name] = other - one
+            p_values.append(p_value(values[name], [error]) if error else math.nan)
     compared = {}
-    for setting, claim in claims(differences).items():
-        says = claim.in_words("worse", "better")
-        compared[setting] = {"difference": differences[setting].value, "p": claim.p, "says": says}
+    for name, p, is_claimed in zip(values, holm(p_values), claims(p_values)):
+        says = NO_CLAIM
+        if is_claimed:
+            says = "worse" if values[name] > 0 else "better"
+        says += ": a setting has one seed" if math.isnan(p) else f"; p = {p:.2g}"
+        compared[name] = {"difference": values[name], "p": float(p), "says": says}
     return compared
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from studies import study as module
-from studies.published import compared_with_first, study_table
+from studies.published import NO_CLAIM, compared_with_first, study_table
 from studies.records import FOLDER, read_result
 from studies.study import (
     Study,
@@ -24,7 +24,6 @@ from studies.study import (
 )
 from tests.support.clone import new_clone
 from tinylm.base.config import InputError, load_params, parse_yaml
-from tinylm.evaluate.statistics import NO_CLAIM
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import preset_text
 

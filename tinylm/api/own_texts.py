@@ -10,7 +10,6 @@ from tinylm.base.config import read_section
 from tinylm.evaluate.attention_maps import MAX_TOKENS
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.model.checkpoint import load_checkpoints
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, Sentence
 
@@ -19,8 +18,8 @@ def with_own_texts(run: ReportData, settings: ReportSettings) -> ReportData:
     """The run with `own_texts` and `own_sentences`, from the model in the working folder.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most
-    evaluate.new_tokens tokens. own_sentences: for each (Sentence, one of each checkpoint), where
-    weights of epochs were kept. Raises InputError without the model or its vocabulary.
+    evaluate.new_tokens tokens. own_sentences: a Sentence for each. Raises InputError without the model
+    or its vocabulary.
     """
     lm = load(paths.MODELS)
     files = dict(run.files)
@@ -28,13 +27,7 @@ def with_own_texts(run: ReportData, settings: ReportSettings) -> ReportData:
         most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
         files["own_texts"] = _continued(lm, list(settings.prompts), most)
     if settings.sentences:
-        earlier = {}
-        for epochs, weights in load_checkpoints(paths.MODELS, lm.model.embedding.device):
-            earlier[epochs] = LanguageModel(weights, lm.tokenizer, lm.settings, lm.repair_quotes)
-        files["own_sentences"] = []
-        for text in settings.sentences:
-            maps = [_sentence(one, text, epochs) for epochs, one in earlier.items()]
-            files["own_sentences"].append((_sentence(lm, text), maps))
+        files["own_sentences"] = [_sentence(lm, text) for text in settings.sentences]
     return dataclasses.replace(run, files=files)
 
 
@@ -56,6 +49,6 @@ def _continued(lm: LanguageModel, prompts: list[str], most: int) -> list[dict[st
     return rows
 
 
-def _sentence(lm: LanguageModel, text: str, epochs: float | None = None) -> Sentence:
+def _sentence(lm: LanguageModel, text: str) -> Sentence:
     maps = lm.attention(text, MAX_TOKENS)
-    return Sentence(maps.words, maps.weights, *maps.next, epochs=epochs)
+    return Sentence(maps.words, maps.weights, *maps.next)

@@ -133,9 +133,9 @@ def _verdict(row: Row, is_claimed: bool) -> str:
     if is_claimed:
         return f"{'worse' if difference.value > 0 else 'better'}; p = {row.p:.2g}"
     if not math.isnan(row.p):
-        return f"no significant difference; p = {row.p:.2g}"
+        return f"no difference claimed; p = {row.p:.2g}"
     if difference.texts < MIN_TEXTS:
-        return f"no claim: fewer than {MIN_TEXTS} texts"
+        return f"no difference claimed: fewer than {MIN_TEXTS} texts"
     return (
         "no claim: a setting has one seed" if difference.seeds is None else "only the seed differs"
     )

@@ -4,7 +4,6 @@ from typing import Any
 
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.report.heads import heads, roles
 from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.wording import count, many, number
 from tinylm.vocab.tokenizer import Tokenizer
@@ -71,11 +70,11 @@ def _openings(run: ReportData) -> list[str]:
 def _heads(run: ReportData) -> dict[str, Any]:
     """What the run measured of each head, by layer and head counted from 0."""
     measured: dict[str, Any] = {}
-    for head in records(heads(run)):
+    for head in run.heads():
         effect = {"increase": head["loss_increase"], "low": head["low"], "high": head["high"]}
         effect = {name: value for name, value in effect.items() if value is not None}
         measured[f"{head['layer'] - 1}.{head['head'] - 1}"] = {"roles": [], **effect}
-    for role in records(roles(run)):
+    for role in records(run.roles()):
         if role["claimed"]:
             fit = {"name": role["role"], "score": role["score"]}
             measured[f"{role['layer'] - 1}.{role['head'] - 1}"]["roles"].append(fit)

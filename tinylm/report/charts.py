@@ -39,6 +39,8 @@ def draw_lines(
         values = rows["value"]
         (line,) = axes.plot(x, values, label=name)
         line.set_marker(marker if len(rows) <= _MANY else "")
+        if len(rows) == 1:
+            line.set_linestyle("")  # a point has no line in the legend
         if "low" in rows:
             colour = line.get_color()
             axes.fill_between(x, rows["low"], rows["high"], color=colour, alpha=_SHADE, linewidth=0)

@@ -1,27 +1,45 @@
-"""The report of a run: the values that the templates name, and the files made from them."""
+"""The report of a run: its sections in their order, and the files made from them."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from markupsafe import Markup
 
 from tinylm.base import paths
 from tinylm.base.files import write_bytes
-from tinylm.host.runtime import conditions
-from tinylm.report import pictures, render
-from tinylm.report.comments import comments
+from tinylm.report import pictures, render, values
 from tinylm.report.drawing import Picture, to_png, to_svg
-from tinylm.report.findings import findings_by_section
-from tinylm.report.heads import heads
+from tinylm.report.effects import effects, says
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import STAGES, ReportData, as_tree, records
-from tinylm.report.wording import many
+from tinylm.report.sources import ReportData
 
-TEMPLATE = Path(__file__).with_name("report.md.j2")
+FOLDER = Path(__file__).parent
 PICTURES = "../plots/pictures"  # seen from the folder of the report
+DAMAGED = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+SECTIONS: dict[str, Callable[[ReportData], dict[str, Any]]] = {
+    "summary": values.summary,
+    "method": values.method,
+    "training": values.training,
+    "generation": values.generation,
+    "attention": values.attention,
+    "beams": values.beams,
+    "cache": values.cache,
+    "accumulation": values.accumulation,
+    "checkpointing": values.checkpointing,
+    "appendix": values.appendix,
+}
 
 
 def write_report(
@@ -57,50 +75,25 @@ def write_document(
         drawn: the pictures by name; only their alt texts are read.
         lab: whether the report links to lab.html.
     """
-    return render.render(
-        TEMPLATE,
-        **template_values(run),
-        settings=settings,
-        lab=lab,
-        drawn=drawn,
-        findings=findings_by_section(run),
-        commented=list(zip(run.rows("samples"), comments(run)))[: settings.samples],
-        picture=lambda name, caption: _picture(drawn, name, caption),
-    )
+    shared = values.template_values(run)
+    shared["picture"] = functools.partial(_picture, drawn)
+    shared["says"] = says
+    shared["drawn"] = drawn
+    try:
+        shared["effects"] = effects(run)
+    except DAMAGED:
+        shared["effects"] = {}
+    head = render.render(FOLDER / "head.md.j2", settings=settings, lab=lab)
+    return "\n".join([head, *(_section(name, run, shared) for name in SECTIONS)])
 
 
-def template_values(run: ReportData) -> dict[str, Any]:
-    """The values that the templates name: params, results and times of each stage, tables."""
-    times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
-    memorised = run.tree("evaluate").memorised
-    copies = [run.tree("download").near_copies, run.tree("vocab").split.near_copies]
-    return {
-        "run": run,
-        "params": as_tree(run.params),
-        **{stage: run.tree(stage) for stage in STAGES},
-        **times,
-        "near_copies": copies[0].splits | copies[1].splits,
-        "warnings": [
-            *copies[0].warnings,
-            *copies[1].warnings,
-            *memorised.warnings,
-            *run.tree("evaluate").warnings,
-        ],
-        "heads": records(heads(run)),
-        "stages": STAGES,
-        "elsewhere": measured_elsewhere(run),
-    }
-
-
-def measured_elsewhere(run: ReportData) -> list[str]:
-    """Each machine other than this one on which a time of the run was measured, with the date."""
-    here = conditions(None, threads=1)
-    machines = []
-    for stage in STAGES:
-        used = run.tree(f"{stage}_time").conditions
-        if used and (used.cpu, used.cores) != (here["cpu"], here["cores"]):
-            machines.append(f"{used.cpu} with {many(used.cores, 'core')} ({used.date})")
-    return sorted(set(machines))
+def _section(name: str, run: ReportData, shared: Mapping[str, Any]) -> str:
+    """A section as Markdown; one line if a results file that it reads is damaged."""
+    try:
+        return render.render(FOLDER / f"{name}.md.j2", **shared, **SECTIONS[name](run))
+    except DAMAGED as error:
+        what = render.escape(f"{type(error).__name__}: {error}")
+        return f"**Not shown:** section {name}: a file in data/ is damaged ({what}).\n"
 
 
 def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:

@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from matplotlib import rc_context, rc_params_from_file
+from matplotlib import rc_params_from_file, style
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
 
 from tinylm.base.printable import visible
 
 STYLE = rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_default_template=False)
-# Only installed fonts: for each text, matplotlib searches all of them.
+# Missing fonts make matplotlib rescan for every text.
 STYLE["font.family"] = [name for name in STYLE["font.family"] if name in get_font_names()]
 STYLE_SHEET = Path(__file__).with_name("page.css")
 _LIGHT = STYLE_SHEET.read_text(encoding="utf-8").partition("@media")[0]
@@ -32,8 +34,11 @@ _WIDE = 7.0  # inches: a wider picture is scrolled on a phone, not shrunk
 
 @contextlib.contextmanager
 def in_style() -> Iterator[None]:
-    """Draw in the style of all pictures. A character that no installed font has is an empty box."""
-    with rc_context(STYLE), warnings.catch_warnings():
+    """Draw in the style of all pictures, whatever the user's matplotlibrc sets.
+
+    A character that no installed font has is an empty box.
+    """
+    with style.context(STYLE, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")
         yield
 
@@ -47,20 +52,23 @@ class Picture(NamedTuple):
 
 def to_png(drawing: Figure) -> bytes:
     """The drawing as PNG on white, without version or date."""
+    drawing.set_dpi(150)
+    drawing.set_facecolor("white")
     target = io.BytesIO()
-    with in_style():
-        drawing.savefig(
-            target, format="png", dpi=150, facecolor="white", metadata={"Software": None}
-        )
+    with in_style():  # Figure.savefig would draw everything twice
+        FigureCanvasAgg(drawing).print_png(target, metadata={"Software": None})
     return target.getvalue()
 
 
 def to_svg(drawing: Figure, name: str, alt: str) -> str:
     """The drawing as an inline <svg>: transparent, its ids made unique by `name`."""
+    drawing.set_facecolor("none")
+    for axes in drawing.axes:
+        axes.set_facecolor("none")
     target = io.StringIO()
     undated = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with in_style():
-        drawing.savefig(target, format="svg", transparent=True, metadata=undated)
+        FigureCanvasSVG(drawing).print_svg(target, metadata=undated)
     text = target.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)

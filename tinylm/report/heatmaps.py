@@ -22,7 +22,7 @@ _WORD = 0.1  # at an axis
 _LARGEST = 6.5  # side of a map
 _GAP = 0.12  # between two maps
 _TITLE = 0.25  # above a map
-_MAPS = 4  # maps in a row, which the words at the axes stay readable with
+_MAPS = 4  # most maps per row with readable tick labels
 
 
 def draw_sentence(
@@ -31,18 +31,18 @@ def draw_sentence(
     after: str = "",
     titles: Sequence[Sequence[str]] | None = None,
 ) -> Figure:
-    """Maps (layers, heads, T, T) over the same words, which stand at the outer edges.
+    """Maps (layers, heads, T, T) over the same words, which label the outer edges.
 
-    Instead of layers, the first dimension may have the checkpoints of one layer.
-    The heads of a layer are in one row; without `titles` in several rows of at most four. `after`:
-    the title of the whole picture. Only every second or third word of long texts has a name.
+    Without `titles`, a row has at most four heads of a layer. With `titles`, one for each map, the
+    first dimension may be checkpoints instead, and each has one row. `after`: the title of the
+    whole picture. In long texts, only every second or third word is labelled.
     """
     layers, heads, tokens = maps.shape[:3]
     lines = 1 if titles else math.ceil(heads / _MAPS)  # of a layer
     columns = math.ceil(heads / lines)
     rows = layers * lines
     side = min(max(1.5, _WORD * tokens), _LARGEST)
-    zoom = max(1.0, columns / _MAPS)  # more maps are printed smaller, so fewer words are larger
+    zoom = max(1.0, columns / _MAPS)  # with more maps, label fewer tokens
     named = np.arange(0, tokens, math.ceil(zoom * _WORD * tokens / side))
     names = [short(words[position]) for position in named]
     edge = zoom * (0.6 + 0.055 * max(map(len, names), default=0))

@@ -46,21 +46,21 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
 
 def _sense_training(run: ReportData) -> Picture | None:
     rows = []
-    for row in run.tree("evaluate").sense.training or []:
-        if row.words:
-            epochs = run.tree("train").epochs if row.epochs is None else row.epochs
-            rows.append({"x": epochs, "series": "samples", **row.words})
+    for row in run.value("evaluate.sense.training") or []:
+        if row["words"]:
+            epochs = run.value("train.epochs") if row["epochs"] is None else row["epochs"]
+            rows.append({"x": epochs, "series": "samples", **row["words"]})
     labels = ("Words per error", "epochs", "words per error")
     return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
 
 def _trade_off(run: ReportData) -> Picture | None:
     """The quality of each decoding method against its speed."""
-    speeds = run.tree("beam_bench_time").methods
+    speeds = run.value("beam_bench_time.methods") or {}
     rows = [
-        {"x": speeds[name].tokens_per_s, "series": name, "value": method.bleu4}
-        for name, method in run.tree("beam_bench").methods.items()
-        if speeds[name]
+        {"x": speeds[name]["tokens_per_s"], "series": name, "value": method["bleu4"]}
+        for name, method in (run.value("beam_bench.methods") or {}).items()
+        if name in speeds
     ]
     labels = ("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
     return _lines(pd.DataFrame(rows), *labels, from_zero=True)
@@ -73,7 +73,7 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
     def draw(run: ReportData) -> Picture | None:
         rows = [
             {"x": row[x], "series": names[row[switch]], "value": row[column]}
-            for row in run.tree(bench).settings or []
+            for row in run.value(f"{bench}.settings") or []
         ]
         return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
@@ -81,14 +81,16 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
 
 
 def attention_pictures(run: ReportData) -> dict[str, Picture]:
-    """Attention of every head over each sentence, and of each layer over training, by name."""
-    pictures = _over_training("attention", run.sentences("attention_training"))
+    """Attention of every head over each sentence, and of one layer over training, by name."""
+    pictures = {}
     for index, sentence in enumerate(run.sentences(), start=1):
         pictures[f"attention_{index}"] = _sentence(sentence)
-    for index, (sentence, checkpoints) in enumerate(run.sentences("own_sentences"), start=1):
-        name = f"own_sentence_{index}"
-        pictures[name] = _sentence(sentence)
-        pictures |= _over_training(name, checkpoints)
+    for index, sentence in enumerate(run.sentences("own_sentences"), start=1):
+        pictures[f"own_sentence_{index}"] = _sentence(sentence)
+    checkpoints = run.sentences("attention_training")
+    if checkpoints:
+        best = run.roles()["layer"].head(1).tolist()
+        pictures["attention_training"] = _over_training(checkpoints, int(best[0]) if best else 1)
     return pictures
 
 
@@ -97,22 +99,16 @@ def _sentence(sentence: Sentence) -> Picture:
     return Picture(drawing, f"Attention of every head over: {' '.join(sentence.words)}")
 
 
-def _over_training(name: str, checkpoints: Sequence[Sentence]) -> dict[str, Picture]:
-    """For each layer one picture: a column for each head, from early to late in training."""
-    if not checkpoints:
-        return {}
+def _over_training(checkpoints: Sequence[Sentence], layer: int) -> Picture:
+    """The heads of one layer: a row for each checkpoint, from early to late in training."""
     words = checkpoints[0].words
-    by_epoch = np.stack([checkpoint.maps for checkpoint in checkpoints], axis=1)
-    pictures = {}
-    for layer, maps in enumerate(by_epoch, start=1):
-        titles = []
-        for checkpoint, heads in zip(checkpoints, maps, strict=True):
-            epoch = f"epoch {checkpoint.epochs:.3g}"
-            titles.append([f"{epoch}, head {head}" for head in range(1, len(heads) + 1)])
-        drawing = heatmaps.draw_sentence(words, maps, f"layer {layer}", titles)
-        alt = f"Attention of layer {layer} during training over: {' '.join(words)}"
-        pictures[f"{name}_training_{layer}"] = Picture(drawing, alt)
-    return pictures
+    maps = np.stack([checkpoint.maps[layer - 1] for checkpoint in checkpoints])
+    titles = []
+    for checkpoint, heads in zip(checkpoints, maps, strict=True):
+        epoch = f"epoch {checkpoint.epochs:.3g}"
+        titles.append([f"{epoch}, head {head}" for head in range(1, len(heads) + 1)])
+    drawing = heatmaps.draw_sentence(words, maps, f"layer {layer}", titles)
+    return Picture(drawing, f"Attention of layer {layer} during training over: {' '.join(words)}")
 
 
 PICTURES: dict[str, Draw] = {
@@ -147,8 +143,14 @@ PICTURES: dict[str, Draw] = {
 
 
 def draw_pictures(run: ReportData) -> dict[str, Picture]:
-    """Every picture by name; what has no data is left out."""
+    """Every picture by name; what has no data, or damaged data, is left out."""
+    pictures = {}
     with in_style():
-        drawn = {name: draw(run) for name, draw in PICTURES.items()}
-        pictures = {name: picture for name, picture in drawn.items() if picture is not None}
+        for name, draw in PICTURES.items():
+            try:
+                picture = draw(run)
+            except (LookupError, TypeError, ValueError):
+                picture = None
+            if picture is not None:
+                pictures[name] = picture
         return pictures | attention_pictures(run)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import jinja2.meta
 from markupsafe import Markup
 
 from tinylm.base.printable import visible
@@ -38,7 +39,7 @@ _EMPTY_TABLE = re.compile(r"(^\*[^\n]*\*\n\n)?^\|.*\n^\| :?--.*\n(?!\|)", re.MUL
 
 def escape(value: Any) -> Markup:
     """Plain text as one line of Markdown that shows exactly this text; a dash if missing."""
-    if value is None or value == {}:
+    if value is None or isinstance(value, jinja2.Undefined):
         return Markup(ABSENT)
     if isinstance(value, bool):
         return Markup("yes" if value else "no")
@@ -98,14 +99,14 @@ def render(template: Path, **values: Any) -> str:
 
     Args:
         template: the file; it may include others of its folder and those of the report.
-        values: what the template may name.
+        values: what the template names. A key that one of them lacks is shown as a dash.
 
     Raises:
         jinja2.UndefinedError: the template names a value that is not given.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
-        undefined=jinja2.StrictUndefined,
+        undefined=jinja2.ChainableUndefined,  # a.b.c is undefined if a.b is missing
         autoescape=True,  # macros and functions return Markup, which is not escaped again
         finalize=lambda value: value if isinstance(value, Markup) else escape(value),
         trim_blocks=True,
@@ -113,6 +114,10 @@ def render(template: Path, **values: Any) -> str:
     )
     environment.globals.update(table=table, facts=facts, quote=quote, image=image)
     environment.filters.update(FORMATS)
+    source = environment.parse(template.read_text(encoding="utf-8"))
+    names = jinja2.meta.find_undeclared_variables(source)
+    if missing := names - values.keys() - environment.globals.keys():
+        raise jinja2.UndefinedError(f"{template.name}: {', '.join(sorted(missing))} is not given")
     text = environment.get_template(template.name).render(**values)
     text = re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
     return _EMPTY_TABLE.sub("", text)

@@ -19,10 +19,7 @@ STAGES = (
 )  # fmt: skip
 _CURVES = ("loss", "perplexity")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
-_TABLES = (
-    "samples", "roles", "ablation", "greedy",
-    "memorised", "sense",
-)  # fmt: skip
+_TABLES = ("samples", "roles", "ablation", "greedy", "memorised", "sense")
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
@@ -36,25 +33,9 @@ FILES = {  # name: (path, the stage that writes it)
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
 _TEXTS = ("prompt", "continuation", "text")  # columns that may be empty, or digits
-
-
-class Tree(dict[str, Any]):
-    """A JSON object: `tree.a.b` is the value, an empty Tree if it is missing."""
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("_"):
-            raise AttributeError(key)
-        return self[key]
-
-    def __missing__(self, key: str) -> "Tree":
-        return Tree()
-
-
-def as_tree(value: Any) -> Any:
-    """JSON types with a Tree for each object."""
-    if isinstance(value, dict):
-        return Tree({key: as_tree(inner) for key, inner in value.items()})
-    return [as_tree(inner) for inner in value] if isinstance(value, list) else value
+_HEAD = ["layer", "head"]
+_ROLE = [*_HEAD, "role", "score", "baseline", "claimed"]
+_ABLATION = [*_HEAD, "loss_increase", "low", "high"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +64,6 @@ class ReportData:
     files: dict[str, Any]
     problems: dict[str, str]
 
-    def tree(self, name: str) -> Tree:
-        """A JSON file; empty if it is missing."""
-        return Tree(as_tree(self.files.get(name, {})))
-
     def value(self, path: str) -> Any:
         """A value by its place, such as "evaluate.samples.bleu4"; None if it is missing."""
         name, *keys = path.split(".")
@@ -103,8 +80,8 @@ class ReportData:
         """The rows of a table; empty if it is missing."""
         return records(self.frame(name))
 
-    def sentences(self, name: str = "attention") -> list[Any]:
-        """Attention over each sentence; for own_sentences also over it after each kept epoch."""
+    def sentences(self, name: str = "attention") -> list[Sentence]:
+        """Attention over each sentence; for attention_training over one, after each kept epoch."""
         return self.files.get(name, [])
 
     def param(self, section: str, key: str) -> Any:
@@ -115,14 +92,13 @@ class ReportData:
         """What one token of this run is called: word or token."""
         return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
 
-    def scored_once(self) -> Tree:
+    def scored_once(self) -> dict[str, Any]:
         """The model's metrics with each target scored once, as the baselines are scored."""
-        evaluate = self.tree("evaluate")
-        return evaluate.once or evaluate
+        return self.value("evaluate.once") or self.value("evaluate") or {}
 
     def evaluates_held_out(self) -> bool:
         """Whether evaluation is the held-out end of the train stream instead of separate text."""
-        return SAME_AS_HELD_OUT in self.tree("vocab").split.get("notes", [])
+        return SAME_AS_HELD_OUT in (self.value("vocab.split.notes") or [])
 
     def is_expected(self, name: str) -> bool:
         """Whether the parameters have this file made; most files are always made."""
@@ -133,6 +109,23 @@ class ReportData:
             return self.param("train", "keep_epochs") != []
         return name != "greedy" or self.param("evaluate", "greedy") != 0
 
+    def roles(self) -> pd.DataFrame:
+        """How well each head fits each role, best fit first.
+
+        baseline: what position alone would score, or uniform attention for roles that are a
+        position. claimed: the score is clearly above it.
+        """
+        fits = self.frame("roles").reindex(columns=_ROLE)
+        fits["gain"] = fits["score"] - fits["baseline"]
+        return fits.sort_values(["claimed", "gain"], ascending=False)
+
+    def heads(self) -> list[dict[str, Any]]:
+        """Each head with its best role, and the loss (nats per token) that ablating it adds."""
+        best = self.roles().drop_duplicates(_HEAD).astype({"layer": int, "head": int})
+        ablation = self.frame("ablation").reindex(columns=_ABLATION)
+        ablation = ablation.astype({"layer": int, "head": int})
+        return records(best.merge(ablation, "outer", _HEAD).sort_values(_HEAD))
+
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table, with None for empty cells."""
@@ -141,18 +134,14 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def as_number(value: Any) -> float | None:
-    """A finite float, None for everything else."""
-    if isinstance(value, bool):
+    """A finite number as a float, None for everything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if np.isfinite(number) else None
+    return float(value) if np.isfinite(value) else None
 
 
 def read_run(folder: str | Path, params: dict[str, Any]) -> ReportData:
-    """Read every file of FILES below `folder`; `problems` names one that is missing or not as written."""
+    """Read every file of FILES below `folder`; `problems` names one that is missing or damaged."""
     run = ReportData(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
@@ -166,20 +155,25 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> ReportData:
 
 
 def _read(path: Path, stage: str) -> Any:
+    """The content of a file. Raises InputError if it is damaged."""
     if path.suffix == ".json":
         return dict(read_json(path, stage))
-    if path.read_bytes() == b"\n":  # a table of no rows has no columns either
-        return pd.DataFrame()
-    as_text = dict.fromkeys(_TEXTS, str)
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
                 return _read_sentences(arrays)
-        table = pd.read_csv(path, keep_default_na=False, na_values=[""], converters=as_text)
-        if path.parent.name == paths.PLOTS:
-            table.drop(columns="series").astype(float)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return _read_table(path)
+    except (ValueError, LookupError, OSError, EOFError, zipfile.BadZipFile):
         raise InputError(f"{path}: damaged; rm {path}, run dvc repro {stage}") from None
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    if path.read_bytes() == b"\n":  # a table of no rows has no columns either
+        return pd.DataFrame()
+    as_text = dict.fromkeys(_TEXTS, str)
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""], converters=as_text)
+    if path.parent.name == paths.PLOTS:
+        table.drop(columns="series").astype(float)
     return table.fillna(dict.fromkeys(_TEXTS, ""))
 
 

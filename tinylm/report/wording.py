@@ -71,7 +71,7 @@ def seconds(value: Any) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def bytes_(value: Any) -> str:
+def byte_count(value: Any) -> str:
     """Memory given in bytes."""
     value = as_number(value)
     return ABSENT if value is None else mebibytes(value / 2**20)
@@ -140,17 +140,33 @@ def prediction(sentence: Sentence) -> str:
     return f"next: “{short(sentence.next)}” ({share(sentence.probability)})"
 
 
+def first_words(text: str, most: int) -> str:
+    """The beginning of a text: at most this many words, then an ellipsis if there are more."""
+    words = text.split()
+    return " ".join(words[:most]) + (" …" if len(words) > most else "")
+
+
 def setting(value: Any) -> str:
     """A value of params.yaml as it is written there."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return str(value)
 
 
 FORMATS = {  # filters of the templates
-    written.__name__.strip("_"): written
-    for written in (
-        number, count, many, loss, share, seconds, bytes_, mebibytes, big, ends,
-        with_interval, share_with_interval, with_trials, prediction,
-    )
-}  # fmt: skip
+    "number": number,
+    "count": count,
+    "many": many,
+    "loss": loss,
+    "share": share,
+    "seconds": seconds,
+    "bytes": byte_count,
+    "mebibytes": mebibytes,
+    "big": big,
+    "ends": ends,
+    "with_interval": with_interval,
+    "share_with_interval": share_with_interval,
+    "with_trials": with_trials,
+    "prediction": prediction,
+    "words": first_words,
+}

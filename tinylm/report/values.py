@@ -1,0 +1,159 @@
+"""The values of each section of the report; a section's text is in the template of the same name.
+
+A section named NAME is NAME.md.j2, the function NAME here, and its place in `document.SECTIONS`.
+Every template also gets `template_values`.
+"""
+
+from typing import Any
+
+from tinylm.evaluate.diversity import repeated_share
+from tinylm.report.effects import widest_beam
+from tinylm.report.sources import STAGES, ReportData
+from tinylm.report.wording import share
+
+SAMPLES = 8
+SHOWN = 2  # samples on the page; the others are in the appendix
+CHECKPOINTS = 3  # whose samples are shown
+
+
+def template_values(run: ReportData) -> dict[str, Any]:
+    """What every template may name: the run, its parameters, results and times, and warnings."""
+    download = run.value("download.near_copies") or {}
+    stream = run.value("vocab.split.near_copies") or {}
+    memorised = run.value("evaluate.memorised.warnings") or []
+    return {
+        "run": run,
+        "params": run.params,
+        **{stage: run.files.get(stage, {}) for stage in STAGES},
+        "times": {stage: run.files.get(f"{stage}_time", {}) for stage in STAGES},
+        "near_copies": download.get("splits", {}) | stream.get("splits", {}),
+        "warnings": [*download.get("warnings", []), *stream.get("warnings", []), *memorised],
+    }
+
+
+def summary(run: ReportData) -> dict[str, Any]:
+    """The first samples, and what the benches could not measure."""
+    problems = list(run.problems.values())
+    for bench in ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"):
+        for row in run.value(f"{bench}_time.not_measured") or []:
+            problems.append(f"{row['setting']}, {row['figure']}: {row['reason']}")
+    return {"problems": problems, "samples": run.rows("samples")[:SHOWN]}
+
+
+def method(run: ReportData) -> dict[str, Any]:
+    """Nothing of its own: the parameters say it all."""
+    return {}
+
+
+def training(run: ReportData) -> dict[str, Any]:
+    """The difference between two seeds, if there are several."""
+    return {"between_seeds": run.value("seeds.perplexity.difference")}
+
+
+def generation(run: ReportData) -> dict[str, Any]:
+    """The samples with comments, and the numbers of those without an error."""
+    decoded = run.value("evaluate.sense.methods.decode") or {}
+    possible = decoded.get("possible") or {}
+    return {
+        "commented": commented_samples(run)[:SHOWN],
+        "judged": decoded.get("texts"),
+        "without_error": round(possible.get("value", 0) * (decoded.get("texts") or 0)),
+        "words_per_error": decoded.get("words"),
+        "own_texts": run.rows("own_texts"),
+    }
+
+
+def attention(run: ReportData) -> dict[str, Any]:
+    """The heads, and the roles that some head has, best fit first."""
+    roles = run.roles()
+    return {
+        "heads": run.heads(),
+        "roles_measured": roles["role"].nunique(),
+        "roles_claimed": list(dict.fromkeys(roles.loc[roles["claimed"].eq(True), "role"])),
+    }
+
+
+def beams(run: ReportData) -> dict[str, Any]:
+    """The texts of the first prompt, without beam 1, which is greedy decoding."""
+    rows = run.rows("beams")
+    texts = {}
+    for row in rows:
+        if row["prompt"] == rows[0]["prompt"] and row["method"] != "beam 1":
+            texts.setdefault(row["method"], row)
+    return {"widest": widest_beam(run), "beam_texts": list(texts.values())}
+
+
+def cache(run: ReportData) -> dict[str, Any]:
+    """The longest text with and without the cache."""
+    with_cache, without = with_and_without(
+        run.value("kv_bench_time.settings"), "new_tokens", "cache"
+    )
+    return {"with_cache": with_cache, "without": without}
+
+
+def accumulation(run: ReportData) -> dict[str, Any]:
+    """The settings with the fewest and the most mini-batches an update."""
+    settings = list(run.value("accum_sweep.settings") or {})
+    return {"fewest_and_most": [*settings[:1], *settings[1:][-1:]]}
+
+
+def checkpointing(run: ReportData) -> dict[str, Any]:
+    """The deepest model with and without checkpointing, and all measurements by depth."""
+    settings = run.value("ckpt_bench_time.settings") or []
+    recomputed, stored = with_and_without(settings, "layers", "recompute")
+    rows = [*settings, *(run.value("ckpt_bench_time.other_ways") or [])]
+    rows.sort(key=lambda row: row["layers"])
+    return {"recomputed": recomputed, "stored": stored, "rows": rows}
+
+
+def appendix(run: ReportData) -> dict[str, Any]:
+    """Further samples, samples of three checkpoints, and the stages."""
+    by_epochs = {row["epochs"]: row for row in reversed(run.rows("stories"))}
+    stories = list(reversed(by_epochs.values()))
+    spread = range(0, len(stories), max((len(stories) - 1) // (CHECKPOINTS - 1), 1))
+    return {
+        "commented": commented_samples(run)[SHOWN:],
+        "checkpoints": [stories[index] for index in spread][:CHECKPOINTS],
+        "stages": STAGES,
+    }
+
+
+def with_and_without(
+    rows: list[dict[str, Any]] | None, size: str, switch: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The measurements of the greatest size with the switch on and off; empty if not measured."""
+    largest = max((row[size] for row in rows or []), default=None)
+    by_switch = {row[switch]: row for row in rows or [] if row[size] == largest}
+    return by_switch.get(True, {}), by_switch.get(False, {})
+
+
+def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
+    """The first samples, each with what was measured of it: sense, repetition and copies."""
+    samples = run.rows("samples")
+    errors = {error.get("sample"): error for error in run.rows("sense")}
+    decoded = run.value("evaluate.sense.methods.decode") or {}
+    kinds = decoded.get("kinds") or {}
+    is_judged = decoded.get("texts") == len(samples) and len(errors) == sum(kinds.values())
+    near = [row for row in run.rows("memorised") if row["text"] == "continuation"]
+    commented = []
+    for index, (row, nearest) in enumerate(zip(samples[:SAMPLES], near or [{}] * len(samples))):
+        lines = []
+        if is_judged:
+            lines.append(_first_error(errors.get(index)))
+        repeated = repeated_share([str(row["continuation"])], 4)
+        lines.append(f"{share(repeated, 0)} of the 4-grams are repeated.")
+        if nearest.get("nearest") is not None:
+            shared = share(nearest["nearest"], 0)
+            lines.append(f"The nearest training story shares {shared} of the 4-grams.")
+            if not nearest["opening_seen"]:
+                lines.append("No training story begins like this.")
+        commented.append((row, " ".join(lines)))
+    return commented
+
+
+def _first_error(error: dict[str, Any] | None) -> str:
+    """What the generator finds in a text. error: its row of sense."""
+    if error is None:
+        return "No error."
+    word = "the end" if error["word"] == "<eos>" else f"“{error['word']}”"
+    return f"First error at {word} ({error['kind']})."
