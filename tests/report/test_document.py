@@ -33,7 +33,7 @@ def test_the_numbers_are_those_of_the_files(run, settings):
         run.rows("samples")[0]["reference"][:40],
     ):
         assert text in markdown
-    for text in ("Undefined", "None", "{", "}"):
+    for text in ("Undefined", "{", "}"):
         assert text not in markdown
 
 

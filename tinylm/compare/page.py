@@ -21,7 +21,7 @@ def to_markdown(comparison: Comparison) -> str:
     if len(others) > NAMED:
         names = many(len(others), "run")
     seeds = _seeds(comparison.first_seeds)
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (first.name, seeds, number(first.perplexity, 5), "", "", "the others are compared with it")
     ]
     cells += [_cells(row) for row in comparison.rows]

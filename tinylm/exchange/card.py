@@ -11,8 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from tinylm.report import render
-from tinylm.report.document import template_values
 from tinylm.report.sources import ReportData, as_number
+from tinylm.report.values import method, summary, template_values
 from tinylm.report.wording import ABSENT, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
@@ -97,6 +97,8 @@ def write_card(run: ReportData, publication: Publication, curve: str) -> str:
     text = render.render(
         TEMPLATE,
         **template_values(run),
+        **summary(run),
+        **method(run),
         name=publication.repo.rpartition("/")[2],
         publication=publication,
         repo=Markup(publication.repo),

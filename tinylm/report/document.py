@@ -83,7 +83,8 @@ def write_document(
         shared["effects"] = effects(run)
     except DAMAGED:
         shared["effects"] = {}
-    head = render.render(FOLDER / "head.md.j2", settings=settings, lab=lab)
+    problems = list(run.problems.values())
+    head = render.render(FOLDER / "head.md.j2", settings=settings, lab=lab, problems=problems)
     return "\n".join([head, *(_section(name, run, shared) for name in SECTIONS)])
 
 

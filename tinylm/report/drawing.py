@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib import rc_params_from_file, style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -21,7 +21,9 @@ from matplotlib.font_manager import get_font_names
 
 from tinylm.base.printable import visible
 
-STYLE = rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_default_template=False)
+STYLE: Any = rc_params_from_file(
+    Path(__file__).with_name("report.mplstyle"), use_default_template=False
+)
 # Missing fonts make matplotlib rescan for every text.
 STYLE["font.family"] = [name for name in STYLE["font.family"] if name in get_font_names()]
 STYLE_SHEET = Path(__file__).with_name("page.css")

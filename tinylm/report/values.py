@@ -17,32 +17,38 @@ CHECKPOINTS = 3  # whose samples are shown
 
 
 def template_values(run: ReportData) -> dict[str, Any]:
-    """What every template may name: the run, its parameters, results and times, and warnings."""
-    download = run.value("download.near_copies") or {}
-    stream = run.value("vocab.split.near_copies") or {}
-    memorised = run.value("evaluate.memorised.warnings") or []
+    """What every template may name: the run, its parameters, results and times."""
     return {
         "run": run,
         "params": run.params,
         **{stage: run.files.get(stage, {}) for stage in STAGES},
         "times": {stage: run.files.get(f"{stage}_time", {}) for stage in STAGES},
-        "near_copies": download.get("splits", {}) | stream.get("splits", {}),
-        "warnings": [*download.get("warnings", []), *stream.get("warnings", []), *memorised],
     }
 
 
 def summary(run: ReportData) -> dict[str, Any]:
-    """The first samples, and what the benches could not measure."""
-    problems = list(run.problems.values())
+    """The first samples, warnings, and what the benches could not measure."""
+    warnings: list[str] = []
+    for place in (
+        "download.near_copies",
+        "vocab.split.near_copies",
+        "evaluate.memorised",
+        "evaluate",
+    ):
+        warnings += run.value(f"{place}.warnings") or []
+    not_measured = []
     for bench in ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"):
         for row in run.value(f"{bench}_time.not_measured") or []:
-            problems.append(f"{row['setting']}, {row['figure']}: {row['reason']}")
-    return {"problems": problems, "samples": run.rows("samples")[:SHOWN]}
+            not_measured.append(f"{row['setting']}, {row['figure']}: {row['reason']}")
+    samples = run.rows("samples")[:SHOWN]
+    return {"not_measured": not_measured, "samples": samples, "warnings": warnings}
 
 
 def method(run: ReportData) -> dict[str, Any]:
-    """Nothing of its own: the parameters say it all."""
-    return {}
+    """The near-copies between the splits."""
+    stories = run.value("download.near_copies.splits") or {}
+    stream = run.value("vocab.split.near_copies.splits") or {}
+    return {"near_copies": stories | stream}
 
 
 def training(run: ReportData) -> dict[str, Any]:
@@ -76,7 +82,7 @@ def attention(run: ReportData) -> dict[str, Any]:
 def beams(run: ReportData) -> dict[str, Any]:
     """The texts of the first prompt, without beam 1, which is greedy decoding."""
     rows = run.rows("beams")
-    texts = {}
+    texts: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["prompt"] == rows[0]["prompt"] and row["method"] != "beam 1":
             texts.setdefault(row["method"], row)

@@ -130,6 +130,7 @@ def share_with_interval(value: Any) -> str:
 
 def with_trials(row: Any, key: str) -> str:
     """A measured value with the lowest and highest of its trials, if there were several."""
+    row = row or {}  # an undefined row of a template
     low = row.get(f"low_{key}")
     high = row.get(f"high_{key}")
     return with_interval({"value": row.get(key), "low": low, "high": high if high != low else None})
