@@ -1,4 +1,4 @@
-"""The first stages on systems that lack what Linux has: each part is taken away here."""
+"""The first stages on a system without what only Linux has, without a home folder and without a compiler."""
 
 import builtins
 import ctypes
@@ -40,17 +40,6 @@ def _be_another_unix(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(SMALL["embedding"], "source", "counts")  # fastText needs glibc's malloc
 
 
-def _have_no_home(patch: pytest.MonkeyPatch) -> None:
-    """No folder can be made here, not even by root."""
-    patch.setenv("HOME", "/dev/null/home")
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"):
-        patch.delenv(name, raising=False)
-
-
-def _have_no_compiler(patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("CXX", "no-such-compiler")
-
-
 @pytest.fixture(autouse=True)
 def other_machine():
     """The kernels that this process has loaded are forgotten, before and after."""
@@ -62,9 +51,12 @@ def other_machine():
         each()
 
 
-@pytest.mark.parametrize("change", [_be_another_unix, _have_no_home, _have_no_compiler])
-def test_check_download_vocab_and_training_work_there(tmp_path, monkeypatch, capsys, change):
-    change(monkeypatch)
+def test_check_download_vocab_and_training_work_there(tmp_path, monkeypatch, capsys):
+    _be_another_unix(monkeypatch)
+    monkeypatch.setenv("HOME", "/dev/null/home")  # no folder can be made here, not even by root
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
     end_with_parent(signal.SIGCONT)
     assert own_peak_mib() > 1
     before_training(tmp_path / "run", 60.0, precision="bf16")
@@ -74,5 +66,4 @@ def test_check_download_vocab_and_training_work_there(tmp_path, monkeypatch, cap
     assert main(["check"]) == 0
     assert run("train") == 0
     assert read(Path("metrics/train.json"))["val_loss"] < 3
-    lines_on_torch = capsys.readouterr().out.count("kernels: torch's")
-    assert lines_on_torch == (change is not _be_another_unix)
+    assert "kernels: torch's" in capsys.readouterr().out
