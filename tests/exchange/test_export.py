@@ -110,7 +110,14 @@ def test_a_model_that_no_architecture_computes_is_refused_by_its_key(new_trained
     assert not (tmp_path / "out").exists()
     assert main(["export", "out", "--format", "tinylm"]) == 0
     assert "trust_remote_code=True" in capsys.readouterr().out
-    assert (tmp_path / "out/modeling_tinylm.py").exists()
+
+
+def test_an_export_is_exported_again(new_trained, tmp_path):
+    new_trained()
+    assert main(["export", "out", "--format", "gguf"]) == 0
+    assert main(["export", "again", "--models", "out"]) == 0
+    config = "tinylm/config.json"
+    assert (tmp_path / "again" / config).read_bytes() == (tmp_path / "out" / config).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 from tests.support.small import in_float64
 from tinylm.base.config import InputError
-from tinylm.cli import main
 from tinylm.exchange.gguf_file import write_gguf
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
@@ -17,7 +16,6 @@ FORMS = {
     "tied": {"tied_output": True, "heads": 1},
     "tied, relu": {"tied_output": True, "heads": 1, "activation": "relu", "norm_eps": 1e-6},
     "relu, bias, learned": {"activation": "relu", "output_bias": True, "positions": "learned"},
-    "relu, no positions": {"norm_eps": 1e-3, "activation": "relu", "positions": "none"},
 }
 
 
@@ -106,16 +104,3 @@ def test_what_llama_cpp_lacks_is_refused_by_its_key(export_of, random_model, wor
     key = next(iter(settings))
     with pytest.raises(InputError, match=rf"model\.{key}: "):
         export_of(random_model(vocab=len(words), **settings), "gguf")
-
-
-def test_the_command_writes_a_file_whose_folder_is_exported_again(
-    tmp_path, export_of, random_model, words, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    export_of(random_model(vocab=len(words)))  # leaves models/ and tokenizer.json
-    source = ["--models", "models", "--vocab", "tokenizer.json"]
-    assert main(["export", "out", "--format", "gguf", *source]) == 0
-    assert "llama.cpp" in capsys.readouterr().out
-    assert main(["export", "again", "--models", "out"]) == 0
-    config = "tinylm/config.json"
-    assert (tmp_path / "again" / config).read_bytes() == (tmp_path / "out" / config).read_bytes()

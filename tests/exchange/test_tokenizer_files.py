@@ -147,12 +147,11 @@ def test_transformers_reads_the_same_without_code_of_ours(tokenizer, tmp_path):
     assert len(read) == len(tokenizer)
     assert read.model_max_length == CONTEXT
     assert set(read("a")) == {"input_ids", "attention_mask"}
-    roles = (read.bos_token_id, read.eos_token_id, read.pad_token_id, read.unk_token_id)
+    roles = (read.bos_token_id, read.eos_token_id, read.pad_token_id)
     if tokenizer.kind == "longest_match":
-        assert roles == (None, None, None, None)
+        assert roles == (None, None, None)
         return
-    unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
-    assert roles == (tokenizer.sos_id, tokenizer.eos_id, tokenizer.pad_id, unknown)
+    assert roles == (tokenizer.sos_id, tokenizer.eos_id, tokenizer.pad_id)
     rows = read(["a b c", "a"], padding=True)
     short = prompt_ids(tokenizer, "a")
     padding = [tokenizer.pad_id] * (len(rows.input_ids[0]) - len(short))

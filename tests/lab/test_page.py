@@ -69,9 +69,6 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
     assert main(["lab", "-o", "out/story.html"]) == 0
     assert "out/story.html: 0.1 MB" in capsys.readouterr().out
     engine = Engine((tmp_path / "out/story.html").read_bytes())
-    assert engine.call("tokenizer.encode", 'the cat said, "hello')[:2] == engine.call(
-        "tokenizer.encode", "the cat"
-    )
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
 
 

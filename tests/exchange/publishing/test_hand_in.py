@@ -81,6 +81,8 @@ def unzip(folder, entry=ENTRY):
 
 
 def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
+    for entry in ("", "a/b", "..", "é", "x.", "a" * 65):
+        assert main(["handin", "--", entry]) == 2
     assert main(["handin", ENTRY]) == 0
     archive = here / f"exports/{ENTRY}.zip"
     first = archive.read_bytes()
@@ -144,7 +146,6 @@ CASES = {
     "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
     "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),
     "tinylm/b.py": lambda here: write(here, "tinylm/b.py", ""),
-    "tinylm/a.py": lambda here: (here / "tinylm/a.py").unlink(),
     "git": lambda here: shutil.rmtree(here / ".git"),
     "dvc.lock": lambda here: (here / "dvc.lock").unlink(),
 }
@@ -158,9 +159,3 @@ def test_what_is_missing_is_named_in_one_line(here, capsys, named):
     assert len(error.splitlines()) == 1
     assert named in error
     assert not (here / "exports").exists()
-
-
-def test_an_entry_is_a_file_name(here, capsys):
-    for entry in ("", "a/b", "..", "é", "x.", "a" * 65):
-        assert main(["handin", "--", entry]) == 2
-        assert "ENTRY" in capsys.readouterr().err
