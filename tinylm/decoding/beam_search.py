@@ -111,9 +111,8 @@ def expand(best: np.ndarray, ids: np.ndarray, totals: np.ndarray, width: int) ->
     prompts, live = totals.shape
     log_probs = (totals.reshape(-1, 1) + best).reshape(prompts, -1)  # (P, K' * (K + 1))
     beams = np.arange(live).repeat(best.shape[1])  # of each column
-    all_candidates = Candidates(
-        log_probs, np.broadcast_to(beams, log_probs.shape), ids.reshape(prompts, -1)
-    )
+    beams = np.broadcast_to(beams, log_probs.shape)
+    all_candidates = Candidates(log_probs, beams, ids.reshape(prompts, -1))
     order = (-log_probs).argsort(axis=1, kind="stable")
     return all_candidates.take(order[:, : 2 * width])
 
@@ -145,7 +144,12 @@ class _Search:
         """Grow every beam to `length` new tokens; returns whether the search continues."""
         logits = self.session.next_logits()
         best, ids = filters.candidates(logits, self.width + 1, self.banned)
-        candidates = expand(best.cpu().numpy(), ids.cpu().numpy(), self.totals, self.width)
+        candidates = expand(
+            best.cpu().numpy(),
+            ids.cpu().numpy(),
+            self.totals,
+            self.width,
+        )
         ends = candidates.tokens == self.eos_id
         is_best = np.arange(ends.shape[1]) < self.width
         self._finish(candidates, length, ends & is_best)
@@ -160,9 +164,11 @@ class _Search:
 
     def _finish(self, candidates: Candidates, length: int, mask: np.ndarray) -> None:
         """Add the candidates that `mask` (P, C) marks to their prompts' hypotheses."""
-        for p, rank in np.argwhere(mask & (candidates.log_probs > filters.NEG_INF)):
+        beams = self.totals.shape[1]  # of a prompt
+        is_possible = candidates.log_probs > filters.NEG_INF
+        for p, rank in np.argwhere(mask & is_possible):
             prompt = self.open_prompts[p]
-            row = int(p * self.totals.shape[1] + candidates.beams[p, rank])
+            row = int(p * beams + candidates.beams[p, rank])
             log_prob = float(candidates.log_probs[p, rank])
             score = log_prob / length**self.alpha
             if score > self._lowest_score(prompt):

@@ -14,7 +14,8 @@ MIN_TEMPERATURE = 1e-30  # temperature; smaller ones could be 0 in float32, with
 
 def running_sum(weights: Tensor) -> Tensor:
     """Cumulative sums of each row in float64, on the CPU: CUDA's are not deterministic."""
-    return weights.cpu().cumsum(dim=-1, dtype=torch.float64).to(weights.device)
+    sums = weights.cpu().cumsum(dim=-1, dtype=torch.float64)
+    return sums.to(weights.device)
 
 
 def sample_index(scores: Tensor, u: Tensor) -> Tensor:
@@ -25,7 +26,8 @@ def sample_index(scores: Tensor, u: Tensor) -> Tensor:
     below the sum: the index is never past the end, and its probability is never zero.
     """
     cumulated = running_sum(scores.exp())
-    return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
+    threshold = u[:, None] * cumulated[:, -1:]
+    return torch.searchsorted(cumulated, threshold, right=True)[:, 0]
 
 
 def ban(logits: Tensor, ids: Sequence[int] | Tensor) -> Tensor:
@@ -40,7 +42,8 @@ def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
     For the ids marked in `seen` (B, V): z / penalty where z > 0, z * penalty elsewhere.
     """
-    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+    penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
+    return torch.where(seen, penalised, logits)
 
 
 def scale(logits: Tensor, temperature: float) -> Tensor:
@@ -58,8 +61,9 @@ def stable_topk(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     Ties go to the lower id. torch.topk does not order equal scores, so rows with ties are sorted.
     """
-    k = min(k, logits.shape[-1])
-    values, ids = logits.topk(min(k + 1, logits.shape[-1]), dim=-1)
+    size = logits.shape[-1]
+    k = min(k, size)
+    values, ids = logits.topk(min(k + 1, size), dim=-1)  # one more, to see a tie at the border
     tied = values[:, 1:] == values[:, :-1]
     if tied.any():
         rows = tied.any(dim=-1)
@@ -83,9 +87,12 @@ def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     (B, N) -> scores (B, k), ids (B, k); k = 0 or k >= N keeps all.
     """
-    if k == 0 or k >= logits.shape[-1]:
-        return logits, torch.arange(logits.shape[-1], device=logits.device).expand(logits.shape)
-    ids = stable_topk(logits, k)[1].sort(dim=-1).values
+    size = logits.shape[-1]
+    if k == 0 or k >= size:
+        all_ids = torch.arange(size, device=logits.device)
+        return logits, all_ids.expand(logits.shape)
+    _, best_first = stable_topk(logits, k)
+    ids = best_first.sort(dim=-1).values
     return logits.gather(-1, ids), ids
 
 
@@ -106,6 +113,7 @@ def top_p(logits: Tensor, p: float) -> Tensor:
 
 def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
-    probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
+    probabilities = torch.softmax(logits.double(), dim=-1)
+    of_ids = probabilities.gather(-1, ids)
     # A sum in order, so that the result does not depend on the batch.
-    return running_sum(probabilities)[:, -1]
+    return running_sum(of_ids)[:, -1]

@@ -30,7 +30,8 @@ class Generation:
 
 def check_banned(banned: Sequence[int], vocab_size: int) -> None:
     """Raise InputError if no id is left or an id is outside the vocabulary."""
-    if len(set(banned)) >= vocab_size or not all(0 <= token < vocab_size for token in banned):
+    is_outside = any(not 0 <= token < vocab_size for token in banned)
+    if is_outside or len(set(banned)) >= vocab_size:
         raise InputError(
             f"banned: expected ids from 0 to {vocab_size - 1}, but not all of them, got {sorted(set(banned))}"
         )
@@ -61,7 +62,8 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: flo
         return filters.sample_index(filters.top_p(scores, settings.top_p), u)
     scores, ids = filters.top_k(logits, settings.top_k)
     scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
-    tokens = ids.gather(-1, filters.sample_index(scores, u)[:, None])[:, 0]
+    columns = filters.sample_index(scores, u)
+    tokens = ids.gather(-1, columns[:, None])[:, 0]
     if settings.fallback_mass > 0.0:
         scaled = filters.scale(logits, temperature)
         mass = filters.probability_mass(scaled, ids)
@@ -154,7 +156,8 @@ class Sampling:
         u = torch.from_numpy(self.u[self.alive, column]).to(logits.device)
         chosen = choose(logits, self.settings, u, temperature)
         if with_log_probs:
-            log_probs = raw.gather(-1, chosen[:, None])[:, 0] - raw.logsumexp(dim=-1)
+            scores = raw.gather(-1, chosen[:, None])[:, 0]
+            log_probs = scores - raw.logsumexp(dim=-1)
             self.log_probs[self.alive, column] = log_probs.cpu()
         tokens = chosen.cpu().numpy()
         self.tokens[self.alive, column] = tokens

@@ -68,7 +68,8 @@ class Step:
         device = self.model.embedding.device
         ids = torch.from_numpy(tokens).to(device)
         columns = torch.from_numpy(positions).to(device)
-        return self._logits(self.model.hidden_states(ids[:, None], columns[:, None], cache)[:, 0])
+        hidden = self.model.hidden_states(ids[:, None], columns[:, None], cache)
+        return self._logits(hidden[:, 0])
 
     def _logits(self, hidden: Tensor) -> Tensor:
         logits = self.model.logits(hidden)
@@ -137,7 +138,8 @@ class Session:
     def recent(self, count: int) -> Any:
         """Each row's last tokens, newest first; short rows repeat their first.  -> (B, count)"""
         columns = self.lengths[:, None] - np.arange(1, count + 1)
-        return self._ids[np.arange(self.rows)[:, None], columns.clip(min=0)]
+        rows = np.arange(self.rows)[:, None]
+        return self._ids[rows, columns.clip(min=0)]
 
     @torch.inference_mode()
     def next_logits(self) -> Tensor:
@@ -167,7 +169,8 @@ class Session:
         assert self._cache is not None  # no row has a window before the first fill
         last = self.lengths - 1
         positions = last - starts
-        logits = self.step.advance(self._ids[np.arange(self.rows), last], positions, self._cache)
+        tokens = self._ids[np.arange(self.rows), last]
+        logits = self.step.advance(tokens, positions, self._cache)
         if len(rows_to_refill):
             fresh = self.model.new_cache(len(rows_to_refill), self.capacity)
             logits[rows_to_refill] = self._fill(rows_to_refill, starts[rows_to_refill], fresh)
@@ -180,7 +183,8 @@ class Session:
         sizes = self.lengths[rows] - starts
         columns = starts[:, None] + np.arange(sizes.max())  # (R, T)
         columns = columns.clip(max=self._ids.shape[1] - 1)
-        return self.step.fill(self._ids[rows[:, None], columns], sizes, cache)
+        windows = self._ids[rows[:, None], columns]
+        return self.step.fill(windows, sizes, cache)
 
     def append(self, tokens: np.ndarray | Tensor) -> None:
         """Add one token to every row.  tokens (B,) int64, on the CPU"""
@@ -193,7 +197,8 @@ class Session:
         rows = np.asarray(rows)
         if self._cache is not None:
             first = self._first_change(rows) if len(rows) <= self.rows else 0
-            self._cache.reorder(torch.from_numpy(rows).to(self.model.embedding.device), first)
+            from_rows = torch.from_numpy(rows).to(self.model.embedding.device)
+            self._cache.reorder(from_rows, first)
         self._ids = self._ids[rows]
         self.lengths = self.lengths[rows]
         self._starts = self._starts[rows]
