@@ -18,6 +18,7 @@ from tinylm.evaluate.statistics import (
     claims,
     difference_of,
     holm,
+    merge_repeats,
     pooled_perplexity,
     pooled_ratio,
 )
@@ -109,9 +110,12 @@ def _difference(
     )
     for metric, same, columns, statistic in choices:
         if all(sides) and all(_comparable(table, tables[0], same, columns) for table in tables):
-            values = [
-                {seed: table[columns].to_numpy() for seed, table in side.items()} for side in sides
-            ]
+            values = []
+            for side in sides:
+                by_seed = {}
+                for seed, table in side.items():
+                    by_seed[seed] = merge_repeats(table[columns].to_numpy(), table["text_id"])
+                values.append(by_seed)
             return metric, difference_of(values[0], values[1], statistic)
     return "", None
 
