@@ -26,15 +26,11 @@ def tree(folder: Path) -> dict[str, Path]:
     return {str(path.relative_to(folder)): path for path in paths if not path.is_symlink()}
 
 
-def outs(command: str) -> list[str]:
+def outs(name: str) -> list[str]:
     """What DVC removes before it starts the stage."""
-    name, _, item = command.partition(" ")
     stage = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"][name]
     entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, [])]
-    paths = [entry if isinstance(entry, str) else next(iter(entry)) for entry in entries]
-    return [
-        path.replace("${item.accumulation}", item).replace("${item.seed}", item) for path in paths
-    ]
+    return [entry if isinstance(entry, str) else next(iter(entry)) for entry in entries]
 
 
 def finished(folder: Path) -> dict[str, Path]:
@@ -58,14 +54,3 @@ def whole(path: Path, name: str, expected: dict[str, str]) -> bool:
     if path.suffix == ".json":
         json.loads(path.read_text("utf-8"))
     return path.read_bytes().endswith(LAST_BYTES[path.suffix])
-
-
-def unfinished(folder: Path, expected: dict[str, str]) -> list[str]:
-    """Files under final names that are not whole."""
-    paths = finished(folder)
-    return [name for name, path in paths.items() if not whole(path, name, expected)]
-
-
-def same_bytes(folder: Path, expected: dict[str, str]) -> None:
-    assert set(finished(folder)) == set(expected)
-    assert unfinished(folder, expected) == []

@@ -1,8 +1,7 @@
-"""What the how-to pages on DVC promise, each done once: parallel stages, a queue, imports, the lab page, the displays."""
+"""What the how-to pages on DVC promise, each done once: a queue, imports, the lab page, the displays."""
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -47,18 +46,6 @@ def test_queued_experiments_are_shown_in_100_columns_and_change_one_line(clone):
         assert widest(clone.dvc(*command, **COLUMNS)) <= 100
     plots = clone.dvc("plots", "diff", "HEAD", "--json")
     assert json.loads(plots[plots.index("{") :]).get("errors", []) == []
-
-
-def test_further_seeds_are_trained_in_parallel(clone):
-    clone.set({"seeds.more": [3, 4]})
-    clone.repro("evaluate")
-    words = [sys.executable, "-m", "dvc", "repro", "-s"]
-    running = [
-        subprocess.Popen([*words, f"seed_train@{seed}"], cwd=clone.path, env=clone.environment())
-        for seed in (3, 4)
-    ]
-    assert [process.wait() for process in running] == [0, 0]
-    assert not any(command.startswith("seed_train") for command in clone.repro("seeds").commands)
 
 
 @pytest.fixture
