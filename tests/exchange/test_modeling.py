@@ -1,18 +1,16 @@
 """The code that --format tinylm carries: every setting, padding, the loss."""
 
-import dataclasses
 import re
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.small import MODEL, in_float64
+from tests.support.small import in_float64
 from tinylm.exchange.configuration_tinylm import TinyLMConfig
 from tinylm.exchange.export import tinylm_form
 from tinylm.exchange.modeling_tinylm import TinyLMForCausalLM
 from tinylm.exchange.remote_code import remote_code
-from tinylm.model.settings import ModelSettings
 
 CASES = [
     {},
@@ -63,13 +61,6 @@ def test_padding_at_either_end_changes_nothing(random_model, ids, case):
             alone = exported(padded[row, mask[row] == 1][None]).logits[0]
             torch.testing.assert_close(logits[row, mask[row] == 1], alone, rtol=0, atol=1e-12)
     torch.testing.assert_close(last, logits[:, -1:], rtol=0, atol=1e-12)
-
-
-def test_the_cases_have_every_choice_of_the_settings():
-    for field in dataclasses.fields(ModelSettings):
-        if field.name in ("norm", "norm_kind", "positions", "activation"):
-            values = {case.get(field.name, MODEL[field.name]) for case in CASES}
-            assert values == set(field.metadata["allowed"].choices)
 
 
 def test_past_the_context_is_an_error_not_another_text(random_model):

@@ -1,42 +1,20 @@
 """The stock form of a model has its logits, whatever the settings: by transformers' classes."""
 
-import itertools
-
 import pytest
 import torch
 import transformers
 
+from tests.support.pairs import pairs
 from tests.support.small import in_float64
 from tinylm.base.config import InputError
 from tinylm.exchange.stock import stock_form
 
-SHAPES = [  # width, heads, head_width
-    (12, 4, None),
-    (19, 1, None),
-    (19, 3, 7),
-    (19, 7, 3),
-    (12, 3, 7),  # wider than 12 / 3
-    (19, 4, 2),
-    (5, 2, 11),
-]
-CHOICES = list(itertools.product([True, False], [True, False], SHAPES))
-
-
-def settings_of(index):
-    """The settings of a choice; the others take turns, each with another period."""
-    tied, output_bias, (width, heads, head_width) = CHOICES[index]
-    turns = {
-        "positions": ("sinusoids", "learned", "none"),
-        "activation": ("gelu", "relu"),
-        "norm_eps": (1e-5, 1e-8, 1e-3, 1e-12, 1.0),
-        "qkv_bias": (True, False),
-        "attention_bias": (True, True, False),
-        "feed_forward_bias": (True, True, True, False),
-        "layers": (2, 1, 3),
-    }
-    others = {name: values[(index // 7 + index) % len(values)] for name, values in turns.items()}
-    shape = {"width": width, "heads": heads, "head_width": head_width}
-    return {"tied_output": tied, "output_bias": output_bias, **shape, **others}
+SETTINGS = {
+    "shape": [(12, 4, None), (19, 1, None), (12, 3, 7), (19, 4, 2), (5, 2, 11)],  # width, heads, head_width
+    "norm_eps": [1e-5, 1e-8, 1e-3, 1e-12, 1.0],
+    "positions": ["sinusoids", "learned", "none"], "activation": ["gelu", "relu"], "layers": [1, 3],
+    "tied_output": [True, False], "output_bias": [True, False], "qkv_bias": [True, False], "attention_bias": [True, False],
+}  # fmt: skip
 
 
 def stock_logits(form, dtype, ids):
@@ -79,9 +57,11 @@ def test_rotary_positions_are_those_of_gpt_neox(random_model, ids, output, shape
     check_logits(model, ids, 1e-5)  # its angles are in float32
 
 
-@pytest.mark.parametrize("index", range(len(CHOICES)))
-def test_logits_are_the_same_whatever_the_settings(random_model, ids, index):
-    check_logits(random_model(**settings_of(index)), ids)
+@pytest.mark.parametrize("values", pairs(*SETTINGS.values()), ids=str)
+def test_logits_are_the_same_whatever_the_settings(random_model, ids, values):
+    settings = dict(zip(SETTINGS, values, strict=True))
+    width, heads, head_width = settings.pop("shape")
+    check_logits(random_model(width=width, heads=heads, head_width=head_width, **settings), ids)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """The page's model on V8, without a browser: the same logits, texts and beams as tinylm's."""
 
-import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 import torch
-from py_mini_racer import JSEvalException
 
 from tests.lab.page_engine import Engine
 from tests.support.pairs import pairs
@@ -66,13 +64,6 @@ def test_logits_and_attention_of_every_architecture(values):
         assert np.allclose(seen["maps"][t][layer][head], maps[layer, head, t, : t + 1], atol=1e-5)
     for t in range(len(ids)):  # after the last block, what the model would say is what it says
         assert np.allclose(seen["states"][t][-1], last[t], atol=1e-4 * np.abs(last).max())
-
-
-def test_the_page_refuses_an_unknown_norm():
-    model = random_model(VOCAB, WIDTH)
-    model.settings = dataclasses.replace(model.settings, norm_kind="batch")
-    with pytest.raises(JSEvalException, match="batch"):
-        engine_of(model)
 
 
 @pytest.fixture(scope="module")

@@ -44,10 +44,6 @@ def test_roles_and_costs_are_those_of_the_run():
 def test_openings_are_the_readers_own_or_those_of_evaluation_stories():
     assert facts_of(run_of(2.5))["openings"] == ["once there was", "long ago a"]
     assert facts_of(run_of(2.5, ["my dog", "my cat"]))["openings"] == ["my dog", "my cat"]
-
-
-def test_without_a_run_nothing_is_said_of_one():
-    page = facts_of(None)
-    assert page["heads"] == {}
-    assert page["openings"] == []
-    assert "perplexity" not in page["about"]
+    without = facts_of(None)
+    assert (without["heads"], without["openings"]) == ({}, [])
+    assert "perplexity" not in without["about"]
