@@ -121,16 +121,6 @@ def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(
     assert (failed["setting"], failed["reason"]) == ("accumulation 2", "oom")
 
 
-def test_runs_in_processes_of_their_own_answer_in_order():
-    tasks = [[3, 1], [2], [], [5, 4]]
-    answers = measure.in_own_processes(sorted_copy, tasks, together=2)
-    assert [answer["sorted"] for answer in answers] == [[1, 3], [2], [], [4, 5]]
-
-
-def sorted_copy(numbers):
-    return {"sorted": sorted(numbers)}
-
-
 def test_settings_that_end_at_other_tokens_are_refused():
     known = {"batch_size": 2, "context": 8, "stories": None, "tokens": 100, "held_out_batches": 1}
     assert AccumSettings(settings=(1, 2, 8), **known).problems() == []

@@ -51,6 +51,11 @@ def own_pid(_):
     return os.getpid()
 
 
+def test_own_processes_answer_in_order():
+    lists = [[3, 1], [2], [], [5, 4]]
+    assert list(measure.in_own_processes(sorted, lists, together=2)) == [[1, 3], [2], [], [4, 5]]
+
+
 @pytest.mark.parametrize(
     ("function", "argument", "error"),
     [

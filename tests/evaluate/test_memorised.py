@@ -10,11 +10,8 @@ from tests.support.small import EVALUATE
 from tinylm.evaluate.memorised import (
     measure_memorised,
     nearest_story,
-    words_of,
 )
-from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.words import build_tokenizer, count_words
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -61,12 +58,3 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     assert table["text"].tolist() == ["continuation", "reference"] * 3
     frame = pd.DataFrame([row | {"reference_ids": row["ids"]}])
     assert len(measure_memorised(frame, tokenizer, train, EVALUATE)[0]["warnings"]) == 1
-
-
-def test_words_are_bare():
-    vocab = VocabSettings(tokenizer="words", punctuation="keep")
-    text = 'the dog said "run home" and "go"'
-    tokenizer = build_tokenizer(count_words([text], vocab), vocab)
-    ids = tokenizer.encode_story(f"zebra {text}")
-    expected = ["unk", "the", "dog", "said", "run", "home", "and", "go"]
-    assert words_of(tokenizer, ids) == expected

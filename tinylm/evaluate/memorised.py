@@ -1,6 +1,7 @@
 """Memorisation: how much of a continuation the nearest training story has.
 
-The comparison is what the stories' own continuations share with train.
+The nearest story is the train story that shares the most 4-grams with a text. The stories' own
+continuations, which are not in train, show how much is shared by chance.
 """
 
 from collections import Counter, defaultdict
@@ -18,11 +19,6 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 N = 4  # words of the n-grams by which the nearest story is found
-PROTOCOL = (
-    "Words in lower case without punctuation, without prompts. The nearest story is the train "
-    f"story that shares the most {N}-grams with a text. The stories' own continuations, which are "
-    "not in train, show how much is shared by chance."
-)
 
 
 def nearest_story(
@@ -87,7 +83,7 @@ def measure_memorised(
     table["words"] = [len(text) for text in texts]
     table["nearest"] = nearness
     table["opening_seen"] = np.repeat(seen, 2)
-    metrics: Metrics = {"protocol": PROTOCOL, "train_stories": len(train)}
+    metrics: Metrics = {"train_stories": len(train)}
     metrics["openings_seen"] = sum(seen)
     for name in ("continuation", "reference"):
         has_words = (table["text"] == name) & (table["words"] > 0)
