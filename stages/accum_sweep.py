@@ -1,6 +1,5 @@
 """Stage accum_sweep: train with each number of mini-batches per update; time each of them."""
 
-import dataclasses
 import sys
 
 from tinylm.base import paths
@@ -14,10 +13,8 @@ from tinylm.vocab.kinds import open_tokenizer
 def main() -> None:
     stage = Stage("accum_sweep")
     settings = stage.params.accum_sweep
-    model = stage.params.model
-    if settings.context:
-        model = dataclasses.replace(model, context=min(settings.context, model.context))
     train = stage.params.train
+    model = accum.shortened(stage.params.model, train.layout)
     stage.begin(train.seed)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     tasks = []
@@ -34,13 +31,14 @@ def main() -> None:
     runs, failed = measure.split_failures(accum.train_all(tasks))
     by_number = {run["accumulation"]: run for run in runs}
     trained = [task for task in tasks if task.accumulation in by_number]
-    timed, not_timed = measure.run_trials(accum.BENCH, trained, accum.TRIALS)
+    timed, not_timed = measure.run_trials(accum.BENCH, trained)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
     costs = {row.pop("accumulation"): row for row in accum.BENCH.rows(timed)}
-    times = {"settings": costs, "not_measured": failed + not_timed}
+    times = {"settings": costs, "not_measured": failed + not_timed, "trials": measure.TRIALS}
     shown = {number: costs.get(number, {}) for number in settings.settings}
-    stage.write(accum.merge(by_number), measure.shown("accum", shown, "epoch_s", "peak_mib"), times)
+    results = accum.merge(by_number) | {"row_tokens": model.context}
+    stage.write(results, measure.shown("accum", shown, "epoch_s", "peak_mib"), times)
 
 
 if __name__ == "__main__":

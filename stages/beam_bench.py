@@ -28,15 +28,16 @@ def main() -> None:
     tasks = beam.make_tasks(
         settings,
         decode,
+        slide=stage.params.cache.slide,
         prompts=[prompt.ids for prompt in prompts],
         judged=[prompt.ids for prompt in judged],
         runtime=stage.params.runtime,
     )
-    measured, failed = measure.run_trials(beam.BENCH, tasks, settings.repeats)
+    measured, failed = measure.run_trials(beam.BENCH, tasks)
     stage.conditions["step"] = measured[0]["step"]
     texts = {}
     for result in measured:
-        alpha = decode.length_penalty
+        alpha = settings.length_penalty
         texts[result["setting"]] = beam.texts_of(result, prompts, tokenizer, alpha)
     side_by_side = itertools.chain.from_iterable(zip(*texts.values(), strict=True))
     write_csv(paths.BEAM_TEXTS, beam.Text._fields, side_by_side)
@@ -45,7 +46,7 @@ def main() -> None:
     speeds = {row.pop("setting"): row for row in beam.BENCH.rows(measured)}
     header = ("method", "width", "series", "value")
     write_csv(paths.plot("beam_bench"), header, beam.plotted_speeds(speeds, tasks))
-    times = {"methods": speeds, "not_measured": failed}
+    times = {"methods": speeds, "not_measured": failed, "trials": measure.TRIALS}
     beams = {}
     for width in settings.widths:
         name = f"beam {width}"

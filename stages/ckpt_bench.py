@@ -17,7 +17,7 @@ def main() -> None:
     stage.begin(ckpt.SEED)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     tasks = ckpt.make_tasks(settings, model, pad_id=pad_id, runtime=stage.params.runtime)
-    measured, failed = measure.run_trials(ckpt.BENCH, tasks, settings.repeats)
+    measured, failed = measure.run_trials(ckpt.BENCH, tasks)
     depths = ckpt.compare(measured)
     rows = ckpt.BENCH.rows(measured)
     # None if there was no pair to compare; a difference fails the stage
@@ -26,7 +26,12 @@ def main() -> None:
     plotted = [(row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"]) for row in rows]
     write_csv(paths.plot("ckpt_bench"), ("layers", "series", "value"), plotted)
     pairs, others = ckpt.split_by_mode(rows)
-    times = {"settings": pairs, "other_ways": others, "not_measured": failed}
+    times = {
+        "settings": pairs,
+        "other_ways": others,
+        "not_measured": failed,
+        "trials": measure.TRIALS,
+    }
     deepest = measure.off_and_on(pairs, "layers", "recompute")
     stage.write(results, measure.shown("ckpt", deepest, "epoch_s", "peak_mib"), times)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.files import write_json
 from tinylm.evaluate import measurement
+from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.host.command import guard
@@ -17,18 +18,20 @@ def main() -> None:
     stage = Stage("evaluate")
     settings = stage.params.evaluate
     decode = stage.params.decode
-    device = stage.begin(settings.seed)
+    device = stage.begin(SEED)
     run = load_trained_run(settings, device)
-    stage.conditions["step"] = decoding_step(run.model, decode).name
+    stage.conditions["step"] = decoding_step(run.model).name
 
     print("evaluate 1/3: loss of each evaluation story, and of n-grams", flush=True)
-    results, tables = measurement.measure_loss(run, settings)
+    results, tables = measurement.measure_loss(run)
     print("evaluate 2/3: continuations", flush=True)
-    continuations, samples = measurement.measure_continuations(run, settings, decode)
+    continuations, samples = measurement.measure_continuations(
+        run, settings, decode, stage.params.cache
+    )
     print("evaluate 3/3: attention", flush=True)
-    for name in ("attention_training.npz", "greedy.csv", "sense.csv"):
+    for name in ("attention_training.npz", "sense.csv"):
         Path(paths.evaluated(name)).unlink(missing_ok=True)
-    attention, heads = measurement.measure_attention(run, settings)
+    attention, heads = measurement.measure_attention(run)
 
     results |= continuations | attention
     measurement.write_tables(tables | samples | heads)

@@ -16,8 +16,7 @@ from tinylm.vocab.token_store import TokenStore
 def main() -> None:
     stage = Stage("kv_bench")
     settings = stage.params.kv_bench
-    decode = stage.params.decode
-    stage.begin(decode.seed)
+    stage.begin(kv.SEED)
     stage.conditions["step"] = Step.name
     tokenizer = open_tokenizer(paths.TOKENIZER)
     context = read_json(paths.MODEL_CONFIG, "train")["model"]["context"]
@@ -26,19 +25,30 @@ def main() -> None:
     prompts = kv.choose_batch(evaluation, settings, tokenizer.sos_id)
     eos_id = tokenizer.eos_id
     tasks = kv.make_tasks(
-        settings, prompts, context, decode=decode, eos_id=eos_id, runtime=stage.params.runtime
+        settings,
+        prompts,
+        context,
+        slide=stage.params.cache.slide,
+        eos_id=eos_id,
+        runtime=stage.params.runtime,
     )
-    measured, failed = measure.run_trials(kv.BENCH, tasks, settings.repeats)
+    measured, failed = measure.run_trials(kv.BENCH, tasks)
     compared, ties = kv.compare(measured, tasks[0])
     rows = kv.BENCH.rows(measured)
     same = not ties if compared else None  # any other difference has failed the stage
-    results = {"batch": len(prompts), "same_ids": same, "compared": compared, "ties": ties}
+    results = {
+        "batch": len(prompts),
+        "prompt_tokens": measure.PROMPT_TOKENS,
+        "same_ids": same,
+        "compared": compared,
+        "ties": ties,
+    }
     plotted = [
         (row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"])
         for row in rows
     ]
     write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
-    times = {"settings": rows, "not_measured": failed}
+    times = {"settings": rows, "not_measured": failed, "trials": measure.TRIALS}
     metrics = measure.shown("kv", kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
     stage.write(results, metrics, times)
 

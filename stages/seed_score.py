@@ -4,6 +4,7 @@ import sys
 
 from tinylm.base import paths
 from tinylm.base.files import require, write_json
+from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.model.checkpoint import check_vocabulary, load_model
@@ -15,16 +16,13 @@ from tinylm.vocab.token_store import TokenStore
 def main() -> None:
     seed = seed_argument("seed_score")
     stage = Stage("seed_score")
-    settings = stage.params.evaluate
     require(f"{paths.seed_run(seed)}/config.json", f"seed_train@{seed}")
-    device = stage.begin(settings.seed)
+    device = stage.begin(SEED)
     model, config = load_model(paths.seed_run(seed), device)
     check_vocabulary(paths.seed_run(seed), paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    metrics, table, _ = score_split(
-        model, tokenizer, evaluation, config["layout"], paths.STORIES, settings
-    )
+    metrics, table, _ = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES)
     # in the order of stage evaluate's stories
     stories = table[["nats", "bits", "raw_bits"]].to_dict("list")
     write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories})

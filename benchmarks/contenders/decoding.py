@@ -73,7 +73,7 @@ def ours(setup: Setup) -> Step:
     """`generate` and `beam_search` in fp32. setup: models, step (auto: the native kernels; plain: PyTorch)."""
     seed_everything(1, setup["threads"])
     model, _ = load_model(setup["models"], "cpu")
-    step = decoding_step(model, DecodeSettings(step=setup["step"]))
+    step = decoding_step(model, setup["step"])
     return timed_step(setup, our_decode(model, setup["new_tokens"], step=step))
 
 

@@ -13,7 +13,7 @@ import yaml
 import tinylm
 from tests.exchange.test_tokenizer_files import tiny_gpt2
 from tests.lab.page_engine import Engine
-from tests.support.small import DECODE, EVALUATE, random_model
+from tests.support.small import DECODE, random_model
 from tinylm.base.config import InputError, load_params
 from tinylm.cli import main
 from tinylm.download.splits import write_stories
@@ -78,7 +78,7 @@ def test_every_way_gives_the_same_answer(folder, capsys):
         lm = tinylm.load("models")
         clean = next(read_texts("data/stories", "evaluation"))
         store = TokenStore("data/tokens", "evaluation")
-        scored, *_ = score_split(lm.model, lm.tokenizer, store, "stories", "data/stories", EVALUATE)
+        scored, *_ = score_split(lm.model, lm.tokenizer, store, "stories", "data/stories")
         for text in (RAW, clean):
             assert lm.perplexity(text) == pytest.approx(scored["perplexity"], rel=1e-5)
         expected = lm.generate(clean, max_tokens=4, temperature=0, log_probs=True)

@@ -12,6 +12,7 @@ import torch
 import tinylm.presets
 from tinylm.base.config import load_params, read_section
 from tinylm.base.files import read_json, write_json
+from tinylm.bench import accum, measure
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.vocab.settings import VocabSettings
@@ -23,10 +24,10 @@ PRESET = Path(tinylm.presets.__file__).parent / "storybook.yaml"
 CHANGES = {
     "model": {"layers": 2, "heads": 3, "head_width": 4, "feed_forward": 16, "context": 16, "dropout": 0.2},
     "train": {"layout": "stories", "validate_every": 5, "precision": "fp32"},
-    "beam_bench": {"widths": [1, 3], "prompts": 3, "prompt_tokens": 2, "new_tokens": 7, "repeats": 1},
-    "kv_bench": {"batch": 3, "prompt_tokens": 2, "lengths": [4, 23], "repeats": 1},
-    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "context": 8, "stories": None, "tokens": 300, "held_out_batches": 2},
-    "ckpt_bench": {"depths": [1, 3], "batch_size": 3, "repeats": 1},
+    "beam_bench": {"widths": [1, 3], "prompts": 3, "new_tokens": 7},
+    "kv_bench": {"batch": 3, "lengths": [4, 23]},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "stories": None, "tokens": 300},
+    "ckpt_bench": {"depths": [1, 3], "batch_size": 3},
     "runtime": {"threads": 1, "device": "cpu"},
 }  # fmt: skip
 
@@ -49,6 +50,9 @@ def model_settings(params):
 def folder(tmp_path, monkeypatch, params):
     """The working directory with params.yaml and data/ in it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(accum, "CONTEXT", 8)
+    monkeypatch.setattr(measure, "PROMPT_TOKENS", 2)
+    monkeypatch.setattr(measure, "TRIALS", 1)
     rng = np.random.default_rng(7)
     counts = Counter({f"word{i}": WORDS - i for i in range(WORDS)})
     tokenizer = build_tokenizer(counts, VocabSettings(tokenizer="words"))

@@ -122,6 +122,6 @@ def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(
 
 
 def test_settings_that_end_at_other_tokens_are_refused():
-    known = {"batch_size": 2, "context": 8, "stories": None, "tokens": 100, "held_out_batches": 1}
+    known = {"batch_size": 2, "stories": None, "tokens": 100}
     assert AccumSettings(settings=(1, 2, 8), **known).problems() == []
     assert len(AccumSettings(settings=(3, 4), **known).problems()) == 1

@@ -5,7 +5,7 @@ import pytest
 from stages import beam_bench
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
-from tinylm.bench import beam
+from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels.decoding.step import decoding_step
 
@@ -13,12 +13,18 @@ METHODS = ["sampling", "greedy", "beam 1", "beam 3"]
 
 
 def settings_of(**given):
-    usual = {"widths": (1,), "prompts": 2, "prompt_tokens": 2, "new_tokens": 6, "repeats": 1}
+    usual = {"widths": (1,), "prompts": 2, "new_tokens": 6, "length_penalty": 0.6}
     return beam.BeamBenchSettings(**usual | {"cache": True, "stop_at_eos": False} | given)
 
 
 def greedy_task(**given):
-    usual = {"name": "greedy", "width": None, "decode": DecodeSettings(), "settings": settings_of()}
+    usual = {
+        "name": "greedy",
+        "width": None,
+        "decode": DecodeSettings(),
+        "slide": "half",
+        "settings": settings_of(),
+    }
     return beam.Task(**usual | {"runtime": None, "prompts": [], "judged": []} | given)
 
 
@@ -27,7 +33,7 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     found, times = results("beam_bench")
     methods = found["methods"]
     assert list(methods) == list(times["methods"]) == METHODS
-    step = decoding_step(trained, DecodeSettings(step="auto")).name  # plain without a compiler
+    step = decoding_step(trained).name  # plain without a compiler
     assert found["environment"]["step"] == times["conditions"]["step"] == step
     compared = {name: row.pop("against_greedy") for name, row in methods.items()}
     # a beam of one that may stop is greedy decoding
@@ -88,10 +94,10 @@ def test_a_judged_text_is_graded_with_its_prompt():
     assert (found["texts"], found["possible"]["value"], found["words"]["value"]) == (2, 0.5, 5.0)
 
 
-def test_settings_that_do_not_fit_are_bad_input(trained, inline, params, change):
+def test_settings_that_do_not_fit_are_bad_input(trained, inline, params, change, monkeypatch):
     change(params, "beam_bench", widths=[1, 40])
     with pytest.raises(InputError, match="beam width"):
         beam_bench.main()
-    change(params, "beam_bench", widths=[1], prompt_tokens=50)
-    with pytest.raises(InputError, match=r"beam_bench\.prompt_tokens"):
+    monkeypatch.setattr(measure, "PROMPT_TOKENS", 50)
+    with pytest.raises(InputError, match=r"50 words"):
         beam_bench.main()

@@ -38,7 +38,7 @@ def test_losses_and_gradients_are_the_same_with_less_memory(folder, inline, resu
 
 
 def test_dropout_is_on_and_every_parameter_is_compared(folder, params, model_settings):
-    settings = ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=1)
+    settings = ckpt.CkptBenchSettings(depths=(2,), batch_size=3)
     runtime = read_section(params, "runtime", RuntimeSettings)
     answers = []
     for dropout in (0.2, 0.0):

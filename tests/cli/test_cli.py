@@ -32,7 +32,7 @@ def parts():
     return model, open_tokenizer("data/vocab/tokenizer.json")
 
 
-def sampled(prompts, max_tokens=200, **changes):
+def sampled(prompts, max_tokens=200, slide="half", **changes):
     """Texts and generations by the functions below the command."""
     settings = DecodeSettings(**DECODE | changes)
     model, tokenizer = parts()
@@ -45,6 +45,7 @@ def sampled(prompts, max_tokens=200, **changes):
         eos_id=tokenizer.eos_id,
         banned=banned_ids(tokenizer),
         with_log_probs=True,
+        slide=slide,
     )
     pairs = zip(ids, continuations, strict=True)
     return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in pairs], continuations

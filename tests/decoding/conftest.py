@@ -47,7 +47,7 @@ def prompts() -> list[list[int]]:
 @pytest.fixture(scope="session")
 def settings() -> Callable[..., DecodeSettings]:
     def make(**changes) -> DecodeSettings:
-        values = DECODE | {"temperature": 1.0, "length_penalty": 0.0, "seed": 11}
+        values = DECODE | {"temperature": 1.0, "seed": 11}
         return DecodeSettings(**{**values, **changes})
 
     return make

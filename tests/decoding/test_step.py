@@ -6,7 +6,6 @@ import torch
 from tests.support.small import needs_compiler, random_model
 from tinylm.base.config import InputError
 from tinylm.decoding.session import Session, Step
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels import library
 from tinylm.kernels.decoding import step as compiled
 from tinylm.kernels.decoding.step import CompiledStep, decoding_step
@@ -97,7 +96,7 @@ def test_a_step_keeps_the_weights_that_it_was_made_with():
 )
 def test_auto_takes_the_compiled_step_and_plain_does_not(step, kind):
     model = random_model(VOCAB, WIDTH)
-    assert type(decoding_step(model, DecodeSettings(step=step))) is kind
+    assert type(decoding_step(model, step)) is kind
 
 
 @pytest.mark.parametrize("missing", ["compiler", "float32"])
@@ -109,6 +108,6 @@ def test_where_it_cannot_be_auto_is_plain_and_compiled_is_refused(monkeypatch, t
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         monkeypatch.setattr(library, "compiler", lambda: None)
         monkeypatch.setattr(compiled, "library", compiled.library.__wrapped__)
-    assert type(decoding_step(model, DecodeSettings(step="auto"))) is Step
-    with pytest.raises(InputError, match=r"decode\.step"):
-        decoding_step(model, DecodeSettings(step="compiled"))
+    assert type(decoding_step(model)) is Step
+    with pytest.raises(InputError, match="compiled"):
+        decoding_step(model, "compiled")

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.support.small import EVALUATE
 from tinylm.evaluate.baselines import baselines, count_ngrams, less_than_ngrams, sequences
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.vocab.token_store import TokenStore
@@ -47,12 +46,12 @@ def test_the_difference_from_ngrams_is_paired_by_story(stores, layout):
     else:
         tokens[0] -= 1
     stories = np.column_stack([tokens * 2.5, tokens])  # a model with 2.5 nats per token
-    result = less_than_ngrams(stories, list("abcd"), evaluation, layout, ngrams, EVALUATE)
+    result = less_than_ngrams(stories, list("abcd"), evaluation, layout, ngrams)
     assert result["value"] == pytest.approx(2.5 - nats)
     assert result["low"] <= result["value"] <= result["high"]
     assert result["stories"] == len(evaluation) == 4
     assert (
-        less_than_ngrams(stories, list("abca"), evaluation, layout, ngrams, EVALUATE)["stories"]
+        less_than_ngrams(stories, list("abca"), evaluation, layout, ngrams)["stories"]
         == 3
     )
 

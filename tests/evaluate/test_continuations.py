@@ -83,9 +83,9 @@ def test_prompts_longer_than_the_split_are_refused(corpus, kind):
 def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model):
     _, tokenizer = corpus
     settings = dataclasses.replace(SETTINGS, new_tokens=30, stop_at_eos=False)
-    decode = dataclasses.replace(DECODE, slide="one", repetition_penalty=2.0, top_k=1)
+    decode = dataclasses.replace(DECODE, repetition_penalty=2.0, top_k=1)
     (prompt,) = prompts_of(corpus)[:1]
-    table = Continuer(model, tokenizer, settings).greedy([prompt], decode)
+    table = Continuer(model, tokenizer, settings, "one").greedy([prompt], decode)
     ids = list(prompt.ids)
     for number, row in enumerate(table.to_dict("records"), start=1):
         window = torch.tensor([ids[-model.settings.context :]])

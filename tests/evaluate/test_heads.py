@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import torch
 
-from tests.support.small import EVALUATE
 from tinylm.evaluate.head_roles import ROLES
 from tinylm.evaluate.measurement import measure_attention
 from tinylm.model.transformer import TinyLM
@@ -15,7 +14,6 @@ from tinylm.vocab.token_store import TokenStore, write_store
 from tinylm.vocab.words import build_tokenizer, count_words
 
 CONTEXT = 61
-SETTINGS = dataclasses.replace(EVALUATE, tendency_sentences=30, ablation_stories=5, bootstrap=50)
 HEADS = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
 
 
@@ -46,10 +44,10 @@ def places(rows):
 def test_every_role_is_measured_of_every_head(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = prepared(storybook(40), model, tmp_path)
-    results, tables = measure_attention(run, SETTINGS)
+    results, tables = measure_attention(run)
     metrics = results["heads"]
     assert metrics["not_measured"] == {}
-    assert metrics["ablation"]["stories"] == 5
+    assert metrics["ablation"]["stories"] == 40
     assert places(tables["ablation"]) == HEADS
     for role in ROLES:
         assert places([row for row in tables["roles"] if row["role"] == role]) == HEADS

@@ -6,7 +6,6 @@ import random
 import pandas as pd
 import pytest
 
-from tests.support.small import EVALUATE
 from tinylm.evaluate.memorised import (
     measure_memorised,
     nearest_story,
@@ -47,7 +46,7 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
         "reference_ids": tokenizer.encode("the dog sang to a bird"),
     }
     train = TokenStore(folder / "tokens", "train")
-    metrics, table = measure_memorised(pd.DataFrame([row] * 3), tokenizer, train, EVALUATE)
+    metrics, table = measure_memorised(pd.DataFrame([row] * 3), tokenizer, train)
     copied = metrics["continuations"]
     true = metrics["references"]
     assert metrics["train_stories"] == 20
@@ -57,4 +56,4 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     assert (copied["whole"], true["whole"], metrics["warnings"]) == (3, 0, [])
     assert table["text"].tolist() == ["continuation", "reference"] * 3
     frame = pd.DataFrame([row | {"reference_ids": row["ids"]}])
-    assert len(measure_memorised(frame, tokenizer, train, EVALUATE)[0]["warnings"]) == 1
+    assert len(measure_memorised(frame, tokenizer, train)[0]["warnings"]) == 1

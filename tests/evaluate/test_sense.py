@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from tests.support.small import EVALUATE
 from tinylm.evaluate.sense import grade, judge_samples, rows_of, sense, sense_over_training
 from tinylm.storybook.corpus import generate, normalise
 from tinylm.storybook.scorer import reach
@@ -51,14 +50,14 @@ def test_sense_over_training_is_graded_by_checkpoint():
         return {"epochs": epochs, "prompt": START, "text": text, "finished": False}
 
     samples = [sample(0.0, "zzz"), sample(0.0, "zzz"), sample(None, REST), sample(None, BROKEN)]
-    first, last = sense_over_training(pd.DataFrame(samples), EVALUATE)
+    first, last = sense_over_training(pd.DataFrame(samples))
     assert (first["epochs"], first["texts"], first["words"]["value"]) == (0.0, 2, 1.0)
     assert (last["epochs"], last["possible"]["value"]) == (None, 0.5)
 
 
 def test_samples_are_judged_and_their_errors_listed():
     row = {"prompt": START, "continuation": "zzz", "finished": False}
-    metrics, table = judge_samples(pd.DataFrame([row, row | {"continuation": REST}]), EVALUATE)
+    metrics, table = judge_samples(pd.DataFrame([row, row | {"continuation": REST}]))
     decode = metrics["methods"]["decode"]
     assert (decode["texts"], decode["possible"]["value"]) == (2, 0.5)
     assert [row["word"] for row in table] == ["zzz"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.small import EVALUATE
+from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.split_score import Spelling, score_split
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
@@ -22,7 +22,7 @@ SIX = [*STORIES, "A dog saw the cat.", "the home", STORIES[0]]  # five different
 
 def score(folder, tokenizer, model, layout="stream", split="evaluation"):
     store = TokenStore(folder / "tokens", split)
-    metrics, table, _ = score_split(model, tokenizer, store, layout, folder / "stories", EVALUATE)
+    metrics, table, _ = score_split(model, tokenizer, store, layout, folder / "stories")
     return metrics, table
 
 
@@ -83,7 +83,7 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     rows = table[["nats", "tokens"]].to_numpy(float)  # of stories: rows of one are not independent
     assert (metrics["stories"], metrics["different_stories"]) == (6, 5)
     rows = np.vstack([rows[0] + rows[5], rows[1:5]])  # nor are equal stories
-    interval = bootstrap_interval(rows, pooled_perplexity, EVALUATE.bootstrap, EVALUATE.seed)
+    interval = bootstrap_interval(rows, pooled_perplexity, RESAMPLES, SEED)
     assert metrics["perplexity_interval"] == pytest.approx(interval)
     nats = np.zeros(6)
     tokens = [0] * 6

@@ -60,12 +60,19 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
 def trained_of(tmp_path, words, decode_settings) -> Callable[..., Trained]:
     """A model over `words` or another tokenizer as if it had just been trained."""
 
-    def trained(model: TinyLM, tokenizer: Tokenizer | None = None, **decode: Any) -> Trained:
+    def trained(
+        model: TinyLM,
+        tokenizer: Tokenizer | None = None,
+        length_penalty: float = 0.0,
+        **decode: Any,
+    ) -> Trained:
         models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
         own = tokenizer or words
         own.save(vocab)
         save_model(models, model, tokenizer_sha256=sha256(vocab))
-        return Trained(models, vocab, model, own, decode_settings(**decode))
+        return Trained(
+            models, vocab, model, own, decode_settings(**decode), length_penalty=length_penalty
+        )
 
     return trained
 

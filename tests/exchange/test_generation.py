@@ -111,15 +111,13 @@ def test_the_defaults_sample_to_the_context_and_no_banned_token(speaking_model, 
 
 
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
-    settings = decode_settings(
-        temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2, length_penalty=0.3
-    )
-    assert generation_config(words, settings, 64) == {
+    settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2)
+    assert generation_config(words, settings, 0.3, 64) == {
         "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2, "suppress_tokens": [0, 2, 3], "max_length": 64,
         "do_sample": True, "temperature": 0.7, "top_k": 11, "top_p": 0.9, "repetition_penalty": 1.2,
         "length_penalty": 0.3, "early_stopping": "never"
     }  # fmt: skip
-    greedy = generation_config(words, decode_settings(temperature=0.0), 64)
+    greedy = generation_config(words, decode_settings(temperature=0.0), 0.3, 64)
     assert greedy["do_sample"] is False
     assert not {"temperature", "top_k", "top_p"} & greedy.keys()
 

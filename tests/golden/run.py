@@ -33,7 +33,7 @@ HERE = Path(__file__).parents[2]
 # "section.key=value ...", the value as in YAML
 SMALL = """
 data.train_stories=400 embedding.width=32 model.layers=4 model.heads=4 model.feed_forward=48 model.dropout=0.1
-train.tokens=12000 runtime.sample_every=15 train.keep_epochs=[0.1] train.precision=fp32 evaluate.ngram_order=3
+train.tokens=12000 runtime.sample_every=15 train.keep_epochs=[0.1] train.precision=fp32
 evaluate.new_tokens=6 beam_bench.widths=[1,3] beam_bench.new_tokens=5 kv_bench.lengths=[6] ckpt_bench.depths=[1,4]
 runtime.snapshot_every_s=0.05"""
 WHOLE = ["beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"]
@@ -41,7 +41,7 @@ WHOLE += ["seed_train 2", "seed_score 2", "seeds", "report"]
 # All start from the vocabulary of `fp32`; train runs in each.
 VARIANTS = {
     "fp32": "",
-    "bf16": "train.precision=bf16 decode.step=auto",
+    "bf16": "train.precision=bf16",
     "bf16, two threads": "train.precision=bf16 runtime.threads=2",
     "bf16, no compiler": "train.precision=bf16",
     "bf16, post-norm, relu, torch's attention": "train.precision=bf16 model.norm=post model.activation=relu "

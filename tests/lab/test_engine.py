@@ -78,11 +78,11 @@ def engine(model):
 
 @pytest.mark.parametrize("slide", ["half", "one"])
 def test_greedy_text_far_past_the_context(model, slide):
-    settings = DecodeSettings(temperature=0.0, slide=slide)
+    settings = DecodeSettings(temperature=0.0)
     engine = engine_of(model, slide=slide)
     for ids in PROMPTS:
         (expected,) = generate(
-            model, [ids], settings, max_new_tokens=30, eos_id=None, banned=[0, 2, 3]
+            model, [ids], settings, max_new_tokens=30, eos_id=None, banned=[0, 2, 3], slide=slide
         )
         assert engine.call("greedy", ids, 30) == expected.ids
 

@@ -27,10 +27,12 @@ def test_params_are_the_sections_that_a_script_reads():
         expected = (
             set(PARAMS) - {"runtime"} if name == "report" else sections_read(f"stages/{name}.py")
         )
-        listed = {key.partition(".")[0] for key in stage["params"]}
-        assert listed == expected, name
-        names = {f"{section}.{key}" for section, values in PARAMS.items() for key in values}
-        assert set(stage["params"]) <= names | set(PARAMS), name
+        assert set(stage.get("params", [])) == expected, name  # whole sections
+
+
+def test_there_are_few_parameters():
+    """A key exists because somebody would change it; anything else is a constant."""
+    assert sum(len(values) for values in PARAMS.values()) <= 118
 
 
 def test_dependencies_are_outputs_of_an_earlier_stage_or_files_of_the_repository():

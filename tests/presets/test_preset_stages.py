@@ -19,7 +19,6 @@ SMALL = (
         "embedding": {"width": 24, "buckets": 50},
         "model": {"layers": 2, "feed_forward": 16, "context": 16},
         "train": {"batch_size": 4, "validate_every": 5},
-        "evaluate": stages.SMALL["evaluate"] | {"greedy": 1, "ablation_stories": 3},
         "runtime": {"threads": 1, "device": "cpu"},
     }
 )

@@ -18,13 +18,13 @@ BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
 EDITED = (
     *("data.train_stories", "vocab.min_count", "embedding.window", "model.heads"),
     *("train.lr", "train.tokens", "train.validate_every"),
-    *("decode.temperature", "decode.slide", "decode.length_penalty"),
-    *("evaluate.stories", "evaluate.bootstrap", "beam_bench.widths", "kv_bench.lengths"),
+    *("decode.temperature", "cache.slide"),
+    *("evaluate.stories", "beam_bench.widths", "beam_bench.length_penalty", "kv_bench.lengths"),
     *("accum_sweep.tokens", "ckpt_bench.depths", "seeds.more", "report.title", "runtime.threads"),
 )
 # Scores of single stories: the same bytes, whatever else of their stage a section changes.
 SCORES = ("data/seeds/train.json", "data/seeds/2.json")
-SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
+SAME_BYTES = {"decode": SCORES, "cache": SCORES, "evaluate": SCORES}
 
 
 def filled(path: str) -> str:
@@ -62,7 +62,7 @@ def reached_by(edited: str) -> set[str]:
     changed: set[str] = set()
     for name, stage in PIPELINE.items():  # in the order of the graph
         needed = dependencies(stage)
-        reads = {section, edited} & set(stage["params"]) or edited in str(stage.get("matrix"))
+        reads = section in stage.get("params", []) or edited in str(stage.get("matrix"))
         if reads or any(
             covers(needed, path) or covers({path}, d) for d in needed for path in changed
         ):

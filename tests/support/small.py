@@ -20,9 +20,8 @@ MODEL: dict[str, Any] = {
     "output_bias": False, "embedding": "tuned"
 }  # fmt: skip
 DECODE: dict[str, Any] = {
-    "temperature": 0.8, "temperature_end": None, "top_k": 0, "top_p": 1.0, "fallback_mass": 0.0,
-    "fallback_top_p": 0.9, "repetition_penalty": 1.0, "repetition_window": None, "slide": "half",
-    "length_penalty": 0.6, "seed": 1, "step": "plain"
+    "temperature": 0.8, "top_k": 0, "top_p": 1.0, "fallback_mass": 0.0, "repetition_penalty": 1.0,
+    "repetition_window": None, "seed": 1
 }  # fmt: skip
 EVALUATE = EvaluateSettings(
     stories=3,
@@ -31,13 +30,6 @@ EVALUATE = EvaluateSettings(
     new_tokens=9,
     reference="cut",
     stop_at_eos=True,
-    greedy=1,
-    ngram_order=3,
-    attention_sentences=1,
-    tendency_sentences=2,
-    ablation_stories=2,
-    bootstrap=200,
-    seed=1,
 )
 
 

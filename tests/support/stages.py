@@ -27,16 +27,12 @@ SMALL = {
     "embedding": {"width": 8, "buckets": 50},
     "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
     "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5},
-    "evaluate": {
-        "stories": 3, "new_tokens": 5, "ngram_order": 2, "attention_sentences": 1, "tendency_sentences": 3,
-        "bootstrap": 20
-    },
-    "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4, "repeats": 1},
-    "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
-    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "context": 16, "stories": None, "tokens": 600, "held_out_batches": 1},
-    "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
+    "evaluate": {"stories": 3, "new_tokens": 5},
+    "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4},
+    "kv_bench": {"batch": 2, "lengths": [4]},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "stories": None, "tokens": 1200},
+    "ckpt_bench": {"depths": [1], "batch_size": 2},
     "seeds": {"more": [2]},
-    "report": {"samples": 2},
     "runtime": {"sample_every": 10, "threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
 }  # fmt: skip
 ORDER = [

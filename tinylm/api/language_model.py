@@ -46,21 +46,31 @@ def load(
     the folder.
     epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
 
-    params.yaml in the working folder gives the defaults of decoding (section `decode`) and the
-    device (`runtime.device`). Its `data.repair_quotes` decides whether quotation marks in a wrong
-    encoding are repaired in every text. Without that file, the preset storybook gives all three.
+    params.yaml in the working folder gives the defaults of decoding (sections `decode` and `cache`,
+    `beam_bench.length_penalty`) and the device (`runtime.device`). Its `data.repair_quotes` decides
+    whether quotation marks in a wrong encoding are repaired in every text. Without that file, the
+    preset storybook gives all four.
     Raises InputError, which names the file.
     """
     trained = load_trained(folder, vocab, epoch)
-    return LanguageModel(trained.model, trained.tokenizer, trained.decode, repairs_quotes())
+    return LanguageModel(
+        trained.model,
+        trained.tokenizer,
+        trained.decode,
+        trained.slide,
+        trained.length_penalty,
+        repairs_quotes(),
+    )
 
 
 class LanguageModel:
     """A trained model with its tokenizer.
 
-    model: the torch module. tokenizer: text to ids and back. settings: the defaults of decoding,
+    model: the torch module. tokenizer: text to ids and back. settings: the defaults of sampling,
     section `decode`. Keyword arguments called `changes` replace some of these settings for one
-    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was; repair_quotes:
+    call, as in `temperature=0.7, seed=3`. slide: how the window moves past the context, section
+    `cache`. length_penalty: of beam search. step: plain, compiled (fp32 on a CPU) or auto; the same
+    text at another speed. Every text is cleaned as the corpus was; repair_quotes:
     as in section `data`.
     """
 
@@ -69,11 +79,15 @@ class LanguageModel:
         model: TinyLM,
         tokenizer: Tokenizer,
         settings: DecodeSettings,
+        slide: str = "half",
+        length_penalty: float = 0.0,
         repair_quotes: bool = True,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.settings = settings
+        self.slide = slide
+        self.length_penalty = length_penalty
         self.repair_quotes = repair_quotes
 
     def __repr__(self) -> str:
@@ -98,6 +112,8 @@ class LanguageModel:
         max_tokens: int = 200,
         log_probs: bool = False,
         use_cache: bool = True,
+        slide: str | None = None,
+        step: str = "auto",
         **changes: Any,
     ) -> Text | list[Text]:
         """Continue a text, or several side by side, by at most `max_tokens` tokens.
@@ -112,7 +128,7 @@ class LanguageModel:
             settings,
             max_new_tokens=max_tokens,
             with_log_probs=log_probs,
-            **self._options(settings, use_cache),
+            **self._options(use_cache, slide, step),
         )
         texts = []
         for ids, new in zip(prompts, continuations, strict=True):
@@ -121,15 +137,23 @@ class LanguageModel:
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(
-        self, prompt: str = "", *, max_tokens: int = 200, use_cache: bool = True, **changes: Any
+        self,
+        prompt: str = "",
+        *,
+        max_tokens: int = 200,
+        use_cache: bool = True,
+        slide: str | None = None,
+        step: str = "auto",
+        **changes: Any,
     ) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made."""
         (ids,) = self._ids([prompt])
         settings = self._settings(max_tokens, changes)
-        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens, use_cache))
+        options = self._options(use_cache, slide, step)
+        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens, options))
 
     def _growing(
-        self, ids: list[int], settings: DecodeSettings, max_tokens: int, use_cache: bool
+        self, ids: list[int], settings: DecodeSettings, max_tokens: int, options: dict[str, Any]
     ) -> Iterator[list[int]]:
         """The prompt's ids, then all ids after each new token."""
         yield ids
@@ -137,13 +161,12 @@ class LanguageModel:
             session = Session(
                 self.model,
                 [ids],
-                slide=settings.slide,
-                use_cache=use_cache,
+                slide=options["slide"],
+                use_cache=options["use_cache"],
                 new_tokens=max_tokens,
-                step=decoding_step(self.model, settings),
+                step=options["step"],
             )
-            banned = banned_ids(self.tokenizer)
-            run = Sampling(session, settings, max_tokens, self.tokenizer.eos_id, banned)
+            run = Sampling(session, settings, max_tokens, options["eos_id"], options["banned"])
         for column in range(max_tokens):
             with decoding_mode(self.model):  # not around a yield, which runs the caller's code
                 token = int(run.step(column, with_log_probs=False)[0])
@@ -161,14 +184,16 @@ class LanguageModel:
         max_tokens: int = 200,
         log_probs: bool = False,
         use_cache: bool = True,
-        **changes: Any,
+        length_penalty: float | None = None,
+        slide: str | None = None,
+        step: str = "auto",
     ) -> list[Text]:
         """The `n_best` likeliest continuations that beam search of this width finds, best first.
 
         n_best: all if not given. Raises InputError for a value out of range.
         """
         (ids,) = self._ids([prompt])
-        settings = self._settings(max_tokens, changes)
+        _check_range("max_tokens", max_tokens, 0)
         n_best = width if n_best is None else n_best
         _check_range("width", width, 1, self.model.vocab_size)
         _check_range("n_best", n_best, 1, width)
@@ -177,10 +202,9 @@ class LanguageModel:
             [ids],
             width=width,
             max_new_tokens=max_tokens,
-            length_penalty=settings.length_penalty,
+            length_penalty=self.length_penalty if length_penalty is None else length_penalty,
             n_best=n_best,
-            slide=settings.slide,
-            **self._options(settings, use_cache),
+            **self._options(use_cache, slide, step),
         )
         texts = []
         for best in hypotheses:
@@ -196,7 +220,7 @@ class LanguageModel:
         _check_range("count", count, 1)
         ids = self._ids([prompt])
         with decoding_mode(self.model):
-            logits = Session(self.model, ids, slide=self.settings.slide).next_logits()[0]
+            logits = Session(self.model, ids, slide=self.slide).next_logits()[0]
             top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
         pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
         return NextWords(NextWord(self.tokenizer.shown(token), value) for token, value in pairs)
@@ -266,18 +290,17 @@ class LanguageModel:
     def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
         """The defaults of decoding with some of them replaced. Raises InputError."""
         _check_range("max_tokens", max_tokens, 0)
-        if changes.get("temperature") is not None:  # a constant one, unless the end is given too
-            changes = {"temperature_end": None, **changes}
         values = vars(self.settings) | changes
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
-    def _options(self, settings: DecodeSettings, use_cache: bool) -> dict[str, Any]:
+    def _options(self, use_cache: bool, slide: str | None, step: str) -> dict[str, Any]:
         """The arguments of sampling and beam search that do not depend on the prompts."""
         return {
             "eos_id": self.tokenizer.eos_id,
             "banned": banned_ids(self.tokenizer),
             "use_cache": use_cache,
-            "step": decoding_step(self.model, settings),
+            "slide": slide or self.slide,
+            "step": decoding_step(self.model, step),
         }
 
     def _ids(self, prompts: list[str]) -> list[list[int]]:
@@ -285,9 +308,7 @@ class LanguageModel:
         prompts = list(map(self._clean, prompts))
         for number, text in enumerate(prompts, start=1):
             self._warn_of_unknown(text, f"prompt {number}: ")
-        return encode_prompts(
-            self.tokenizer, prompts, self.model.settings.context, self.settings.slide
-        )
+        return encode_prompts(self.tokenizer, prompts, self.model.settings.context, self.slide)
 
     def _clean(self, text: str) -> str:
         return clean_text(text, self.repair_quotes)
@@ -309,7 +330,7 @@ class LanguageModel:
     def _log_probs(self, ids: Sequence[int], first: int) -> np.ndarray:
         """ln P of ids[first:], each given all before it in the context."""
         with decoding_mode(self.model):
-            return token_log_probs(self.model, ids, max(first, 1), self.settings.slide)
+            return token_log_probs(self.model, ids, max(first, 1), self.slide)
 
     def _text(self, ids: list[int], new: list[int], **values: Any) -> Text:
         """The text of a prompt's ids and new ones; values: its other attributes."""

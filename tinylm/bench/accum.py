@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,8 @@ from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
-TRIALS = 2
+CONTEXT = 32  # tokens of a row at most, where rows are single stories
+HELD_OUT_ROWS = 96  # about so many rows are scored in each validation
 TRIAL_UPDATES = 2  # a trial uses the mini-batches of this many updates of the largest setting
 
 
@@ -52,6 +54,16 @@ def first_stories(store: TokenStore, count: int | None) -> TokenStore:
         store.offsets = store.offsets[: count + 1]
         store.ids = store.ids[: store.offsets[-1]]
     return store
+
+
+def shortened(model: ModelSettings, layout: str) -> ModelSettings:
+    """The model for rows of at most `CONTEXT` tokens; packed windows keep the model's context.
+
+    Short rows of stories make updates cheap, so that the budget holds more of them.
+    """
+    if layout != "stories":
+        return model
+    return dataclasses.replace(model, context=min(CONTEXT, model.context))
 
 
 def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
@@ -178,9 +190,10 @@ def train_setting(task: Task) -> dict[str, Any]:
     """
     start = fresh(task)
     updates, budget = plan_budget(start.batches, task.sweep)
+    held_out_batches = math.ceil(HELD_OUT_ROWS / task.sweep.batch_size)
     run = dataclasses.replace(
         start,
-        held_out=lambda: itertools.islice(start.held_out(), task.sweep.held_out_batches),
+        held_out=lambda: itertools.islice(start.held_out(), held_out_batches),
         settings=run_settings(task, updates, budget),
     )
     result = train(run, label=f"{task.columns['setting']}: ")

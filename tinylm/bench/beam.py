@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
@@ -50,6 +50,7 @@ class Task:
     name: str
     width: int | None
     decode: DecodeSettings
+    slide: str
     settings: BeamBenchSettings
     runtime: RuntimeSettings
     prompts: list[list[int]]
@@ -85,12 +86,12 @@ def continue_prompts(
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
     shared: dict[str, Any] = {
         "max_new_tokens": task.settings.new_tokens, "eos_id": tokenizer.eos_id, "banned": banned_ids(tokenizer),
-        "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "step": step,
+        "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "slide": task.slide, "step": step,
     }  # fmt: skip
     if task.width is None:
         rows = generate(step.model, prompts, settings=task.decode, with_log_probs=True, **shared)
         return [(row.ids, sum(row.log_probs)) for row in rows]
-    shared |= {"length_penalty": task.decode.length_penalty, "slide": task.decode.slide}
+    shared["length_penalty"] = task.settings.length_penalty
     return [
         (best.ids, best.log_prob)
         for best, *_ in beam_search(step.model, prompts, width=task.width, **shared)
@@ -106,7 +107,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     device = pick_device(task.runtime.device)
     seed_everything(task.decode.seed, task.runtime.threads)
     model, _ = load_model(paths.MODELS, device)
-    step = decoding_step(model, task.decode)
+    step = decoding_step(model)
     tokenizer = open_tokenizer(paths.TOKENIZER)
 
     def timed(prompts: list[list[int]]) -> tuple[int, float]:
@@ -148,12 +149,12 @@ def story_prompts(
     asked for, all are taken. sos_id: as for `choose_prompts`.
     """
     prompts = choose_prompts(
-        store, settings.prompts, settings.prompt_tokens, settings.new_tokens, sos_id=sos_id
+        store, settings.prompts, measure.PROMPT_TOKENS, settings.new_tokens, sos_id=sos_id
     )
     if not prompts:
         raise InputError(
-            f"{PARAMS_FILE}: beam_bench.prompt_tokens: expected fewer than the tokens of the longest whole evaluation "
-            f"story, got {settings.prompt_tokens}"
+            "stage beam_bench: expected a whole evaluation story of more than "
+            f"{measure.PROMPT_TOKENS} tokens, got none; set data.evaluation_stories higher"
         )
     return without_repeats(prompts)
 

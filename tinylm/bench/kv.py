@@ -24,6 +24,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
 
+SEED = 1
+GREEDY = DecodeSettings(temperature=0.0)
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 
 
@@ -34,7 +36,7 @@ class Task:
     past_context: whether the last step's window lacks the first tokens.
     """
 
-    decode: DecodeSettings
+    slide: str
     prompts: list[list[int]]
     new_tokens: int
     cache: bool
@@ -56,7 +58,7 @@ class Task:
 
 def _model(task: Task) -> TinyLM:
     """The trained model, which is decoded by its own code: all but the cache is equal in both ways."""
-    seed_everything(task.decode.seed, task.runtime.threads)
+    seed_everything(SEED, task.runtime.threads)
     return load_model(paths.MODELS, pick_device(task.runtime.device))[0]
 
 
@@ -74,8 +76,8 @@ def _timed(
     measure.synchronize(device)
     start = time.perf_counter()
     rows = generate(
-        model, prompts, settings=task.decode.greedy(), max_new_tokens=new_tokens, eos_id=task.eos_id,
-        banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False,
+        model, prompts, settings=GREEDY, max_new_tokens=new_tokens, eos_id=task.eos_id,
+        banned=[], on_token=on_token, slide=task.slide, use_cache=task.cache, stop_at_eos=False,
     )  # fmt: skip
     measure.synchronize(device)
     return [row.ids for row in rows], arrivals[0] - start, time.perf_counter() - start
@@ -134,11 +136,11 @@ def choose_batch(
 
     Raises InputError if there are fewer stories that are long enough.
     """
-    chosen = choose_prompts(store, settings.batch, settings.prompt_tokens, 1, sos_id=sos_id)
+    chosen = choose_prompts(store, settings.batch, measure.PROMPT_TOKENS, 1, sos_id=sos_id)
     if len(chosen) < settings.batch:
         raise InputError(
             f"{PARAMS_FILE}: kv_bench.batch: expected at most {len(chosen)}, the number of whole evaluation stories "
-            f"with more than {settings.prompt_tokens} tokens, got {settings.batch}; or set apart more of the text "
+            f"with more than {measure.PROMPT_TOKENS} tokens, got {settings.batch}; or set apart more of the text "
             "(data.evaluation_stories, data.held_out_share)"
         )
     return [prompt.ids for prompt in chosen]
@@ -207,6 +209,6 @@ def compare(
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
     """How far apart the logits of two next tokens are after a prefix, without a cache."""
-    session = Session(_model(task), [prefix], slide=task.decode.slide, use_cache=False)
+    session = Session(_model(task), [prefix], slide=task.slide, use_cache=False)
     logits = session.next_logits()[0]
     return abs(float(logits[one]) - float(logits[other]))

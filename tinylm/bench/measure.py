@@ -21,18 +21,24 @@ from tinylm.base.config import InputError, setting
 from tinylm.host.command import CommandFailed, is_out_of_memory
 from tinylm.host.processes import begin_worker, ctrl_c_later
 
+TRIALS = 2  # of each time, in turn with the other settings
+PROMPT_TOKENS = 5  # of each prompt that is continued
+
 
 @dataclass(frozen=True, kw_only=True)
 class BeamBenchSettings:
-    """Section `beam_bench`. cache: decode with the KV cache. stop_at_eos: in timed runs."""
+    """Section `beam_bench`.
+
+    cache: decode with the KV cache. stop_at_eos: in timed runs. length_penalty: alpha of beam
+    search, the score is log_prob / length ** alpha.
+    """
 
     widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     prompts: int = setting(low=1, high=100_000)
-    prompt_tokens: int = setting(low=1, high=100_000)
     new_tokens: int = setting(low=1, high=100_000)
     cache: bool = setting()
     stop_at_eos: bool = setting()
-    repeats: int = setting(low=1, high=1000)
+    length_penalty: float = setting(low=0.0, high=10.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,21 +46,17 @@ class KvBenchSettings:
     """Section `kv_bench`."""
 
     batch: int = setting(low=1, high=100_000)
-    prompt_tokens: int = setting(low=1, high=100_000)
     lengths: tuple[int, ...] = setting(low=2, high=100_000, length=1)
-    repeats: int = setting(low=1, high=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccumSettings:
-    """Section `accum_sweep`. context: the longest row, in tokens; null: model.context."""
+    """Section `accum_sweep`."""
 
     settings: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     batch_size: int = setting(low=1, high=1_000_000)
-    context: int | None = setting(low=1, high=1_000_000)
     stories: int | None = setting(low=1)
     tokens: int = setting(low=1)
-    held_out_batches: int = setting(low=1, high=1_000_000)
 
     def problems(self) -> list[str]:
         """Rules between the fields: each setting divides the largest, so all end at one token."""
@@ -71,7 +73,6 @@ class CkptBenchSettings:
 
     depths: tuple[int, ...] = setting(low=1, high=1000, length=1)
     batch_size: int = setting(low=1, high=1_000_000)
-    repeats: int = setting(low=1, high=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +188,9 @@ def _six_digits(value: Any) -> Any:
 
 
 def run_trials(
-    bench: Bench, tasks: Sequence[Any], trials: int
+    bench: Bench, tasks: Sequence[Any]
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Run interleaved trials of every task; print the first ones.
+    """Run `TRIALS` interleaved trials of every task; print the first ones.
 
     Interleaving makes other work on the machine affect all settings alike. A result has the task's
     columns and what the first trial measured. Each time is the median over trials, with the lowest
@@ -200,8 +201,8 @@ def run_trials(
         answer = in_own_process(bench.measure, task)
         answers_by_task.append([answer])
         print(f"{task.columns['setting']}: {_in_words(answer)}", flush=True)
-    for trial in range(2, trials + 1):
-        print(f"times, trial {trial} of {trials}", flush=True)
+    for trial in range(2, TRIALS + 1):
+        print(f"times, trial {trial} of {TRIALS}", flush=True)
         for task, answers in zip(tasks, answers_by_task, strict=True):
             if "error" not in answers[-1]:
                 again = dataclasses.replace(task, only_times=True)

@@ -1,8 +1,8 @@
 """Continue a text, printed word by word as it is generated.
 
 Several prompts are continued side by side and printed when all are done. With '-' or piped input,
-the prompt is read from standard input. Options that you leave out come from section decode of
-params.yaml.
+the prompt is read from standard input. Options that you leave out come from params.yaml:
+sections decode and cache, and beam_bench.length_penalty.
 """
 
 import argparse
@@ -28,7 +28,6 @@ EXAMPLES = """\
 MOST = 1_000_000  # tokens, beams
 SAMPLING = {  # settings of section decode: (type, metavar, help) of the option that replaces each
     "temperature": (float, "T", "0 is greedy; above 1, unlikely words become more frequent"),
-    "temperature_end": (float, "T", "the temperature moves to this"),
     "top_k": (int, "K", "sample from the top K tokens (0: off)"),
     "top_p": (
         float,
@@ -38,9 +37,8 @@ SAMPLING = {  # settings of section decode: (type, metavar, help) of the option 
     "fallback_mass": (
         float,
         "P",
-        "use top-p instead when the top K have less than P together (0: never)",
+        "use top-p 0.9 instead when the top K have less than P together (0: never)",
     ),
-    "fallback_top_p": (float, "P", "the nucleus of --fallback-mass"),
     "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
     "repetition_window": (int, "N", "only tokens among the last N count as earlier"),
     "seed": (int, "N", "seed of the random numbers"),
@@ -86,8 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for options that cannot be combined."""
-    if arguments.greedy and arguments.temperature_end is not None:
-        raise InputError("--temperature-end is not allowed with --greedy, which is temperature 0")
     samples = arguments.beams is None
     problem = "needs" if samples else "cannot be combined with"
     for name in OF_BEAMS if samples else SAMPLING:

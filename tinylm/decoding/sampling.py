@@ -11,7 +11,7 @@ from tinylm.base.config import InputError
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding import filters
 from tinylm.decoding.session import Session, Step, decoding_mode
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import FALLBACK_TOP_P, DecodeSettings
 from tinylm.model.transformer import TinyLM
 
 
@@ -49,12 +49,13 @@ def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
     return numbers
 
 
-def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
+def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
     """The next token of each row: argmax at temperature 0, else a draw after top-k and top-p.
 
     logits (B, V), u (B,) in [0, 1) -> (B,). A row whose top_k likeliest tokens have less than
-    `fallback_mass` of the probability is drawn from the nucleus `fallback_top_p` instead.
+    `fallback_mass` of the probability is drawn from the nucleus `FALLBACK_TOP_P` instead.
     """
+    temperature = settings.temperature
     if temperature == 0.0:
         return logits.argmax(dim=-1)
     if not 0 < settings.top_k < logits.shape[-1]:
@@ -68,7 +69,7 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: flo
         scaled = filters.scale(logits, temperature)
         mass = filters.probability_mass(scaled, ids)
         flat = (mass < settings.fallback_mass).nonzero()[:, 0]
-        nucleus = filters.top_p(scaled[flat], settings.fallback_top_p)
+        nucleus = filters.top_p(scaled[flat], FALLBACK_TOP_P)
         tokens[flat] = filters.sample_index(nucleus, u[flat])
     return tokens
 
@@ -83,6 +84,7 @@ def generate(
     banned: Sequence[int],
     on_token: Callable[[int, int], None] | None = None,
     with_log_probs: bool = False,
+    slide: str = "half",
     use_cache: bool = True,
     stop_at_eos: bool = True,
     streams: Sequence[int] | None = None,
@@ -92,7 +94,7 @@ def generate(
 
     eos_id: None if the vocabulary has no <eos>. It is never penalised as a repetition, since some
     vocabularies start texts with the same id. Without `stop_at_eos`, decoding continues past it.
-    banned: ids that are never generated.
+    banned: ids that are never generated. slide: see `CacheSettings`.
     on_token(prompt, token): called for each token when it is chosen; prompts are in order.
     streams: the number of each prompt's random stream, by default 0, 1, ... A sample depends on
     settings, prompt, stream and `max_new_tokens`, not on the rest of the batch.
@@ -103,7 +105,7 @@ def generate(
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
         session = Session(
-            model, prompts, slide=settings.slide, use_cache=use_cache, new_tokens=max_new_tokens, step=step
+            model, prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, step=step
         )  # fmt: skip
         run = Sampling(session, settings, max_new_tokens, eos_id, banned, streams)
         for column in range(max_new_tokens):
@@ -152,9 +154,8 @@ class Sampling:
         """Choose and append one token for each unfinished row.  -> (rows,)"""
         raw = self.session.next_logits()
         logits = filters.ban(self._without_repeats(raw), self.banned)
-        temperature = self.settings.temperature_at(column, self.tokens.shape[1])
         u = torch.from_numpy(self.u[self.alive, column]).to(logits.device)
-        chosen = choose(logits, self.settings, u, temperature)
+        chosen = choose(logits, self.settings, u)
         if with_log_probs:
             scores = raw.gather(-1, chosen[:, None])[:, 0]
             log_probs = scores - raw.logsumexp(dim=-1)

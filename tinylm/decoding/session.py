@@ -46,7 +46,7 @@ class Step:
     A subclass may compute `advance` faster. Logits are float32, or float64 for a float64 model.
     """
 
-    name = "plain"  # as decode.step
+    name = "plain"  # as `decoding_step` calls it
 
     def __init__(self, model: TinyLM) -> None:
         self.model = model

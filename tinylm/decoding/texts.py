@@ -47,13 +47,20 @@ def generate_text(
     settings: DecodeSettings,
     *,
     max_new_tokens: int,
+    slide: str = "half",
     **options: Any,
 ) -> list[str]:
     """Each prompt with its continuation, as one text without special tokens; `options` go to `generate`."""
-    ids = encode_prompts(tokenizer, prompts, model.settings.context, settings.slide)
+    ids = encode_prompts(tokenizer, prompts, model.settings.context, slide)
     options.setdefault("banned", banned_ids(tokenizer))
     continuations = generate(
-        model, ids, settings, max_new_tokens=max_new_tokens, eos_id=tokenizer.eos_id, **options
+        model,
+        ids,
+        settings,
+        max_new_tokens=max_new_tokens,
+        eos_id=tokenizer.eos_id,
+        slide=slide,
+        **options,
     )
     texts = []
     for prompt, continuation in zip(ids, continuations, strict=True):

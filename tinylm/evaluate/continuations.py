@@ -14,7 +14,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.scoring import perplexity, token_log_probs, with_interval
-from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.settings import SEED, EvaluateSettings, Metrics
 from tinylm.evaluate.statistics import mean, pooled_perplexity
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
@@ -48,7 +48,7 @@ def evaluation_prompts(
     tokens = settings.prompt_tokens
     new = settings.new_tokens
     if settings.prompts == "stream":
-        prompts = cut_prompts(store, count, tokens, new, settings.seed)
+        prompts = cut_prompts(store, count, tokens, new, SEED)
         longest = f"the evaluation split's {len(store.ids)} tokens"
     else:
         cut = new if settings.reference == "cut" else None
@@ -94,6 +94,7 @@ class Continuer:
     model: TinyLM
     tokenizer: Tokenizer
     settings: EvaluateSettings
+    slide: str = "half"
 
     def generate(
         self, prompts: Sequence[Prompt], decode: DecodeSettings, **options: Any
@@ -106,7 +107,8 @@ class Continuer:
             max_new_tokens=self.settings.new_tokens,
             eos_id=self.tokenizer.eos_id,
             banned=banned_ids(self.tokenizer, self.settings.stop_at_eos),
-            step=decoding_step(self.model, decode),
+            slide=self.slide,
+            step=decoding_step(self.model),
             **options,
         )
 
@@ -123,7 +125,7 @@ class Continuer:
         for prompt, new in zip(prompts, generated, strict=True):
             nats = -sum(new.log_probs)
             whole = [*prompt.ids, *prompt.reference]
-            log_probs = token_log_probs(self.model, whole, len(prompt.ids), decode.slide)
+            log_probs = token_log_probs(self.model, whole, len(prompt.ids), self.slide)
             reference_nats = -float(log_probs.sum())
             row = {
                 "story": prompt.story,
@@ -147,7 +149,7 @@ class Continuer:
         """The likeliest token at each step, a row for each token, numbered from 1.
 
         Probabilities are the model's own, over all ids. Past the context the window slides as
-        section `decode` sets.
+        section `cache` sets.
         """
         rows = []
         stop = self.settings.stop_at_eos
@@ -171,17 +173,17 @@ def samples_over_training(
     prompts: Sequence[Prompt],
     settings: EvaluateSettings,
     decode: DecodeSettings,
+    slide: str = "half",
 ) -> pd.DataFrame:
     """The first prompts continued to <eos> by each checkpoint: epochs, prompt, text, finished.
 
     epochs is NaN at the end of training.
     """
-    fastest = dataclasses.replace(decode, step="auto")
     first = prompts[:PROMPTS_IN_TRAINING]
     rows = []
     for epochs, model in checkpoints:
-        continuer = Continuer(model, tokenizer, settings)
-        generated = continuer.generate(first, fastest, stop_at_eos=True, with_log_probs=False)
+        continuer = Continuer(model, tokenizer, settings, slide)
+        generated = continuer.generate(first, decode, stop_at_eos=True, with_log_probs=False)
         for prompt, new in zip(first, generated, strict=True):
             row = {
                 "epochs": epochs,
@@ -211,18 +213,18 @@ def measure_samples(
         "protocol": protocol(len(samples), settings, decode),
         "count": len(samples),
         "finished": int(samples["finished"].sum()),
-        "sentence_bleu": with_interval(bleu["sentence_bleu"], mean, settings),
+        "sentence_bleu": with_interval(bleu["sentence_bleu"], mean),
         "hypothesis_tokens": int(words[0]),
         "reference_tokens": int(words[1]),
     }
     for name, prefix in (("continuation", ""), ("reference", "reference_")):
         table = samples[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
         pooled = float(pooled_perplexity(table.sum(axis=0)))
-        metrics[f"{name}_perplexity"] = with_interval(table, pooled_perplexity, settings, pooled)
+        metrics[f"{name}_perplexity"] = with_interval(table, pooled_perplexity, pooled)
     for order in range(1, MAX_ORDER + 1):
         name = f"bleu{order}"
         statistic = functools.partial(bleu_of, order=order)
-        metrics[name] = with_interval(bleu["statistics"], statistic, settings, bleu[name])
+        metrics[name] = with_interval(bleu["statistics"], statistic, bleu[name])
     for prefix, written in (("", texts), ("reference_", references)):
         for n in (1, 2, 3):
             metrics[f"{prefix}distinct{n}"] = distinct_n(written, n)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.files import atomic_write
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import baselines, less_than_ngrams
@@ -16,15 +16,27 @@ from tinylm.evaluate.continuations import Continuer, measure_samples, samples_ov
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.sense import judge_samples, sense_over_training
-from tinylm.evaluate.settings import EvaluateSettings, Metrics, MetricsAndTables, Rows
+from tinylm.evaluate.settings import (
+    RESAMPLES,
+    SEED,
+    EvaluateSettings,
+    Metrics,
+    MetricsAndTables,
+    Rows,
+)
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import TrainedRun
 
+GREEDY_TEXTS = 3  # prompts continued greedily, with the probability of each token
+DRAWN_SENTENCES = 3  # whose attention is drawn as heat maps
+ROLE_STORIES = 200  # on which the roles of heads are measured; all where the split has fewer
+ABLATION_STORIES = 40  # whose loss is measured with each head switched off
 
-def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> MetricsAndTables:
+
+def measure_loss(run: TrainedRun) -> MetricsAndTables:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
     metrics, stories, once = score_split(
-        run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
+        run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES
     )
     texts = stories["text_id"]
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
@@ -33,48 +45,47 @@ def measure_loss(run: TrainedRun, settings: EvaluateSettings) -> MetricsAndTable
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
     metrics["baselines"]["kneser_ney"]["train_tokens"] = len(run.train.ids)
     metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
-        once, texts, run.evaluation, run.layout, run.ngrams, settings
+        once, texts, run.evaluation, run.layout, run.ngrams
     )
     return metrics, {"stories": stories}
 
 
 def measure_continuations(
-    run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings
+    run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings, cache: CacheSettings
 ) -> MetricsAndTables:
     """Perplexity, BLEU, variety, memorisation and sense of samples.
 
     Sense is judged only if the corpus is the storybook and prompts are starts of stories.
     """
-    continuer = Continuer(run.model, run.tokenizer, settings)
+    continuer = Continuer(run.model, run.tokenizer, settings, cache.slide)
     metrics: Metrics = {}
     tables: dict[str, Any] = {}
     samples = continuer.samples(run.prompts, decode)
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
-    if settings.greedy:
-        tables["greedy"] = continuer.greedy(run.prompts[: settings.greedy], decode)
+    tables["greedy"] = continuer.greedy(run.prompts[:GREEDY_TEXTS], decode)
     checkpoints = [(0.0, run.untrained), *run.checkpoints, (None, run.model)]
-    training = samples_over_training(checkpoints, run.tokenizer, run.prompts, settings, decode)
-    tables["training_samples"] = training
-    metrics["memorised"], tables["memorised"] = measure_memorised(
-        samples, run.tokenizer, run.train, settings
+    training = samples_over_training(
+        checkpoints, run.tokenizer, run.prompts, settings, decode, cache.slide
     )
+    tables["training_samples"] = training
+    metrics["memorised"], tables["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        sense, tables["sense"] = judge_samples(samples, settings)
-        metrics["sense"] = sense | {"training": sense_over_training(training, settings)}
+        sense, tables["sense"] = judge_samples(samples)
+        metrics["sense"] = sense | {"training": sense_over_training(training)}
     return metrics, tables
 
 
-def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> MetricsAndTables:
+def measure_attention(run: TrainedRun) -> MetricsAndTables:
     """Attention maps, which are written; the heads' roles and ablation."""
     model = run.model
     tokenizer = run.tokenizer
     shown = [tokenizer.shown(token) for token in range(len(tokenizer))]
-    write_maps(model, run.checkpoints, shown, run.evaluation, settings.attention_sentences)
-    roles = _roles(run, settings)
+    write_maps(model, run.checkpoints, shown, run.evaluation, DRAWN_SENTENCES)
+    roles = _roles(run)
     measured = {row["role"] for row in roles}
     reason = f"fewer than {MIN_POSITIONS} comparable positions"
-    ablated = passages(run.evaluation, settings.ablation_stories, model.settings.context)
-    ablation = ablate(model, ablated, settings.bootstrap, settings.seed)
+    ablated = passages(run.evaluation, ABLATION_STORIES, model.settings.context)
+    ablation = ablate(model, ablated, RESAMPLES, SEED)
     metrics = {
         "margin": MARGIN,
         "not_measured": {role: reason for role in ROLES if role not in measured},
@@ -83,15 +94,15 @@ def measure_attention(run: TrainedRun, settings: EvaluateSettings) -> MetricsAnd
     return {"heads": metrics}, {"roles": roles, "ablation": ablation}
 
 
-def _roles(run: TrainedRun, settings: EvaluateSettings) -> Rows:
-    """The rows of roles.csv, over `tendency_sentences` passages."""
+def _roles(run: TrainedRun) -> Rows:
+    """The rows of roles.csv, over `ROLE_STORIES` passages."""
     context = run.model.settings.context
     special = list(run.tokenizer.specials)
     roles = HeadRoles()
-    for ids in passages(run.evaluation, settings.tendency_sentences, context):
+    for ids in passages(run.evaluation, ROLE_STORIES, context):
         is_text = ~np.isin(ids, special)
         roles.add(attention(run.model, ids).maps, is_text, role_pairs(ids, is_text))
-    return roles.table(settings.bootstrap, settings.seed)
+    return roles.table(RESAMPLES, SEED)
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:

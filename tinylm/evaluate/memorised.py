@@ -13,7 +13,7 @@ import pandas as pd
 from tinylm.download.same_story import ORDER, bare_words
 from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.scoring import with_interval
-from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import mean
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -65,7 +65,6 @@ def measure_memorised(
     samples: pd.DataFrame,
     tokenizer: Tokenizer,
     train: TokenStore,
-    settings: EvaluateSettings,
 ) -> tuple[Metrics, pd.DataFrame]:
     """(metrics of continuations and references, one row per text) of `Continuer.samples`.
 
@@ -87,7 +86,7 @@ def measure_memorised(
     metrics["openings_seen"] = sum(seen)
     for name in ("continuation", "reference"):
         has_words = (table["text"] == name) & (table["words"] > 0)
-        metrics[f"{name}s"] = _metrics(table[has_words], settings)
+        metrics[f"{name}s"] = _metrics(table[has_words])
     whole = metrics["references"].get("whole", 0)
     metrics["warnings"] = []
     if whole:
@@ -98,7 +97,7 @@ def measure_memorised(
     return metrics, table
 
 
-def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
+def _metrics(table: pd.DataFrame) -> Metrics:
     """How near the nearest story is, and how many texts are copied whole: all their 4-grams."""
     words = table["words"]
     metrics: Metrics = {"count": len(table), "words": int(words.sum())}
@@ -106,6 +105,6 @@ def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> Metrics:
         return metrics
     nearest = table["nearest"].dropna()
     if len(nearest):
-        metrics["nearest"] = with_interval(nearest, mean, settings)
+        metrics["nearest"] = with_interval(nearest, mean)
     metrics["whole"] = int(((table["nearest"] == 1) & (words >= ORDER)).sum())
     return metrics

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from tinylm.decoding.session import window_start
-from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.statistics import Statistic, bootstrap_interval
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import UNSCORED
@@ -27,14 +27,14 @@ def perplexity(nats: float, tokens: int) -> float:
 
 
 def with_interval(
-    values: Any, statistic: Statistic, settings: EvaluateSettings, value: float | None = None
+    values: Any, statistic: Statistic, value: float | None = None
 ) -> dict[str, float]:
     """A statistic of samples (samples,) or (samples, K), with its 95 % bootstrap interval.
 
     value: the statistic, if it is counted elsewhere.
     """
     table = np.asarray(values, dtype=float)
-    low, high = bootstrap_interval(table, statistic, settings.bootstrap, settings.seed)
+    low, high = bootstrap_interval(table, statistic, RESAMPLES, SEED)
     if value is None:
         means = table.reshape(len(table), -1).mean(axis=0)
         value = float(statistic(means))

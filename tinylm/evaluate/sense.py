@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.settings import EvaluateSettings, Metrics, Rows
+from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics, Rows
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.sense import MEANING, Verdict, judge
@@ -75,15 +75,15 @@ def _words_per_error(means: np.ndarray) -> np.ndarray:
     return means[:, 0] / errors
 
 
-def judge_samples(samples: pd.DataFrame, settings: EvaluateSettings) -> tuple[Metrics, Rows]:
+def judge_samples(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
     """(metrics of the samples of section decode, with the protocol; `rows_of` them)."""
     columns = samples[["prompt", "continuation", "finished"]]
     graded = grade(columns.itertuples(index=False))
-    methods = {"decode": sense(graded, settings.bootstrap, settings.seed)}
+    methods = {"decode": sense(graded, RESAMPLES, SEED)}
     return {"protocol": PROTOCOL, "kinds": MEANING, "methods": methods}, rows_of(graded)
 
 
-def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> Rows:
+def sense_over_training(samples: pd.DataFrame) -> Rows:
     """The metrics of the texts of each checkpoint, with its epochs (None: the end of training).
 
     samples: those of `samples_over_training`.
@@ -91,7 +91,7 @@ def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> Ro
     rows = []
     for epochs, of_checkpoint in samples.groupby("epochs", dropna=False):
         texts = zip(of_checkpoint["prompt"], of_checkpoint["text"], of_checkpoint["finished"])
-        metrics = sense(grade(texts), settings.bootstrap, settings.seed)
+        metrics = sense(grade(texts), RESAMPLES, SEED)
         rows.append({"epochs": None if pd.isna(epochs) else epochs, **metrics})
     return rows
 

@@ -11,6 +11,10 @@ Rows = list[dict[Any, Any]]  # of a table, as in data/evaluate/*.csv
 MetricsAndTables = tuple[Metrics, dict[str, Any]]
 
 
+SEED = 1  # of everything random in stage evaluate but the samples
+RESAMPLES = 1000  # bootstrap samples of each interval
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
     """Section `evaluate`."""
@@ -21,13 +25,6 @@ class EvaluateSettings:
     new_tokens: int = setting(low=1, high=100_000)
     reference: str = setting(choices=("cut", "whole"))
     stop_at_eos: bool = setting()
-    greedy: int = setting(low=0, high=1000)
-    ngram_order: int = setting(low=1, high=10)
-    attention_sentences: int = setting(low=1, high=100)
-    tendency_sentences: int = setting(low=1, high=100_000)
-    ablation_stories: int = setting(low=1, high=100_000)
-    bootstrap: int = setting(low=1, high=1_000_000)
-    seed: int = setting(low=0)
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""

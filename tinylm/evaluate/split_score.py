@@ -15,7 +15,7 @@ from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
-from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
 from tinylm.evaluate.statistics import (
     MIN_TEXTS,
     bootstrap_interval,
@@ -109,7 +109,6 @@ def score_split(
     store: TokenStore,
     layout: str,
     stories: str | Path,
-    settings: EvaluateSettings,
 ) -> SplitScore:
     """Score the evaluation split.
 
@@ -154,7 +153,7 @@ def score_split(
         bits = nats / (math.log(2) * n_bytes)
     covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
     metrics = {
-        **_loss_metrics(losses, text_ids, settings, context if layout == "windows" else 1),
+        **_loss_metrics(losses, text_ids, context if layout == "windows" else 1),
         "protocol": f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
         "stories": len(store),
         "different_stories": different,
@@ -166,7 +165,7 @@ def score_split(
         "raw_bytes": int(table["raw_bytes"].sum()),
     }
     if layout == "windows":
-        metrics["once"] = _loss_metrics(once, text_ids, settings)
+        metrics["once"] = _loss_metrics(once, text_ids)
     return SplitScore(metrics, table, once.stories)
 
 
@@ -200,9 +199,7 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     return _Losses(np.concatenate(rows), np.column_stack([story_nats, story_times]))
 
 
-def _loss_metrics(
-    losses: _Losses, text_ids: Sequence[str], settings: EvaluateSettings, block: int = 1
-) -> Metrics:
+def _loss_metrics(losses: _Losses, text_ids: Sequence[str], block: int = 1) -> Metrics:
     """Perplexity, its interval, nats per token and tokens.
 
     The interval resamples different texts, or, with few of them, blocks of `block` rows.
@@ -212,7 +209,7 @@ def _loss_metrics(
     units = merge_repeats(losses.stories, text_ids)
     if len(units) < MIN_TEXTS:
         units = np.add.reduceat(losses.rows, np.arange(0, len(losses.rows), block))
-    interval = bootstrap_interval(units, pooled_perplexity, settings.bootstrap, settings.seed)
+    interval = bootstrap_interval(units, pooled_perplexity, RESAMPLES, SEED)
     return {
         "perplexity": perplexity(nats, tokens),
         "perplexity_interval": list(interval),

@@ -11,13 +11,15 @@ from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.baselines import count_ngrams
 from tinylm.evaluate.continuations import evaluation_prompts
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.settings import SEED, EvaluateSettings, Metrics
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model, new_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.prompts import Prompt
 from tinylm.vocab.token_store import TokenStore, load_matrix
 from tinylm.vocab.tokenizer import Tokenizer
+
+NGRAM_ORDER = 5  # of the interpolated modified Kneser-Ney baseline
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,14 +55,14 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     return TrainedRun(
         model=model,
         layout=layout,
-        untrained=untrained_like(model, load_matrix(paths.EMBEDDING), settings.seed),
+        untrained=untrained_like(model, load_matrix(paths.EMBEDDING), SEED),
         checkpoints=list(load_checkpoints(paths.MODELS, device)),
         tokenizer=tokenizer,
         train=train,
         evaluation=evaluation,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
         corpus=read_json(paths.results("download"), "download"),
-        ngrams=count_ngrams(train, layout, settings.ngram_order),
+        ngrams=count_ngrams(train, layout, NGRAM_ORDER),
         unigrams=count_ngrams(train, layout, 1),
     )
 

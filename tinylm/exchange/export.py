@@ -56,7 +56,9 @@ def _write_transformers(folder: Path, trained: Trained, form: ExportedModel) -> 
     from safetensors.torch import save
 
     context = trained.model.settings.context
-    generation = generation_config(trained.tokenizer, trained.decode, context)
+    generation = generation_config(
+        trained.tokenizer, trained.decode, trained.length_penalty, context
+    )
     if not form.config.get("use_cache", True):
         generation["use_cache"] = False
     # roles that no token plays are null, or the class's default would apply

@@ -23,7 +23,9 @@ from tinylm.vocab.tokenizer import Tokenizer
 GENERATION_CONFIG = "generation_config.json"
 
 
-def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int) -> dict[str, Any]:
+def generation_config(
+    tokenizer: Tokenizer, decode: DecodeSettings, length_penalty: float, context: int
+) -> dict[str, Any]:
     """Content of generation_config.json; `untranslated` names what it cannot express.
 
     A role that no special token plays is left out: `generate` treats all ids equal to pad_token_id
@@ -41,7 +43,7 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
         config["top_k"] = decode.top_k
         config["top_p"] = decode.top_p
     config["repetition_penalty"] = decode.repetition_penalty
-    config["length_penalty"] = decode.length_penalty
+    config["length_penalty"] = length_penalty
     config["early_stopping"] = "never"
     return config
 
@@ -49,11 +51,6 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
 def untranslated(decode: DecodeSettings) -> list[str]:
     """The settings in effect that `generate()` of `transformers` lacks, and what it does."""
     lines = []
-    if decode.temperature_end not in (None, decode.temperature):
-        instead = f"temperature {decode.temperature:g} throughout"
-        if decode.temperature == 0.0:
-            instead = "greedy"
-        lines.append(f"decode.temperature_end = {decode.temperature_end:g}: {instead}")
     if decode.fallback_mass > 0.0 and decode.top_k > 0 and decode.temperature > 0.0:
         lines.append(f"decode.fallback_mass = {decode.fallback_mass:g}: top-k {decode.top_k} alone")
     window = decode.repetition_window

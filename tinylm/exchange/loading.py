@@ -11,7 +11,8 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
 from tinylm.base.files import copy_file
 from tinylm.base.machine import pick_device
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.bench.measure import BeamBenchSettings
+from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import CONFIG, WEIGHTS, check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
@@ -32,6 +33,8 @@ class Trained:
     model: TinyLM
     tokenizer: Tokenizer
     decode: DecodeSettings
+    slide: str = "half"  # section cache
+    length_penalty: float = 0.0  # of beam search, section beam_bench
 
 
 def write_originals(folder: Path, trained: Trained) -> None:
@@ -81,13 +84,15 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
 def load_trained(
     folder: str | Path, vocab: str | Path | None = None, epoch: float | None = None
 ) -> Trained:
-    """The trained model on the device of params.yaml, its tokenizer, and section decode.
+    """The trained model on the device of params.yaml, its tokenizer, and how to decode.
 
     epoch: of weights that were kept during training, instead of the last ones.
     Raises InputError, which names the file.
     """
     params = read_params()
     decode = read_section(params, "decode", DecodeSettings)
+    slide = read_section(params, "cache", CacheSettings).slide
+    length_penalty = read_section(params, "beam_bench", BeamBenchSettings).length_penalty
     runtime = read_section(params, "runtime", RuntimeSettings)
     models, vocab = find(folder, vocab)
     device = pick_device(runtime.device)
@@ -102,7 +107,7 @@ def load_trained(
             f"{vocab} has {len(tokenizer)} ids, {models / CONFIG} {model.vocab_size}: they belong "
             "to different runs; run dvc repro train"
         )
-    return Trained(models, vocab, model, tokenizer, decode)
+    return Trained(models, vocab, model, tokenizer, decode, slide, length_penalty)
 
 
 def repairs_quotes() -> bool:

@@ -15,7 +15,7 @@ OPENINGS = 6  # offered at most
 def facts(
     model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: ReportData | None, title: str
 ) -> dict[str, Any]:
-    """Everything but the weights and the tokenizer.
+    """Everything but the weights, the tokenizer, and what only beams and the cache need.
 
     run: the run that trained this model, None if it is unknown.
     """
@@ -28,8 +28,6 @@ def facts(
         "prompt": openings[0] if openings else "once upon a time",
         "openings": openings,
         "most": NEW_TOKENS,
-        "slide": decode.slide,
-        "length_penalty": decode.length_penalty,
         "rules": {
             "temperature": decode.temperature,
             "topK": decode.top_k,

@@ -6,7 +6,8 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import write_bytes
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.bench.measure import BeamBenchSettings
+from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.lab.build import build_page, rule_of
 from tinylm.lab.facts import facts
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
@@ -49,7 +50,10 @@ def make_page(
         title = read_section(params, "report", ReportSettings).title
         epochs = as_number(run.value("train.epochs"))
     decode = read_section(params, "decode", DecodeSettings)
+    slide = read_section(params, "cache", CacheSettings).slide
+    length_penalty = read_section(params, "beam_bench", BeamBenchSettings).length_penalty
     shown = facts(model, tokenizer, decode, run, title)
+    shown |= {"slide": slide, "length_penalty": length_penalty}
     checkpoints = []
     for epoch, earlier in load_checkpoints(models):
         name = f"after {epoch:g} epochs"

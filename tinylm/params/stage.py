@@ -62,7 +62,7 @@ class Stage:
     def _inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that dvc.yaml lists for the stage, and the hash of its code."""
         inputs = {}
-        for name in stage_entry(self.name)["params"]:
+        for name in stage_entry(self.name).get("params", []):
             inputs[f"{PARAMS_FILE}: {name}"] = parameter(values, name)
         return inputs | {"the code": code_sha256(self.name)}
 

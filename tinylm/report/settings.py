@@ -24,7 +24,6 @@ class ReportSettings:
     title: str = setting()
     author: str | None = setting()
     hub_path: str | None = setting()
-    samples: int = setting(low=0, high=1000)
     prompts: tuple[str, ...] = setting()
     sentences: tuple[str, ...] = setting()
 

@@ -107,7 +107,7 @@ class ReportData:
             return from_storybook and self.param("evaluate", "prompts") == "starts"
         if name == "attention_training":
             return self.param("train", "keep_epochs") != []
-        return name != "greedy" or self.param("evaluate", "greedy") != 0
+        return True
 
     def roles(self) -> pd.DataFrame:
         """How well each head fits each role, best fit first.

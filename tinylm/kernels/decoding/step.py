@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.decoding.session import Step
-from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedWeights
 from tinylm.kernels.library import CannotCompile, Library
 from tinylm.model.kv_cache import KVCache
@@ -108,20 +107,18 @@ class CompiledStep(Step):
         return logits
 
 
-def decoding_step(model: TinyLM, settings: DecodeSettings) -> Step:
-    """The step that `decode.step` names; auto is the compiled one if it can be compiled.
+def decoding_step(model: TinyLM, step: str = "auto") -> Step:
+    """The step of this name: plain, compiled, or auto, which is the compiled one where it works.
 
-    Raises InputError if it is "compiled" and cannot be compiled.
+    Raises InputError if it is "compiled" and does not work here.
     """
-    if settings.step == "plain":
+    if step == "plain":
         return Step(model)
     obstacle = _obstacle(model)
     if not obstacle:
         return CompiledStep(model)
-    if settings.step == "compiled":
-        raise InputError(
-            f"decode.step: expected plain or auto, got compiled, which is not possible here: {obstacle}"
-        )
+    if step == "compiled":
+        raise InputError(f"step: expected plain or auto here, got compiled: {obstacle}")
     return Step(model)
 
 
