@@ -99,5 +99,5 @@ def test_settings_that_do_not_fit_are_bad_input(trained, inline, params, change,
     with pytest.raises(InputError, match="beam width"):
         beam_bench.main()
     monkeypatch.setattr(measure, "PROMPT_TOKENS", 50)
-    with pytest.raises(InputError, match=r"50 words"):
+    with pytest.raises(InputError, match="50 tokens"):
         beam_bench.main()

@@ -103,8 +103,9 @@ def test_trials_are_taken_in_turn_and_their_spread_is_kept(monkeypatch):
         return {"tokens_per_s": next(speeds), "whole": function}
 
     monkeypatch.setattr(measure, "in_own_process", answer)
+    monkeypatch.setattr(measure, "TRIALS", 3)
     bench = measure.Bench("measured", ("setting",), ("tokens_per_s",))
-    results, failed = measure.run_trials(bench, [Task(name) for name in "abc"], 3)
+    results, failed = measure.run_trials(bench, [Task(name) for name in "abc"])
     assert order == [*((False, task) for task in "abc"), *((True, task) for task in "abcab")]
     assert results[1] == {
         "setting": "b",
