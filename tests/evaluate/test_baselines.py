@@ -50,14 +50,7 @@ def test_the_difference_from_ngrams_is_paired_by_story(stores, layout):
     assert result["value"] == pytest.approx(2.5 - nats)
     assert result["low"] <= result["value"] <= result["high"]
     assert result["stories"] == len(evaluation) == 4
-<<<<<<< HEAD
-    assert (
-        less_than_ngrams(stories, list("abca"), evaluation, layout, ngrams)["stories"]
-        == 3
-    )
-=======
     assert less_than_ngrams(stories, list("abca"), evaluation, layout, ngrams)["stories"] == 3
->>>>>>> f280a14f (Tests follow the constants)
 
 
 @pytest.mark.parametrize("layout", ["stories", "stream"])
