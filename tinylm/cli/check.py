@@ -16,11 +16,7 @@ from tinylm.cli.command import check_clone
 from tinylm.params.params import params_from, read_sections
 
 EXAMPLES = "  tinylm check && dvc repro\n"
-FROM_HUB = "; or tinylm preset NAME --hub, with data from the Hugging Face hub"
-REPOSITORY = {  # what DVC needs, and how to get it
-    ".git": "type: git init && git add . && git commit -m start",
-    ".dvc": "dvc init, or run in the clone",
-}
+FROM_HUB = "; tinylm preset NAME --hub takes data from the Hugging Face hub"
 
 
 @dataclasses.dataclass
@@ -51,14 +47,12 @@ def _is_readable(key: str, name: str, findings: Findings) -> bool:
     """Whether a file or folder of params.yaml is there, as it must be, since dvc.yaml lists it."""
     if os.path.normpath(name).startswith(".."):
         findings.notes.append(f"{key}: dvc exp run --temp or --queue needs its absolute path")
-    problem = ""
-    if not os.path.exists(name):
-        problem = "no such file or folder"
-    elif not os.access(name, os.R_OK):
-        problem = "no permission to read it"
-    if problem:
-        findings.problems.append(f"{PARAMS_FILE}: {key} = {name!r}: {problem}")
-    return not problem
+    if os.access(name, os.R_OK):
+        return True
+    findings.problems.append(
+        f"{PARAMS_FILE}: {key}: expected a file or folder that you can read, got {name!r}"
+    )
+    return False
 
 
 def _check_corpus(data: Any, findings: Findings) -> None:
@@ -71,7 +65,9 @@ def _check_corpus(data: Any, findings: Findings) -> None:
         try:
             source = open_source(data)
             if not source.size:
-                raise InputError(f"data.path = {data.path!r}: empty; allowed: files with stories")
+                raise InputError(
+                    f"{PARAMS_FILE}: data.path: expected files with stories, but {data.path!r} is empty"
+                )
             next(source.rows("train"), None)
         except InputError as error:
             findings.problems.append(str(error))
@@ -110,7 +106,9 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     if runtime is None:
         return
     if runtime.threads > cores():
-        findings.notes.append(f"runtime.threads = {runtime.threads}: only {cores()} cores; slower")
+        findings.notes.append(
+            f"runtime.threads: {runtime.threads} is slower than {cores()}, the number of cores"
+        )
     try:
         device = pick_device(runtime.device)
         if "train" in sections:
@@ -119,21 +117,12 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
         findings.problems.append(str(error))
 
 
-def check_repository(findings: Findings) -> None:
-    """git and DVC."""
-    here = Path.cwd()
-    for name, repair in REPOSITORY.items():
-        if not any((folder / name).exists() for folder in (here, *here.parents)):
-            findings.problems.append(f"no {name} here; {repair}")
-
-
 def find_all() -> Findings:
     """All findings of the current folder; problems in one part do not hide those of another."""
     findings = Findings()
     sections = check_params(findings)
     check_files(sections, findings)
     check_machine(sections, findings)
-    check_repository(findings)
     return findings
 
 
