@@ -1,14 +1,12 @@
-"""Benchmarks of a CUDA card: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
+"""Training on a CUDA card, compared with nanoGPT: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
 
-Each part writes its results into FOLDER/gpu.json when it is done, and the next one begins even if
-it failed. Speeds of two contenders are measured in turn in one process.
+Both take turns in one process. Each result is written into FOLDER/gpu.json as soon as it is measured.
 """
 
 import argparse
 import dataclasses
 import sys
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,13 +18,12 @@ from benchmarks import shape as shapes
 from benchmarks.contenders.nanogpt import NanoGPT, windows
 from benchmarks.frame import Spread, spread
 from benchmarks.shape import Shape
-from tinylm.base.files import read_json, write_json
+from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
 from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
-from tinylm.model.describe import summary
-from tinylm.train.trainer import Trainer, Update, accumulate_gradients
+from tinylm.train.trainer import Trainer, Update
 
 GPT2_BPE = Shape(
     layers=6, heads=8, width=512, feed_forward=2048, context=64, vocab=50_257, batch=128
@@ -35,8 +32,6 @@ TRIALS = 3
 TRIAL_S = 0.5
 AHEAD = 8  # updates that the card may be behind
 LOG_EVERY = 10  # updates: how often nanoGPT's loop reads the loss in its own configurations
-CHECKPOINTED = Shape(layers=8, batch=2048)  # smaller batches measure the start of kernels
-MODES = ("none", "blocks", "blocks+loss", "sqrt")
 Work = Callable[[], object]
 
 
@@ -139,10 +134,6 @@ def _peak(work: Work, options: Options) -> float | None:
 
 def training(options: Options) -> Iterator[dict[str, Any]]:
     """Tokens per second at several batch sizes, in turn with nanoGPT in its best mode."""
-    size = 64 if options.tiny else 8192
-    matrix = torch.randn(size, size, device=options.device).bfloat16()
-    best = min(seconds(lambda: matrix @ matrix, options.device) for _ in range(8))
-    yield {"what": "bf16 product, TFLOP/s", "value": 2 * size**3 / best / 1e12}
     cases = [("word-50k", shapes.WORD_50K, rows) for rows in (32, 256, 4096)]
     cases += [("gpt2-bpe", GPT2_BPE, 128)]
     for name, full, rows in cases[:1] if options.tiny else cases:
@@ -152,100 +143,36 @@ def training(options: Options) -> Iterator[dict[str, Any]]:
 def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str, Any]]:
     torch._dynamo.reset()  # else torch compiles a second shape for shapes of any size
     settings = shapes.train_settings(shape, **shapes.ADAMW_BF16)
-    start = time.perf_counter()
     trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
-    flop = summary(trainer.model)["training_flop_per_token"]
     works = {"tinylm": our_updates(trainer)}
     peaks = {"tinylm": _peak(works["tinylm"], options)}
-    started = {"tinylm": time.perf_counter() - start}
     if options.nanogpt is not None:
-        start = time.perf_counter()
         works["nanoGPT"] = nanogpt_updates(options.nanogpt, shape, options.device)
         peaks["nanoGPT"] = _peak(works["nanoGPT"], options)
-        started["nanoGPT"] = time.perf_counter() - start
     for who, rate in calls_per_s(works, options).items():
-        ends = ("median", "low", "high")
-        tokens_per_s = {key: rate[key] * shape.step_tokens for key in ends}
         yield {
             "what": f"{name}, {shape.batch} x {shape.context}, {who}",
-            "tokens_per_s": tokens_per_s,
-            "tflop_per_s": tokens_per_s["median"] * flop / 1e12,
+            "tokens_per_s": {
+                key: rate[key] * shape.step_tokens for key in ("median", "low", "high")
+            },
             "peak_mib": peaks[who],
-            "first_update_s": started[who],
         }
-
-
-def checkpointing(options: Options) -> Iterator[dict[str, Any]]:
-    """Seconds and peak memory of forward and backward pass with each mode of recomputation."""
-    shape = options.of(CHECKPOINTED)
-    for precision in ("fp32", "bf16"):
-        rows = {}
-        for mode in MODES:
-            settings = shapes.train_settings(shape, precision=precision, recompute=mode)
-            trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
-            batches = [trainer.batches.batch(0)]
-
-            def step(trainer: Trainer = trainer, batches: Any = batches) -> None:
-                trainer.model.zero_grad(set_to_none=True)
-                accumulate_gradients(trainer.model, batches, trainer.settings.precision)
-
-            step()
-            taken = measure.median_seconds(step, repeats=5, device=options.device)
-            trainer.model.zero_grad(set_to_none=True)
-            rows[mode] = (taken, measure.peak_mib(step, options.device))
-        plain_s, plain_mib = rows["none"]
-        for mode, (taken, peak) in rows.items():
-            yield {
-                "what": f"{shape.layers} layers, {precision}, recompute {mode}",
-                "step_s": taken,
-                "peak_mib": peak,
-                "time": taken / plain_s - 1.0,
-                "memory": (peak or 0.0) / (plain_mib or 1.0) - 1.0,
-            }
-
-
-PARTS = {
-    "training": training,
-    "checkpointing": checkpointing,
-}
-
-
-def run_part(name: str, options: Options) -> dict[str, Any]:
-    """A part's rows, printed as they are measured, and its error if it failed."""
-    start = time.perf_counter()
-    rows = []
-    error = None
-    try:
-        for row in PARTS[name](options):
-            rows.append(row)
-            print(f"{name}: {row}", flush=True)
-    except Exception as failure:
-        traceback.print_exc()
-        error = f"{type(failure).__name__}: {failure}"[-3000:]
-    if options.device.type == "cuda":
-        torch.cuda.empty_cache()
-    seconds_of_part = time.perf_counter() - start
-    print(f"{name}: {seconds_of_part:.0f} s", flush=True)
-    return {"rows": rows, "error": error, "seconds": seconds_of_part}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("folder", type=Path, help="for gpu.json")
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--nanogpt", type=Path, help="a clone of nanoGPT, to compare with")
     parser.add_argument("--tiny", action="store_true", help="on the CPU, to show that it runs")
     arguments = parser.parse_args()
     device = pick_device("cpu" if arguments.tiny else "cuda")
     options = Options(device, arguments.nanogpt, arguments.tiny)
-    path = arguments.folder / "gpu.json"
-    results = read_json(path) if path.exists() else {}
-    results["conditions"] = conditions(device, torch.get_num_threads())
-    for name in arguments.parts:
-        results[name] = run_part(name, options)
-        write_json(path, results)
-    if any(results[name]["error"] for name in arguments.parts):
-        sys.exit(1)
+    results: dict[str, Any] = {"conditions": conditions(device, torch.get_num_threads())}
+    results["training"] = []
+    for row in training(options):
+        print(row, flush=True)
+        results["training"].append(row)
+        write_json(arguments.folder / "gpu.json", results)
 
 
 if __name__ == "__main__":

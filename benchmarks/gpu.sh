@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Everything that tinylm does on a CUDA card, in about 5 minutes: bash benchmarks/gpu.sh FOLDER
+# Tests and speed of training on a CUDA card, in about 5 minutes: bash benchmarks/gpu.sh FOLDER
 #
-# FOLDER gets gpu.json and the logs. A part that fails does not stop the next one.
+# FOLDER gets gpu.json and the logs.
 # In the environment, all optional:
 #   NANOGPT   a clone of nanoGPT, to train in turn with
 #   WHEELS    a folder of wheels, installed first without network access
-#   PARTS     the parts of benchmarks.gpu to run, e.g. "training"; default all
 #   TINY=1    on the CPU, small, only to show that everything runs
 set -u -o pipefail
 cd "$(dirname "$0")/.."
@@ -32,7 +31,7 @@ tail -n 30 "$results/tests.log"
 
 say "measurements"
 timeout 480 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
-  ${PARTS:+--parts $PARTS} 2>&1 \
+  2>&1 \
   | tee "$results/gpu.log" || failed=1
 say "done"
 rm -rf "$work"

@@ -1,7 +1,6 @@
 """The published systems compared with our recorded runs: every table of comparison.yaml, the studies and the claims.
 
-Printed as Markdown; `--write FOLDER` writes published.md and published.pdf. Nothing is printed or written if a number is
-not in the record that it names.
+Printed as Markdown. Nothing is printed if a number is not in the record that it names.
 """
 
 import math
@@ -9,7 +8,6 @@ import statistics
 import sys
 from collections import Counter
 from itertools import chain
-from pathlib import Path
 
 import pandas as pd
 from markupsafe import Markup
@@ -24,17 +22,13 @@ from studies.records import (
     read_result,
     wrong_numbers,
 )
-from tinylm.base.files import write_bytes
 from tinylm.evaluate.statistics import claims, holm, p_value, seed_error
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.report import render
-from tinylm.report.pdf import to_pdf
 
 TEMPLATE = FOLDER / "published.md.j2"
 COLUMNS = ("quantity", "published", "tinylm", "what differs")
 STUDY_COLUMNS = ("setting", "seeds", "validation loss", "perplexity", "compared with the first")
-PAGE = "published.md"
-PAPER = "published.pdf"
 NO_CLAIM = "no difference claimed"
 VERDICTS = ("reproduced", "contradicted", "depends on", "not testable here", "not run yet")
 
@@ -153,16 +147,8 @@ def page() -> str:
 
 
 def main() -> None:
-    parser = Parser(prog="python -m studies.published", description=__doc__)
-    parser.add_argument("--write", type=Path, metavar="FOLDER")
-    folder = parser.parse_args().write
-    markdown = page()
-    if folder is None:
-        print(markdown)
-        return
-    write_bytes(folder / PAGE, markdown.encode())
-    write_bytes(folder / PAPER, to_pdf(markdown))
-    print(f"{folder / PAGE}, {folder / PAPER}")
+    Parser(prog="python -m studies.published", description=__doc__).parse_args()
+    print(page())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks import decoding, gpu, loss, training
+from benchmarks import decoding, loss, training
 from benchmarks.contenders.nanogpt import learning_rate
 from benchmarks.frame import Contender
 from tinylm.base.files import read_json
@@ -53,7 +53,9 @@ def test_the_script_for_cuda_cards_runs_on_the_cpu(tmp_path, work):
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     results = read_json(tmp_path / "results/gpu.json")
-    assert all(results[part]["rows"] and results[part]["error"] is None for part in gpu.PARTS)
+    ours, theirs = results["training"]
+    assert ours["tokens_per_s"]["median"] > 0
+    assert theirs["what"].endswith("nanoGPT")
 
 
 def test_nanogpts_schedule_warms_up_and_ends_at_a_tenth():
