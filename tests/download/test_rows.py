@@ -9,7 +9,7 @@ import pytest
 from tests.download.conftest import LOCAL
 from tinylm.download.cleaning import clean_text, unify_by_the_rule
 from tinylm.download.same_story import bare_text
-from tinylm.download.splits import clean_row, without_first_lines
+from tinylm.download.splits import clean_row
 
 PIECES = [
     *map(chr, range(160)),
@@ -85,9 +85,3 @@ def test_a_row_is_the_story_as_json_with_its_counts():
         assert json.loads(row.line) == story
         assert row.line.count(b"\n") == 1
         assert row.words == len(text.split())
-
-
-def test_the_first_line_of_every_block_goes():
-    assert without_first_lines("A:\nx\ny\n\nB:\nz") == "x\ny\n\nz"
-    assert without_first_lines("one line") == ""
-    assert without_first_lines("A\n \n\t\nB\nb") == "b"

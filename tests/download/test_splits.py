@@ -4,13 +4,12 @@ import math
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
 from tests.download.conftest import LOCAL
 from tinylm.base.config import InputError, read_section
-from tinylm.download import folders, in_order, splits
+from tinylm.download import in_order, splits
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
 
@@ -126,12 +125,6 @@ def test_a_corpus_without_a_story_for_each_split_is_refused_and_nothing_written(
     assert corpus.files() == {}
 
 
-def test_evaluation_without_text_and_train_within_evaluation_are_refused(corpus):
-    for evaluation in (STORIES[:20], ["", " "]):
-        with pytest.raises(InputError):
-            corpus.write(corpus.dataset(STORIES[:20], evaluation))
-
-
 def test_held_out_by_tokens_leaves_all_train_stories_in_order(corpus):
     settings = replace(corpus.file([*STORIES, STORIES[3]]), held_out="tokens", overlap=50)
     corpus.write(settings)
@@ -161,14 +154,6 @@ def test_an_error_in_the_data_leaves_earlier_files_alone(corpus):
     with pytest.raises(InputError, match=r"train\.jsonl, line 301"):
         corpus.write(settings)
     assert corpus.files() == before
-
-
-def test_the_hub_is_read_as_a_local_folder(corpus, monkeypatch):
-    folder = corpus.dataset([*STORIES, "held one"], ["held one", "held two"]).path
-    monkeypatch.setattr(folders, "hub_folder", lambda hub_id, revision: Path(folder))
-    info = corpus.write(replace(LOCAL, source="hub"))
-    assert info["dropped"]["in_evaluation"] == 1
-    assert (info["hub_id"], info["revision"]) == ("a/b", "0123")
 
 
 def test_the_storybook_reports_its_log_probabilities(corpus, monkeypatch):

@@ -128,12 +128,6 @@ def test_bad_vec_files_are_refused_with_the_line(vec, content, line):
             check_vectors(vec(content), 2)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.bin.gz"])
-def test_other_formats_are_refused(vec, name):
-    with pytest.raises(InputError, match=name):
-        check_vectors(vec("1 2\nthe 1 2\n", name), 2)
-
-
 def test_a_missing_file_and_one_without_a_word_of_the_vocabulary_are_refused(vec, tmp_path):
     (tmp_path / "folder.vec").mkdir()
     for path in (tmp_path / "none.vec", tmp_path / "folder.vec"):

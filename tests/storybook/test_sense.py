@@ -53,12 +53,3 @@ def test_a_text_makes_sense_to_its_end_exactly_if_it_has_a_probability():
         changed[position] = rng.choice(rng.choice(STORIES))
         for text in (words, changed, words[:position]):
             assert (judge(text, True).kind == "") == any(parse_all(words_of(" ".join(text))))
-
-
-def test_reach_names_exactly_the_words_that_may_come_next():
-    words = STORIES[1][:40]
-    possible = {word for word, _ in reach([*words, "zzz"], False)[1]}
-    assert STORIES[1][40] in possible
-    vocabulary = {word for story in STORIES for word in story}
-    allowed = {word for word in vocabulary if judge([*words, word], False).kind == ""}
-    assert allowed == possible & vocabulary

@@ -148,12 +148,6 @@ def test_batches_are_prepared_ahead_and_in_order():
     assert len(prepared) == len(set(prepared))
 
 
-def test_an_error_in_the_thread_is_raised_where_the_batch_is_needed():
-    prefetcher = Prefetcher(lambda update: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
-        prefetcher.get(0)
-
-
 def test_a_share_of_the_inputs_is_unknown_and_the_targets_stay(store):
     plain = epoch(TrainBatches(store, "stories", 6, 50, PAD, seed=1), 0)
     hiding = TrainBatches(store, "stories", 6, 50, PAD, 1, UNK, 0.2)

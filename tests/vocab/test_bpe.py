@@ -53,10 +53,3 @@ def test_ids_equal_the_library_and_nothing_is_lost(tmp_path, lower_case):
         assert bpe.decode(bpe.encode_story(text)) == bpe.normalise(text)
         if not lower_case and text.isprintable():
             assert bpe.normalise(text) == text
-
-
-def test_size_and_minimum_count():
-    assert len(train_bpe(TEXTS, settings(270))) == 270
-    everything = len(train_bpe(TEXTS, settings(5000)))
-    assert len(train_bpe(TEXTS, settings(5000, min_count=4))) < everything < 5000
-    assert len(train_bpe([], settings())) == 259
