@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(code, "ROOT", tmp_path)
     shutil.copy(FOLDER / "storybook.yaml", "params.yaml")
-    entry = {"params": ["data", "decode.seed"], "deps": ["stages/kv_bench.py", "data/stories"]}
+    entry = {"params": ["data", "decode"], "deps": ["stages/kv_bench.py", "data/stories"]}
     Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {"kv_bench": entry}}))
     Path("stages").mkdir()
     Path("stages/kv_bench.py").write_text("a")
@@ -53,10 +53,10 @@ def test_results_metrics_and_times_are_written_with_the_conditions():
     ("edit", "name"),
     [
         (lambda: write_params("data", "seed", 77), "params.yaml: data"),
-        (lambda: write_params("decode", "seed", 77), "params.yaml: decode.seed"),
+        (lambda: write_params("decode", "seed", 77), "params.yaml: decode"),
         (lambda: Path("params.yaml").write_text("data: ["), "params.yaml, line 1"),
         (lambda: Path("stages/kv_bench.py").write_text("b"), "the code"),
-        (lambda: write_params("decode", "top_k", 3), None),
+        (lambda: write_params("evaluate", "stories", 3), None),
     ],
 )
 def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(capsys, edit, name):

@@ -65,8 +65,6 @@ def test_git_ignores_exactly_what_dvc_caches():
 
 def test_the_table_of_reruns_follows_from_the_graph():
     """`python -m tests.support.reruns` prints it."""
-    assert list(dict.fromkeys(key.partition(".")[0] for key in reruns.EDITED)) == list(PARAMS)
-    assert all(key.partition(".")[2] in PARAMS[key.partition(".")[0]] for key in reruns.EDITED)
     page = (ROOT / "docs/reference/pipeline.md").read_text(encoding="utf-8")
     shown = page.partition(reruns.BEGIN)[2].partition(reruns.END)[0]
     assert shown.strip() == reruns.markdown().strip()

@@ -1,4 +1,4 @@
-"""Which stages one edited value of params.yaml runs again, by what dvc.yaml lists.
+"""Which stages an edit of a section of params.yaml runs again, by what dvc.yaml lists.
 
 `python -m tests.support.reruns` prints what stands in docs/reference/pipeline.md between the two markers.
 """
@@ -15,13 +15,6 @@ PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 PIPELINE: dict[str, dict[str, Any]] = read_yaml(ROOT / "dvc.yaml")["stages"]
 STAGES = tuple(PIPELINE)
 BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
-EDITED = (
-    *("data.train_stories", "vocab.min_count", "embedding.window", "model.heads"),
-    *("train.lr", "train.tokens", "train.validate_every"),
-    *("decode.temperature", "cache.slide"),
-    *("evaluate.stories", "beam_bench.widths", "beam_bench.length_penalty", "kv_bench.lengths"),
-    *("accum_sweep.tokens", "ckpt_bench.depths", "seeds.more", "report.title", "runtime.threads"),
-)
 # Scores of single stories: the same bytes, whatever else of their stage a section changes.
 SCORES = ("data/seeds/train.json", "data/seeds/2.json")
 SAME_BYTES = {"decode": SCORES, "cache": SCORES, "evaluate": SCORES}
@@ -55,14 +48,13 @@ def covers(named: Collection[str], path: str) -> bool:
     return any(f"{path}/".startswith(f"{name}/") for name in named)
 
 
-def reached_by(edited: str) -> set[str]:
-    """The stages that read "section.key", and all that depend on what these change."""
-    section = edited.partition(".")[0]
+def reached_by(section: str) -> set[str]:
+    """The stages that read a section, and all that depend on what these change."""
     reached: set[str] = set()
     changed: set[str] = set()
     for name, stage in PIPELINE.items():  # in the order of the graph
         needed = dependencies(stage)
-        reads = section in stage.get("params", []) or edited in str(stage.get("matrix"))
+        reads = section in stage.get("params", []) or f"{section}." in str(stage.get("matrix"))
         if reads or any(
             covers(needed, path) or covers({path}, d) for d in needed for path in changed
         ):
@@ -72,12 +64,12 @@ def reached_by(edited: str) -> set[str]:
 
 
 def markdown() -> str:
-    """The table: a row an edit, a mark under each stage that runs again."""
+    """The table: a row for each section, a mark under each stage that runs again."""
     lines = ["| edited | " + " | ".join(STAGES) + " |", "|---|" + ":-:|" * len(STAGES)]
-    for key in EDITED:
-        reached = reached_by(key)
+    for section in PARAMS:
+        reached = reached_by(section)
         marks = ("●" if stage in reached else " " for stage in STAGES)
-        lines.append(f"| `{key}` | {' | '.join(marks)} |")
+        lines.append(f"| `{section}` | {' | '.join(marks)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -95,13 +95,6 @@ class Allowed:
         return " and ".join(f"{sign} {limit}" for sign, limit in limits if math.isfinite(limit))
 
 
-def parameter(params: Mapping[str, Any], name: str) -> Any:
-    """A section, or the value of "section.key"; None if it is missing."""
-    section, _, key = name.partition(".")
-    values = params.get(section)
-    return values.get(key) if key and isinstance(values, dict) else values
-
-
 def setting(default: Any = dataclasses.MISSING, **allowed: Any) -> Any:
     """Field of a settings class; the keywords are those of `Allowed`."""
     metadata = {"allowed": Allowed(**allowed)}

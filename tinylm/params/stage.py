@@ -17,7 +17,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256, stage_entry
-from tinylm.base.config import PARAMS_FILE, load_params, parameter
+from tinylm.base.config import PARAMS_FILE, load_params
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
@@ -60,10 +60,10 @@ class Stage:
         self._inputs_at_start = self._inputs(self.values)
 
     def _inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters that dvc.yaml lists for the stage, and the hash of its code."""
+        """The sections that dvc.yaml lists for the stage, and the hash of its code."""
         inputs = {}
-        for name in stage_entry(self.name).get("params", []):
-            inputs[f"{PARAMS_FILE}: {name}"] = parameter(values, name)
+        for section in stage_entry(self.name).get("params", []):
+            inputs[f"{PARAMS_FILE}: {section}"] = values.get(section)
         return inputs | {"the code": code_sha256(self.name)}
 
     def begin(self, seed: int) -> Any:
