@@ -1,4 +1,6 @@
 import csv
+import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -44,6 +46,24 @@ def test_ids_are_the_same_with_and_without_the_cache(trained, inline, folder, re
     assert times["not_measured"] == []
     plotted = list(csv.DictReader((folder / "plots/kv_bench.csv").open()))
     assert [row["series"] for row in plotted] == ["no cache", "cache"] * 2
+
+
+def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
+    monkeypatch.setattr(
+        kv, "_timed", lambda task, model, prompts, new: ([[4] * new] * 2, 1.0, 12.0)
+    )
+    times = kv.measure_task(dataclasses.replace(task, only_times=True))
+    assert times == {"tokens_per_s": 46 / 12, "first_token_s": 1.0, "rest_s_per_token": 11 / 22}
+
+
+def test_the_shown_speedup_is_that_of_the_longest_text_within_the_context():
+    lengths = SimpleNamespace(lengths=(4, 14, 15))
+    tasks = kv.make_tasks(lengths, [[0, 5, 6]], 16, decode=None, eos_id=None, runtime=None)
+    assert [task.past_context for task in tasks] == [False] * 4 + [True] * 2  # 3 + 14 - 1 fit
+    speeds = (1.0, 2.0, 10.0, 30.0, 5.0, 50.0)
+    rows = [task.columns | {"tokens_per_s": speed} for task, speed in zip(tasks, speeds)]
+    ways = kv.longest(rows)
+    assert (ways["off"]["new_tokens"], ways["on"]["speedup"]) == (14, 3.0)
 
 
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task, trained):

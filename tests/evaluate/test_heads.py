@@ -3,10 +3,12 @@
 import dataclasses
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 
+from tinylm.evaluate.attention_maps import passages
 from tinylm.evaluate.head_roles import ROLES
-from tinylm.evaluate.measurement import measure_attention
+from tinylm.evaluate.measurement import ROLE_STORIES, measure_attention
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings
@@ -49,5 +51,9 @@ def test_every_role_is_measured_of_every_head(model, tmp_path, monkeypatch):
     assert metrics["not_measured"] == {}
     assert metrics["ablation"]["stories"] == 40
     assert places(tables["ablation"]) == HEADS
+    special = list(run.tokenizer.specials)
+    read = passages(run.evaluation, ROLE_STORIES, CONTEXT)
+    pairs = sum((~np.isin(ids, special)).sum() - 1 for ids in read)  # neighbouring words
+    assert next(row["positions"] for row in tables["roles"]) == pairs
     for role in ROLES:
         assert places([row for row in tables["roles"] if row["role"] == role]) == HEADS
