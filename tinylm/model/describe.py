@@ -113,7 +113,7 @@ def describe(model: TinyLM) -> list[Part]:
     shape = settings.positions
     if model.positions is not None:
         shape = f"{settings.context} x {model.width}, {shape}"
-    learned = [model.positions] if settings.positions == "learned" else []
+    learned = [model.positions] if isinstance(model.positions, nn.Parameter) else []
     parts.append(_part("positions", None, "embedding", shape, learned))
 
     norm = f"{model.width}, {settings.norm_kind}"

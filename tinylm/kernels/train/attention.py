@@ -55,21 +55,18 @@ class NativeAttention(torch.autograd.Function):
         mixed = torch.bmm(weights if dropped_out is None else dropped_out, values)
         ctx.scale = scale
         ctx.save_for_backward(packed, weights)
-        return _merge_heads(mixed.view(1, rows, heads, length, width)).view(
-            rows, length, heads * width
-        )
+        merged = _merge_heads(mixed.view(1, rows, heads, length, width))
+        return merged.view(rows, length, heads * width)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         packed, weights = ctx.saved_tensors
         _, rows, heads, length, width = packed.shape
         queries, keys, values = packed.flatten(1, 2)
-        grad_output = _split_heads(grads[0].contiguous().view(rows, length, 1, heads, width))[
-            0
-        ].flatten(0, 1)
-        grad_scores = torch.bmm(
-            grad_output, values.mT
-        )  # (B * H, T, S); of the weights after dropout, then of Q K^T
+        merged = grads[0].contiguous().view(rows, length, 1, heads, width)
+        grad_output = _split_heads(merged)[0].flatten(0, 1)
+        # (B * H, T, S): of the weights after dropout; the kernel makes it that of Q K^T
+        grad_scores = torch.bmm(grad_output, values.mT)
         dropped_out = torch.empty_like(weights) if ctx.drops else None
         call(
             "grad_scores",
@@ -82,9 +79,8 @@ class NativeAttention(torch.autograd.Function):
         )
         grads_packed = torch.empty_like(packed)
         grad_queries, grad_keys, grad_values = grads_packed.flatten(1, 2)
-        torch.bmm(
-            (weights if dropped_out is None else dropped_out).mT, grad_output, out=grad_values
-        )
+        kept = weights if dropped_out is None else dropped_out
+        torch.bmm(kept.mT, grad_output, out=grad_values)
         torch.bmm(grad_scores, keys, out=grad_queries)
         torch.bmm(grad_scores.mT, queries, out=grad_keys)
         return _merge_heads(grads_packed, ctx.rope_cache), None, None, None, None
@@ -109,12 +105,10 @@ def _merge_heads(apart: Tensor, rope_cache: Tensor | None = None) -> Tensor:
 
 
 def _table(rope_cache: Tensor | None, inside: Tensor) -> int | None:
+    if rope_cache is None:
+        return None
     _, length, _, _, width = inside.shape
-    return (
-        None
-        if rope_cache is None
-        else checked_ptr(rope_cache, torch.float32, 1, length, 2, width // 2)
-    )
+    return checked_ptr(rope_cache, torch.float32, 1, length, 2, width // 2)
 
 
 def torch_attention(qkv: Tensor, scale: float, mask: Tensor, dropout: float) -> Tensor:

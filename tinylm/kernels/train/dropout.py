@@ -42,7 +42,8 @@ class NativeDropout(torch.autograd.Function):
 def _dropped(x: Tensor, drawn: tuple[int, int, float]) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
-    call("dropped", *(checked_ptr(t, torch.float32, *x.shape) for t in (x, y)), *drawn, x.numel())
+    x_ptr = checked_ptr(x, torch.float32, *x.shape)
+    call("dropped", x_ptr, y.data_ptr(), *drawn, x.numel())
     return y
 
 
@@ -54,8 +55,9 @@ class NativeAddDropout(torch.autograd.Function):
         ctx.drawn = new_seed(), *keep_level(dropout)
         x, y = x.contiguous(), y.contiguous()
         z = torch.empty_like(x)
-        inputs = checked_ptr(x, torch.float32, *x.shape), checked_ptr(y, torch.bfloat16, *x.shape)
-        call("add_dropped", *inputs, z.data_ptr(), *ctx.drawn, x.numel())
+        x_ptr = checked_ptr(x, torch.float32, *x.shape)
+        y_ptr = checked_ptr(y, torch.bfloat16, *x.shape)
+        call("add_dropped", x_ptr, y_ptr, z.data_ptr(), *ctx.drawn, x.numel())
         return z
 
     @staticmethod
