@@ -58,7 +58,7 @@ def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
 
 def test_the_shown_speedup_is_that_of_the_longest_text_within_the_context():
     lengths = SimpleNamespace(lengths=(4, 14, 15))
-    tasks = kv.make_tasks(lengths, [[0, 5, 6]], 16, decode=None, eos_id=None, runtime=None)
+    tasks = kv.make_tasks(lengths, [[0, 5, 6]], 16, slide="half", eos_id=None, runtime=None)
     assert [task.past_context for task in tasks] == [False] * 4 + [True] * 2  # 3 + 14 - 1 fit
     speeds = (1.0, 2.0, 10.0, 30.0, 5.0, 50.0)
     rows = [task.columns | {"tokens_per_s": speed} for task, speed in zip(tasks, speeds)]
