@@ -185,4 +185,4 @@ def test_rules_between_the_settings_name_their_keys(source, changes, keys):
     with pytest.raises(InputError) as caught:
         read_section({"data": section}, "data", DataSettings)
     for key in keys:
-        assert f"data.{key} " in str(caught.value)
+        assert f"data.{key}" in str(caught.value)

@@ -143,7 +143,7 @@ def test_tokens_of_one_word_share_its_row_and_no_role_is_zeroed(tmp_path, pad):
 def test_settings_are_checked_between_each_other(changes, key):
     section = dataclasses.asdict(SETTINGS)
     assert read_section({"embedding": section}, "embedding", EmbeddingSettings) == SETTINGS
-    with pytest.raises(InputError, match=rf"embedding\.{key} "):
+    with pytest.raises(InputError, match=rf"embedding\.{key}\b"):
         read_section({"embedding": section | changes}, "embedding", EmbeddingSettings)
 
 

@@ -86,5 +86,5 @@ def test_a_signal_while_a_tokenizer_is_read_stays_that_signal(tmp_path, monkeypa
 def test_settings_that_do_not_go_together(changes, key):
     section = dataclasses.asdict(WORDS)
     assert read_section({"vocab": section}, "vocab", VocabSettings) == WORDS
-    with pytest.raises(InputError, match=rf"vocab\.{key} "):
+    with pytest.raises(InputError, match=rf"vocab\.{key}\b"):
         read_section({"vocab": section | changes}, "vocab", VocabSettings)

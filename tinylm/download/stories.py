@@ -36,11 +36,11 @@ class DataSettings:
         is_storybook = self.source == "storybook"
         for name in ("train_stories", "evaluation_stories"):
             if is_storybook and getattr(self, name) is None:
-                problems.append(f"{name} = null; allowed with source: storybook: a number >= 1")
+                problems.append(f"{name}: expected a number >= 1 with source: storybook, got null")
         if is_storybook and self.drop_first_line:  # log-probabilities are those of whole stories
-            problems.append("drop_first_line = True; allowed with source: storybook: false")
+            problems.append("drop_first_line: expected false with source: storybook, got true")
         if self.overlap and self.held_out == "hash":
-            problems.append(f"overlap = {self.overlap}; allowed with held_out: hash: 0")
+            problems.append(f"overlap: expected 0 with held_out: hash, got {self.overlap}")
         needed = {"local": ("path", "column"), "hub": ("hub_id", "hub_revision", "column")}
         for name in needed.get(self.source, ()):
             if not getattr(self, name):

@@ -29,12 +29,13 @@ class EmbeddingSettings:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
         if self.min_n > self.max_n:
-            problems.append(f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}")
+            problems.append(f"min_n: expected at most max_n = {self.max_n}, got {self.min_n}")
         if self.source == "counts" and self.window > COUNTED_WINDOW:
-            allowed = f"allowed with source counts: at most {COUNTED_WINDOW}"
-            problems.append(f"window = {self.window}; {allowed}")
+            problems.append(
+                f"window: expected at most {COUNTED_WINDOW} with source: counts, got {self.window}"
+            )
         if self.hub_id == "":
-            problems.append("hub_id = ''; allowed: null, or a repository of the hub")
+            problems.append("hub_id: expected a repository of the hub or null, got ''")
         elif self.source == "file" and self.hub_id is not None and not self.hub_revision:
             problems.append("hub_revision is empty; needed with hub_id: a commit of its repository")
         return problems

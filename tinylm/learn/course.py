@@ -67,7 +67,7 @@ def load_course(folder: str | Path = COURSE) -> dict[str, Exercise]:
     """The exercises of a course by name, in their order. Raises InputError if course.yaml is wrong."""
     path = Path(folder, "course.yaml")
     if not path.is_file():
-        raise InputError(f"{path} is missing; allowed: a folder with course.yaml")
+        raise InputError(f"--course: expected a folder with course.yaml, but {path} is missing")
     rows = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     for name in [name for name, row in rows.items() if isinstance(row, dict)]:
         rows[name] |= {"name": name, "folder": str(path.parent / name)}

@@ -78,7 +78,7 @@ def title(name: str) -> str:
 def preset_text(name: str, hub: bool = False) -> str:
     """params.yaml as the preset writes it. Raises InputError for an unknown preset."""
     if name not in names():
-        raise InputError(f"preset {name!r} is unknown; allowed: {' | '.join(names())}")
+        raise InputError(f"preset: expected one of {', '.join(names())}, got {name!r}")
     text = _read(BASE)
     if name != BASE:
         text = merge(text, _read(name), f"{name}.yaml")
@@ -86,7 +86,7 @@ def preset_text(name: str, hub: bool = False) -> str:
         return text
     if name not in HUB:
         raise InputError(
-            f"preset {name} has no data on the hub; --hub goes with: {' | '.join(HUB)}"
+            f"--hub: expected one of {', '.join(HUB)}, which have data on the hub, got {name}"
         )
     return merge(text, json.dumps(HUB[name]), "--hub")  # JSON is YAML
 
@@ -104,12 +104,14 @@ def merge(base: str, override: str, source: str) -> str:
     document = yaml.load(base)
     for section, values in YAML().load(override).items():
         if section not in document or not isinstance(values, dict):
-            allowed = f"a mapping under one of {', '.join(document)}"
-            raise InputError(f"{source}: section {section!r}; allowed: {allowed}")
+            sections = ", ".join(document)
+            raise InputError(
+                f"{source}: expected keys and values under one of {sections}, got {section!r}"
+            )
         for key, value in values.items():
             if key not in document[section]:
-                allowed = ", ".join(document[section])
-                raise InputError(f"{source}: {section}.{key} is unknown; allowed: {allowed}")
+                keys = ", ".join(document[section])
+                raise InputError(f"{source}: {section}: expected one of {keys}, got {key}")
             document[section][key] = list(value) if isinstance(value, list) else value
     target = io.StringIO()
     yaml.dump(document, target)

@@ -31,9 +31,8 @@ class ReportSettings:
         """Values that the report cannot show."""
         lines = []
         if self.hub_path is not None and not is_hub_path(self.hub_path):
-            allowed = "OWNER/NAME such as me/small-stories, or null"
-            lines.append(f"hub_path = {self.hub_path!r}; allowed: {allowed}")
+            lines.append(f"hub_path: expected OWNER/NAME or null, got {self.hub_path!r}")
         for key, texts in (("prompts", self.prompts), ("sentences", self.sentences)):
             if not all(text.strip() for text in texts):
-                lines.append(f"{key} has an empty text; allowed: texts with at least a word")
+                lines.append(f"{key}: expected texts with at least one word, got an empty one")
         return lines

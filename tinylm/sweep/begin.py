@@ -20,16 +20,16 @@ def check_target(stage: str, workers: int, on: str) -> None:
     stages = read_yaml(PIPELINE)["stages"]
     allowed = [name for name, text in stages.items() if "matrix" not in text]
     if stage not in allowed:
-        raise InputError(f"--to {stage}; allowed: {' | '.join(allowed)}")
+        raise InputError(f"--to: expected one of {', '.join(allowed)}, got {stage}")
     if stage in plan.TIMED and (workers > 1 or on != "local"):
-        raise InputError(f"--to {stage} measures times; allowed: with --workers 1, --on local")
+        raise InputError(f"--to: {stage} measures times, so it needs --workers 1 and --on local")
 
 
 def grid(overrides: list[str]) -> list[Values]:
     """The values of each run; those of the last key change fastest. Raises InputError."""
     axes = expand_values(overrides)
     if not axes:
-        raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
+        raise InputError("expected values to try: -S KEY=VALUE,VALUE or --seeds N,N")
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
@@ -40,7 +40,9 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
         minutes = int(more.pop("time", "60"))
     except ValueError:
         given = " ".join(words)
-        raise InputError(f"--slurm {given}; allowed: KEY=VALUE, time in whole minutes") from None
+        raise InputError(
+            f"--slurm: expected KEY=VALUE, with time in minutes, got {given}"
+        ) from None
     long_options = {key.replace("_", "-"): value for key, value in more.items()}
     return {
         "cpus_per_task": threads,

@@ -118,7 +118,7 @@ def open_sweep(name: str | None) -> Sweep:
     elif name in by_name:
         newest = by_name[name]
     else:
-        raise InputError(f"{FOLDER}: no sweep {name}; allowed: {' | '.join(sorted(by_name))}")
+        raise InputError(f"NAME: expected one of {', '.join(sorted(by_name))}, got {name}")
     return Sweep(**read_json(newest))
 
 
@@ -128,9 +128,9 @@ def new_name(wanted: str | None) -> str:
         names = (f"sweep-{number}" for number in itertools.count(1))
         return next(name for name in names if not (FOLDER / name).exists())
     if not _NAME.fullmatch(wanted):
-        raise InputError(f"--name {wanted}; allowed: letters, digits, - and _, at most 61")
+        raise InputError(f"--name: expected at most 61 letters, digits, - and _, got {wanted}")
     if (FOLDER / wanted).exists():
-        raise InputError(f"--name {wanted}: exists; --resume {wanted} continues it")
+        raise InputError(f"--name: {wanted} exists; --resume {wanted} continues it")
     return wanted
 
 

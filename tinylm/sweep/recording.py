@@ -46,9 +46,9 @@ def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
             single = to_hydra_overrides([sweep[PARAMS_FILE][0] for sweep in sweeps])
         except (HydraException, DvcException) as error:
             line = str(error).strip().splitlines()[0]
-            raise InputError(f"-S {text}: {line}; allowed: KEY=VALUE,VALUE") from None
+            raise InputError(f"-S: expected KEY=VALUE,VALUE, got {text} ({line})") from None
         if override.type.name != "CHANGE" or override.key_or_group in axes:
-            raise InputError(f"-S {text}; allowed: KEY=VALUE,VALUE, each key once")
+            raise InputError(f"-S: expected KEY=VALUE,VALUE, each key once, got {text}")
         axes[override.key_or_group] = [each.value() for each in single]
     return axes
 

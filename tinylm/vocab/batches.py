@@ -93,8 +93,8 @@ def _window_rows(targets: int, context: int) -> _Rows:
     """Every window of the context, at stride 1. InputError if there is none."""
     if targets < context:
         raise InputError(
-            f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens has no "
-            f"window of {context + 1}; allowed: model.context at most {targets}, or more data"
+            f"{PARAMS_FILE}: model.context: expected at most {targets} with train.layout: windows, "
+            f"since a split has only {targets + 1} tokens, got {context}"
         )
     starts = np.arange(targets - context + 1)
     return _Rows(starts, np.full_like(starts, context))

@@ -79,9 +79,8 @@ def cut_stream(
     smaller_side = min(cut, tokens - overlap - cut)
     if smaller_side < 1 or smaller_side + overlap < 2:
         raise InputError(
-            f"{PARAMS_FILE}: data.held_out_share = {share}, data.overlap = {overlap}: the train "
-            f"stories make {tokens} tokens; allowed: values that give each side of the cut two "
-            "tokens, one of them its own"
+            f"{PARAMS_FILE}: data.held_out_share: the cut leaves one side without tokens of its "
+            f"own (share {share}, overlap {overlap}, {tokens} tokens in all)"
         )
     size = whole.vocab_size
     write_store(folder, "held_out", _pieces(whole, cut, tokens), size)

@@ -61,7 +61,7 @@ def read_folder(folder: Path) -> tuple[list[str], Merges]:
     names = " and ".join(FILES)
     paths = [str(folder / name) for name in FILES]
     if not all(map(os.path.isfile, paths)):
-        raise InputError(f"vocab.path = {str(folder)!r}: allowed: a folder with {names}")
+        raise InputError(f"vocab.path: expected a folder with {names}, got {str(folder)!r}")
     try:
         ids, merges = models.BPE.read_file(*paths)
     except Exception as error:  # the library raises nothing more specific

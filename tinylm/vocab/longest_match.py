@@ -117,9 +117,8 @@ class LongestMatchTokenizer(ByteTokens):
         unspelt = self._unspelt(text)
         if unspelt:
             raise InputError(
-                f"vocab.tokenizer = {KIND}: no token spells {unspelt[0]!r}, in the text that "
-                f"begins {text[:40]!r}; allowed: the {len(self._characters)} characters of the "
-                "train split"
+                f"vocab.tokenizer: {KIND} has no token for {unspelt[0]!r}, which the train split "
+                f"lacks, in the text that begins {text[:40]!r}"
             )
         return self._ids_of_lines(text)
 
@@ -155,8 +154,8 @@ def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> Longes
     size = settings.max_size or 0
     if not tokens or len(tokens) > size:
         raise InputError(
-            f"vocab.max_size = {settings.max_size}; allowed with tokenizer: {KIND}: stories with "
-            f"text, and at least their {len(tokens)} characters"
+            f"vocab.max_size: {KIND} expects at least {len(tokens)}, the number of characters in "
+            f"the stories, got {settings.max_size}"
         )
     pairs = merged_pairs(counts, settings.min_count)
     while len(tokens) < size and (pair := next(pairs, None)):

@@ -49,10 +49,11 @@ class VocabSettings:
         least = LEAST_SIZE.get(self.tokenizer, 0)
         if least and (self.max_size or 0) < least:
             size = "null" if self.max_size is None else self.max_size
-            allowed = f"allowed with tokenizer: {self.tokenizer}: a whole number >= {least}"
-            problems.append(f"max_size = {size}; {allowed}")
+            problems.append(
+                f"max_size: {self.tokenizer} expects a whole number >= {least}, got {size}"
+            )
         if self.hub_id == "":
-            problems.append("hub_id = ''; allowed: null, or a repository of the hub")
+            problems.append("hub_id: expected a repository of the hub or null, got ''")
         elif self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
             problems.append("hub_revision is empty; needed with hub_id")
         if self.tokenizer == "gpt2" and self.hub_id is None and not self.path:

@@ -46,7 +46,7 @@ class Tokenizer:
         ids = [*start, *self.encode(text)]
         if not ids:
             raise InputError(
-                f"{name} is empty; allowed: some text, as this vocabulary has no token that opens one"
+                f"{name}: expected some text, got none; this vocabulary has no token that opens a text"
             )
         return ids
 

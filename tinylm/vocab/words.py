@@ -216,8 +216,8 @@ def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokeni
     if not words:
         most = max(counts.values(), default=0)
         raise InputError(
-            f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {most}, "
-            "the largest count of a word in the train split"
+            f"vocab.min_count: expected at most {most}, the count of the most frequent word, "
+            f"got {settings.min_count}"
         )
     words.sort(key=lambda word: (-counts[word], word))
     splitter = Splitter(settings.lower_case, settings.punctuation)
