@@ -37,12 +37,6 @@ def test_a_lower_perplexity_is_better(make_run, shift, verdict):
     assert row.p < 0.05
 
 
-def test_a_text_that_occurs_several_times_counts_once(make_run):
-    texts = [f"text {index % 10}" for index in range(40)]
-    comparison = compare([make_run("a", texts=texts), make_run("b", {"train.lr": 1}, texts=texts)])
-    assert comparison.rows[0].difference.texts == 10
-
-
 def test_settings_are_compared_seed_by_seed_where_seeds_are_the_same(make_run):
     base = seeded(make_run, "a")
     alike = []

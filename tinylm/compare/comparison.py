@@ -18,7 +18,6 @@ from tinylm.evaluate.statistics import (
     claims,
     difference_of,
     holm,
-    merge_repeats,
     pooled_perplexity,
     pooled_ratio,
 )
@@ -110,12 +109,9 @@ def _difference(
     )
     for metric, same, columns, statistic in choices:
         if all(sides) and all(_comparable(table, tables[0], same, columns) for table in tables):
-            values = []
-            for side in sides:
-                by_seed = {}
-                for seed, table in side.items():
-                    by_seed[seed] = merge_repeats(table[columns].to_numpy(), table["text_id"])
-                values.append(by_seed)
+            values = [
+                {seed: table[columns].to_numpy() for seed, table in side.items()} for side in sides
+            ]
             return metric, difference_of(values[0], values[1], statistic)
     return "", None
 
