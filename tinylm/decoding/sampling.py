@@ -97,7 +97,7 @@ def generate(
     banned: ids that are never generated. slide: see `CacheSettings`.
     on_token(prompt, token): called for each token when it is chosen; prompts are in order.
     streams: the number of each prompt's random stream, by default 0, 1, ... A sample depends on
-    settings, prompt, stream and `max_new_tokens`, not on the rest of the batch.
+    settings, prompt and stream, not on the rest of the batch.
     """
     if not prompts or max_new_tokens <= 0:
         check_banned(banned, model.vocab_size)

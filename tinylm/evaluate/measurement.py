@@ -38,7 +38,7 @@ def measure_loss(run: TrainedRun) -> MetricsAndTables:
     metrics, stories, once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES
     )
-    texts = stories["text_id"]
+    texts = stories["text_id"].tolist()
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
     if metrics["unknown_share"]:  # the generator scores the words behind <unk>, the model does not
         floor = None

@@ -141,8 +141,8 @@ def score_split(
     table["raw_bits"] = table["bits"] if is_raw else math.nan
     table["raw_bytes"] = _byte_lengths(texts.raw) if texts.has_raw else 0
 
-    text_ids = table["text_id"]
-    different = text_ids.nunique()
+    text_ids = table["text_id"].tolist()
+    different = len(set(text_ids))
     unit = (
         "different stories" if different >= MIN_TEXTS else f"blocks of {context} tokens or windows"
     )
