@@ -38,6 +38,7 @@ def main() -> None:
         metrics = run_metrics(result, run.batches)
         write_json(f"{folder}/run.json", {"figures": metrics, "held_out": result.curves.held_out})
         stage.refuse_edits()
+        assert run.snapshots is not None  # `prepare` opened them
         run.snapshots.finish()  # last: after an edit the finished run stays
     print(
         f"seed {seed}: held-out perplexity {metrics['held_out_perplexity']:.3f} after "

@@ -38,6 +38,7 @@ def main() -> None:
 
 def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     """Weights, checkpoints, metrics and curves; then remove the snapshots."""
+    assert run.snapshots is not None  # `prepare` opened them
     settings = run.settings
     tokenizer_sha256 = sha256(paths.TOKENIZER)
     save_model(paths.MODELS, run.model, layout=settings.layout, tokenizer_sha256=tokenizer_sha256)
@@ -49,7 +50,7 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     times = result.timing()
     times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
     shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
-    stage.conditions = run.conditions
+    stage.conditions = dict(run.conditions)
     stage.write(metrics, {"train": shown}, times)
     run.snapshots.finish()  # last: after an edit, `stage.write` raises and the finished run stays
 

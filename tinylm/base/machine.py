@@ -43,6 +43,6 @@ def multiplies_in_bf16(device: Any) -> bool:
     import torch
 
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return has_instructions and torch.backends.cpu.get_cpu_capability().startswith("AVX512")

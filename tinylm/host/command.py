@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are InputError: one line without the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{self.prog}: {message}; {self.prog} --help lists what is allowed")
+        raise InputError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
 @contextlib.contextmanager
