@@ -2,7 +2,7 @@
 
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.facts import facts
+from tinylm.lab.making import facts
 from tinylm.report.sources import ReportData
 from tinylm.vocab.words import Splitter, WordTokenizer
 

@@ -9,7 +9,7 @@ from tests.lab.test_engine import RULE, VOCAB, WIDTH
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import build_page
-from tinylm.lab.facts import facts
+from tinylm.lab.making import facts
 from tinylm.vocab.words import Splitter, WordTokenizer
 
 WORDS = [f"word{index}" for index in range(4, VOCAB)]

@@ -68,10 +68,11 @@ class LanguageModel:
 
     model: the torch module. tokenizer: text to ids and back. settings: the defaults of sampling,
     section `decode`. Keyword arguments called `changes` replace some of these settings for one
-    call, as in `temperature=0.7, seed=3`. slide: how the window moves past the context, section
-    `cache`. length_penalty: of beam search. step: plain, compiled (fp32 on a CPU) or auto; the same
-    text at another speed. Every text is cleaned as the corpus was; repair_quotes:
+    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was; repair_quotes:
     as in section `data`.
+
+    Attributes that you can set: slide ("half" or "one", section `cache`), length_penalty (of beam
+    search); step ("plain", "compiled" or "auto") and use_cache change the speed only.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class LanguageModel:
         self.settings = settings
         self.slide = slide
         self.length_penalty = length_penalty
+        self.step = "auto"
+        self.use_cache = True
         self.repair_quotes = repair_quotes
 
     def __repr__(self) -> str:
@@ -111,9 +114,6 @@ class LanguageModel:
         *,
         max_tokens: int = 200,
         log_probs: bool = False,
-        use_cache: bool = True,
-        slide: str | None = None,
-        step: str = "auto",
         **changes: Any,
     ) -> Text | list[Text]:
         """Continue a text, or several side by side, by at most `max_tokens` tokens.
@@ -128,7 +128,7 @@ class LanguageModel:
             settings,
             max_new_tokens=max_tokens,
             with_log_probs=log_probs,
-            **self._options(use_cache, slide, step),
+            **self._options(),
         )
         texts = []
         for ids, new in zip(prompts, continuations, strict=True):
@@ -136,24 +136,14 @@ class LanguageModel:
             texts.append(self._text(ids, new.ids, finished=new.finished, log_probs=values))
         return texts[0] if isinstance(prompt, str) else texts
 
-    def stream(
-        self,
-        prompt: str = "",
-        *,
-        max_tokens: int = 200,
-        use_cache: bool = True,
-        slide: str | None = None,
-        step: str = "auto",
-        **changes: Any,
-    ) -> Iterator[str]:
+    def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made."""
         (ids,) = self._ids([prompt])
         settings = self._settings(max_tokens, changes)
-        options = self._options(use_cache, slide, step)
-        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens, options))
+        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens))
 
     def _growing(
-        self, ids: list[int], settings: DecodeSettings, max_tokens: int, options: dict[str, Any]
+        self, ids: list[int], settings: DecodeSettings, max_tokens: int
     ) -> Iterator[list[int]]:
         """The prompt's ids, then all ids after each new token."""
         yield ids
@@ -161,12 +151,13 @@ class LanguageModel:
             session = Session(
                 self.model,
                 [ids],
-                slide=options["slide"],
-                use_cache=options["use_cache"],
+                slide=self.slide,
+                use_cache=self.use_cache,
                 new_tokens=max_tokens,
-                step=options["step"],
+                step=decoding_step(self.model, self.step),
             )
-            run = Sampling(session, settings, max_tokens, options["eos_id"], options["banned"])
+            banned = banned_ids(self.tokenizer)
+            run = Sampling(session, settings, max_tokens, self.tokenizer.eos_id, banned)
         for column in range(max_tokens):
             with decoding_mode(self.model):  # not around a yield, which runs the caller's code
                 token = int(run.step(column, with_log_probs=False)[0])
@@ -183,10 +174,6 @@ class LanguageModel:
         n_best: int | None = None,
         max_tokens: int = 200,
         log_probs: bool = False,
-        use_cache: bool = True,
-        length_penalty: float | None = None,
-        slide: str | None = None,
-        step: str = "auto",
     ) -> list[Text]:
         """The `n_best` likeliest continuations that beam search of this width finds, best first.
 
@@ -202,9 +189,9 @@ class LanguageModel:
             [ids],
             width=width,
             max_new_tokens=max_tokens,
-            length_penalty=self.length_penalty if length_penalty is None else length_penalty,
+            length_penalty=self.length_penalty,
             n_best=n_best,
-            **self._options(use_cache, slide, step),
+            **self._options(),
         )
         texts = []
         for best in hypotheses:
@@ -293,14 +280,14 @@ class LanguageModel:
         values = vars(self.settings) | changes
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
-    def _options(self, use_cache: bool, slide: str | None, step: str) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         """The arguments of sampling and beam search that do not depend on the prompts."""
         return {
             "eos_id": self.tokenizer.eos_id,
             "banned": banned_ids(self.tokenizer),
-            "use_cache": use_cache,
-            "slide": slide or self.slide,
-            "step": decoding_step(self.model, step),
+            "use_cache": self.use_cache,
+            "slide": self.slide,
+            "step": decoding_step(self.model, self.step),
         }
 
     def _ids(self, prompts: list[str]) -> list[list[int]]:

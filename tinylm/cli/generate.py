@@ -125,8 +125,8 @@ def _print(lm: "LanguageModel", text: "Text", name: str, with_log_probs: bool) -
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The keyword arguments of LanguageModel's methods, with the settings that options replace."""
-    options = {"max_tokens": arguments.max_tokens, "use_cache": not arguments.no_cache}
-    for name in (*SAMPLING, "length_penalty", "slide", "step"):
+    options = {"max_tokens": arguments.max_tokens}
+    for name in SAMPLING:
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     if arguments.greedy:
@@ -143,6 +143,10 @@ def run(arguments: argparse.Namespace) -> None:
     prompts = read_prompts(arguments.prompts)
     lm = load(arguments.models, arguments.vocab)
     use_threads()
+    lm.use_cache = not arguments.no_cache
+    for name in ("length_penalty", "slide", "step"):
+        if getattr(arguments, name) is not None:
+            setattr(lm, name, getattr(arguments, name))
     options = _options(arguments)
     log_probs = arguments.log_probs
     if arguments.beams is None and len(prompts) == 1 and not log_probs:

@@ -34,7 +34,7 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
     def _init_weights(self, module: Any) -> None:
         """Nothing: TinyLM draws its own initial weights."""
 
-    def prepare_inputs_for_generation(
+    def prepare_inputs_for_generation(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
     ) -> dict[str, Any]:
         return {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -51,7 +51,7 @@ def build_page(
     """The page's bytes; the same for the same arguments.
 
     rule: of the tokenizer (`rule_of`).
-    facts: what the page shows of the run (`tinylm.lab.facts`).
+    facts: what the page shows of the run (`tinylm.lab.making.facts`).
     checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
     evenly spaced, the first always among them.
     Raises InputError for a model of more than MAX_PARAMETERS.
