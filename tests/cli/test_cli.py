@@ -157,7 +157,7 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         (["--beams", "2", "--top-k", "3"], "--top-k"),
         (["--greedy", "--beams", "2"], "--beams"),
         (["--max-tokens", "-1"], "--max-tokens"),
-        (["--temperature", "nan"], "decode.temperature = nan"),
+        (["--temperature", "nan"], "decode.temperature"),
         (["--top-k", "1.5"], "--top-k"),
         (["--\x1b[2J"], "--⟨U+001B⟩[2J"),
         (["--models", "nowhere"], "nowhere/config.json"),
