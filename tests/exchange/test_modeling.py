@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.small import in_float64
 from tinylm.exchange.configuration_tinylm import TinyLMConfig
 from tinylm.exchange.export import tinylm_form
 from tinylm.exchange.modeling_tinylm import TinyLMForCausalLM
@@ -27,7 +26,7 @@ def loaded(model):
     form = tinylm_form(model)
     exported = TinyLMForCausalLM(TinyLMConfig(**form.config))
     exported.load_state_dict(form.tensors)
-    return in_float64(exported.eval())
+    return exported.eval().double()
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def test_logits_and_loss_are_ours(random_model, ids, case):
     exported = loaded(model)
     with torch.no_grad():
         out = exported(ids, labels=ids)
-        torch.testing.assert_close(out.logits, in_float64(model)(ids), rtol=0, atol=1e-10)
+        torch.testing.assert_close(out.logits, model.double()(ids), rtol=0, atol=1e-10)
     expected = F.cross_entropy(out.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
     assert float(out.loss) == pytest.approx(float(expected), rel=1e-6)
 

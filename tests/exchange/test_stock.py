@@ -5,7 +5,6 @@ import torch
 import transformers
 
 from tests.support.pairs import pairs
-from tests.support.small import in_float64
 from tinylm.base.config import InputError
 from tinylm.exchange.stock import stock_form
 
@@ -39,7 +38,7 @@ def check_logits(model, ids, least=1e-10):
         single = stock_logits(form, torch.float32, ids)
         torch.testing.assert_close(single, model(ids), rtol=1e-4, atol=1e-4)
         double = stock_logits(form, torch.float64, ids)
-        torch.testing.assert_close(double, in_float64(model)(ids), rtol=0, atol=least)
+        torch.testing.assert_close(double, model.double()(ids), rtol=0, atol=least)
 
 
 @pytest.fixture

@@ -52,8 +52,3 @@ def random_model(
                 start = 1.0 if name.endswith("gain") else 0.0
                 parameter.copy_(start + 0.3 * torch.randn(parameter.shape, generator=generator))
     return model.eval()
-
-
-def in_float64(module: torch.nn.Module) -> Any:
-    """The module in float64."""
-    return module.double()

@@ -37,8 +37,17 @@ def test_updates_as_on_a_card_are_those_of_the_reference(
 def test_a_run_with_late_results_has_all_of_them(new_model, new_run, new_settings, monkeypatch):
     settings = new_settings(tokens=3000)
     plain = loop.train(new_run(settings, model=new_model(settings)))
-    monkeypatch.setattr(loop, "new_trainer", lambda *args: GraphedTrainer(*args[:3]))
-    late = loop.train(new_run(settings, model=new_model(settings)))
+    made = []
+    monkeypatch.setattr(
+        loop, "new_trainer", lambda *args: made.append(GraphedTrainer(*args[:3])) or made[0]
+    )
+    unread = []
+    late = loop.train(
+        new_run(settings, model=new_model(settings)),
+        sample_every=3,
+        on_sample=lambda _: unread.append(len(made[0]._in_flight)),
+    )
+    assert set(unread) == {0}  # before a sample, waiting for results counts as training time
     assert late.curves.tokens == plain.curves.tokens
     assert late.curves.train == pytest.approx(plain.curves.train, rel=1e-4)
     measured = late.curves.held_out[-1]
