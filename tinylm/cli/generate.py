@@ -29,16 +29,8 @@ MOST = 1_000_000  # tokens, beams
 SAMPLING = {  # settings of section decode: (type, metavar, help) of the option that replaces each
     "temperature": (float, "T", "0 is greedy; above 1, unlikely words become more frequent"),
     "top_k": (int, "K", "sample from the top K tokens (0: off)"),
-    "top_p": (
-        float,
-        "P",
-        "sample from the most likely tokens whose probabilities sum to P (1: off)",
-    ),
-    "fallback_mass": (
-        float,
-        "P",
-        "use top-p 0.9 instead when the top K have less than P together (0: never)",
-    ),
+    "top_p": (float, "P", "sample from the likeliest tokens that sum to P (1: off)"),
+    "fallback_mass": (float, "P", "use top-p 0.9 when the top K sum to less (0: never)"),
     "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
     "repetition_window": (int, "N", "only tokens among the last N count as earlier"),
     "seed": (int, "N", "seed of the random numbers"),
@@ -64,21 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (kind, metavar, meaning) in SAMPLING.items():
         group = how if name == "temperature" else parser
         group.add_argument(_option(name), type=kind, metavar=metavar, help=meaning)
-    add(
-        "--length-penalty",
-        type=float,
-        metavar="A",
-        help="rank beams by log-probability / length ** A",
-    )
+    add("--length-penalty", type=float, metavar="A", help="score: log-probability / length ** A")
     add("--n-best", type=beams, metavar="N", help="with --beams: print the N best (default 1)")
     add("--slide", choices=("half", "one"), help="how the window moves past the context")
     steps = ("plain", "compiled", "auto")
     add("--step", choices=steps, help="auto: native kernel if its output matches PyTorch")
-    add(
-        "--no-cache",
-        action="store_true",
-        help="compute every step from scratch: the same text, slower",
-    )
+    add("--no-cache", action="store_true", help="recompute every step: the same text, slower")
     add("--log-probs", action="store_true", help="print the log-probability of each token, in nats")
 
 
