@@ -29,8 +29,8 @@ FILE = FOLDER / "studies.yaml"
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
 # Keys of section data that may differ from the preset: they say which stories, not how they become tokens.
 FREE = (
-    *("source", "path", "hub_id", "hub_revision", "column", "seed"),
-    *("train_stories", "evaluation_stories", "repair_quotes"),
+    *("source", "path", "hub", "column", "seed"),
+    *("train_stories", "evaluation_stories"),
 )
 NOT_FINITE = "not finite"  # in the reason of a training that diverged, which is a result too
 CODE = ("tinylm", "stages", "params.yaml", "dvc.yaml")
@@ -100,8 +100,6 @@ def planned(study: Study, params: Record) -> Planned:
     for seed in study.seeds:
         for setting in study.settings:
             values = study.values(setting) | {"train.seed": seed}
-            if values["embedding.source"] == "random":
-                values["embedding.seed"] = seed
             runs[setting, seed] = {
                 key: value
                 for key, value in values.items()

@@ -6,7 +6,7 @@ import pytest
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 
-LOCAL = DataSettings(source="local", path="", hub_id="a/b", hub_revision="0123", held_out_share=0.2)
+LOCAL = DataSettings(source="local", path="", hub="a/b@0123", held_out_share=0.2)
 
 
 def write_jsonl(path, texts):

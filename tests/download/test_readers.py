@@ -270,6 +270,6 @@ def test_the_hub_is_downloaded_at_its_revision_from_parquet_alone_if_it_has_some
 
 def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match=r"data\.hub_id") as caught:
+    with pytest.raises(InputError, match=r"data\.hub") as caught:
         hub_folder("a/b", "0123")
     assert "\n" not in str(caught.value)

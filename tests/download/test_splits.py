@@ -176,7 +176,7 @@ def test_the_storybook_reports_its_log_probabilities(corpus, monkeypatch):
     [
         ("storybook", {}, ["train_stories", "evaluation_stories"]),
         ("storybook", {"overlap": 3, "drop_first_line": True}, ["overlap", "drop_first_line"]),
-        ("hub", {"hub_revision": ""}, ["hub_revision"]),
+        ("hub", {"hub": ""}, ["hub"]),
         ("local", {"path": "", "column": ""}, ["path", "column"]),
     ],
 )

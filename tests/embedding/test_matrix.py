@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError, read_section
+from tinylm.embedding import skipgram
 from tinylm.embedding.matrix import embedding_matrix
-from tinylm.embedding.skipgram import EmbeddingSettings, train_skipgram
+from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.embedding.skipgram import train_skipgram
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import load_matrix, save_matrix
 
 replace = dataclasses.replace
-SETTINGS = EmbeddingSettings(
-    source="skipgram", path="", hub_id=None, hub_revision=None, width=12, epochs=2, window=3,
-    min_n=3, max_n=4, buckets=500, lr=0.05, std=0.02, seed=1,
-)  # fmt: skip
-NO_NGRAMS = replace(SETTINGS, min_n=0, max_n=0)
+SETTINGS = EmbeddingSettings(source="skipgram", path="", hub=None, width=12, std=0.02)
 RULE = VocabSettings(tokenizer="words")
 TEXTS = [
     "The cat sat on the mat.",
@@ -31,10 +29,22 @@ TOKENIZERS = {
 WORDS = TOKENIZERS["words"]
 
 
-def matrix(tokenizer=WORDS, texts=TEXTS, **changes):
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    for name, value in {"EPOCHS": 2, "MAX_N": 4, "BUCKETS": 500}.items():
+        monkeypatch.setattr(skipgram, name, value)
+
+
+@pytest.fixture
+def no_ngrams(monkeypatch):
+    monkeypatch.setattr(skipgram, "MIN_N", 0)
+    monkeypatch.setattr(skipgram, "MAX_N", 0)
+
+
+def matrix(tokenizer=WORDS, texts=TEXTS, seed=1, **changes):
     ids = [index for text in texts for index in tokenizer.encode_story(text)]
     settings = replace(SETTINGS, **changes)
-    return embedding_matrix(settings, tokenizer, lambda: texts, lambda: np.array(ids))
+    return embedding_matrix(settings, tokenizer, lambda: texts, lambda: np.array(ids), seed)
 
 
 def test_skipgram_twice_gives_equal_bytes():
@@ -47,32 +57,34 @@ def test_skipgram_twice_gives_equal_bytes():
     assert info["covered"] == info["words"] == len(WORDS) - 4
 
 
-def test_an_unseen_word_has_the_vector_of_its_parts_or_none():
-    vectors = train_skipgram(TEXTS, ["catty", "Q"], SETTINGS)
-    assert vectors[0].any()
-    assert not train_skipgram(TEXTS, ["catty"], replace(SETTINGS, min_n=0, max_n=0)).any()
+def test_an_unseen_word_has_the_vector_of_its_parts():
+    assert train_skipgram(TEXTS, ["catty"], 12).any()
 
 
-def test_a_word_that_looks_like_a_label_of_fasttext_is_trained():
+def test_without_parts_an_unseen_word_has_no_vector(no_ngrams):
+    assert not train_skipgram(TEXTS, ["catty"], 12).any()
+
+
+def test_a_word_that_looks_like_a_label_of_fasttext_is_trained(no_ngrams):
     texts = [f"{text} __label__x" for text in TEXTS]
-    plain = train_skipgram(
-        [text.replace("__label__x", "zzz") for text in texts], ["zzz"], NO_NGRAMS
-    )
-    assert np.array_equal(train_skipgram(texts, ["__label__x"], NO_NGRAMS), plain)
+    plain = train_skipgram([text.replace("__label__x", "zzz") for text in texts], ["zzz"], 12)
+    assert np.array_equal(train_skipgram(texts, ["__label__x"], 12), plain)
 
 
-def test_divergence_is_refused():
+def test_divergence_is_refused(monkeypatch):
+    monkeypatch.setattr(skipgram, "LR", 10.0)
+    monkeypatch.setattr(skipgram, "EPOCHS", 200)
     texts = [f"{text} " * 20 for text in TEXTS]
-    with pytest.raises(InputError, match=r"embedding\.lr"):
-        train_skipgram(texts, ["the"], replace(SETTINGS, lr=10.0, epochs=200))
+    with pytest.raises(InputError, match="skipgram"):
+        train_skipgram(texts, ["the"], 12)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("source", ["skipgram", "counts", "random", "file"])
-def test_every_tokenizer_gets_a_matrix(train_bin, name, source):
+def test_every_tokenizer_gets_a_matrix(train_bin, name, source, no_ngrams):
     tokenizer = TOKENIZERS[name]
     path = str(train_bin(minn=1, maxn=3)) if source == "file" else ""
-    vectors, info = matrix(tokenizer, source=source, width=7, path=path, min_n=0, max_n=0)
+    vectors, info = matrix(tokenizer, source=source, width=7, path=path)
     assert vectors.shape == (len(tokenizer), 7)
     assert len({row.tobytes() for row in vectors}) > len(tokenizer) - 10
     assert info["words"] == len(tokenizer) - len(tokenizer.specials)
@@ -131,20 +143,12 @@ def test_tokens_of_one_word_share_its_row_and_no_role_is_zeroed(tmp_path, pad):
     assert (info["words"], info["covered"]) == (5, 4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"min_n": 5}, "min_n"),
-        ({"window": 101, "source": "counts"}, "window"),
-        ({"hub_id": ""}, "hub_id"),
-        ({"hub_id": "a/b", "source": "file"}, "hub_revision"),
-    ],
-)
-def test_settings_are_checked_between_each_other(changes, key):
+@pytest.mark.parametrize("hub", ["", "a/b", "a@1", "a/b@"])
+def test_a_repository_of_the_hub_has_an_owner_a_name_and_a_revision(hub):
     section = dataclasses.asdict(SETTINGS)
     assert read_section({"embedding": section}, "embedding", EmbeddingSettings) == SETTINGS
-    with pytest.raises(InputError, match=rf"embedding\.{key}\b"):
-        read_section({"embedding": section | changes}, "embedding", EmbeddingSettings)
+    with pytest.raises(InputError, match=r"embedding\.hub"):
+        read_section({"embedding": section | {"hub": hub}}, "embedding", EmbeddingSettings)
 
 
 def test_a_matrix_saved_and_loaded(tmp_path):

@@ -161,9 +161,9 @@ def test_the_one_file_of_a_hub_repository_is_read_at_its_revision(
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
-    settings = replace(SETTINGS, hub_id="a/b", hub_revision="0123")
+    settings = replace(SETTINGS, hub="a/b@0123")
     if file:
         assert vector_file(settings) == tmp_path / file
         return
-    with pytest.raises(InputError, match=r"embedding\.hub_id"):
+    with pytest.raises(InputError, match=r"embedding\.hub"):
         vector_file(settings)

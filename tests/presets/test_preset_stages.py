@@ -16,7 +16,7 @@ SMALL = (
     stages.SMALL
     | {  # sizes only: which tokenizer, norm, positions, layout ... stay the preset's
         "data": {"train_stories": None, "evaluation_stories": None, "held_out_share": 0.2},
-        "embedding": {"width": 24, "buckets": 50},
+        "embedding": {"width": 24},
         "model": {"layers": 2, "feed_forward": 16, "context": 16},
         "train": {"batch_size": 4, "validate_every": 5},
         "runtime": {"threads": 1, "device": "cpu"},

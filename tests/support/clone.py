@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
     if section not in ("data", "train")
 }
 SMALL |= {"data.train_stories": 300, "data.evaluation_stories": 30, "data.held_out_share": 0.1}
-SMALL |= {"embedding.width": 16, "embedding.buckets": 500}
+SMALL |= {"embedding.width": 16}
 SMALL |= {"model.layers": 1, "model.feed_forward": 32, "model.context": 48}
 SMALL |= {
     "train.tokens": 6000,

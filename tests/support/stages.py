@@ -24,7 +24,7 @@ STORIES = [
 ]
 SMALL = {
     "data": {"source": "local", "path": "stories.jsonl", "held_out_share": 0.1, "train_stories": None},
-    "embedding": {"width": 8, "buckets": 50},
+    "embedding": {"width": 8},
     "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
     "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5},
     "evaluate": {"stories": 3, "new_tokens": 5},

@@ -2,7 +2,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import tokenizers
 
@@ -67,22 +66,6 @@ def test_other_paths_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"vocab\.path"):
             load(path)
-
-
-def test_the_hub_is_read_at_its_revision_or_named_in_the_error(tmp_path, published, monkeypatch):
-    folder = write_folder(tmp_path / "a")
-
-    def download(hub_id, name, *, revision, **_):
-        assert (hub_id, revision) == ("a/b", "0123")
-        return str(folder / name)
-
-    settings = dataclasses.replace(SETTINGS, hub_id="a/b", hub_revision="0123", path="nowhere")
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    assert load_gpt2(settings).tokens == TOKENS
-    monkeypatch.undo()
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match=r"vocab\.hub_id"):
-        load_gpt2(settings)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared/gpt2")

@@ -78,8 +78,6 @@ def test_a_signal_while_a_tokenizer_is_read_stays_that_signal(tmp_path, monkeypa
         ({"tokenizer": "bpe", "max_size": 258}, "max_size"),
         ({"tokenizer": "longest_match"}, "max_size"),
         ({"tokenizer": "gpt2"}, "path"),
-        ({"tokenizer": "gpt2", "hub_id": "a/b"}, "hub_revision"),
-        ({"hub_id": ""}, "hub_id"),
         ({"tokenizer": "wordpiece"}, "tokenizer"),
     ],
 )

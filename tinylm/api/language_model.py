@@ -22,7 +22,7 @@ from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.download.cleaning import clean_text
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
-from tinylm.exchange.loading import load_trained, repairs_quotes
+from tinylm.exchange.loading import load_trained
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
@@ -47,9 +47,8 @@ def load(
     epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
 
     params.yaml in the working folder gives the defaults of decoding (sections `decode` and `cache`,
-    `beam_bench.length_penalty`) and the device (`runtime.device`). Its `data.repair_quotes` decides
-    whether quotation marks in a wrong encoding are repaired in every text. Without that file, the
-    preset storybook gives all four.
+    `beam_bench.length_penalty`) and the device (`runtime.device`). Without that file, the preset
+    storybook gives them.
     Raises InputError, which names the file.
     """
     trained = load_trained(folder, vocab, epoch)
@@ -59,7 +58,6 @@ def load(
         trained.decode,
         trained.slide,
         trained.length_penalty,
-        repairs_quotes(),
     )
 
 
@@ -68,8 +66,7 @@ class LanguageModel:
 
     model: the torch module. tokenizer: text to ids and back. settings: the defaults of sampling,
     section `decode`. Keyword arguments called `changes` replace some of these settings for one
-    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was; repair_quotes:
-    as in section `data`.
+    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was.
 
     Attributes that you can set: slide ("half" or "one", section `cache`), length_penalty (of beam
     search); step ("plain", "compiled" or "auto") and use_cache change the speed only.
@@ -82,7 +79,6 @@ class LanguageModel:
         settings: DecodeSettings,
         slide: str = "half",
         length_penalty: float = 0.0,
-        repair_quotes: bool = True,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -91,7 +87,6 @@ class LanguageModel:
         self.length_penalty = length_penalty
         self.step = "auto"
         self.use_cache = True
-        self.repair_quotes = repair_quotes
 
     def __repr__(self) -> str:
         shape = self.model.settings
@@ -298,7 +293,7 @@ class LanguageModel:
         return encode_prompts(self.tokenizer, prompts, self.model.settings.context, self.slide)
 
     def _clean(self, text: str) -> str:
-        return clean_text(text, self.repair_quotes)
+        return clean_text(text)
 
     def _warn_of_unknown(self, text: str, name: str = "") -> None:
         unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))

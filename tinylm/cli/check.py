@@ -79,7 +79,7 @@ def _check_vectors(embedding: Any, findings: Findings) -> None:
     """Whether stage vocab can read the file of word vectors, if the settings name one."""
     from tinylm.embedding.source import check_vectors
 
-    if embedding.source == "file" and embedding.hub_id is None:
+    if embedding.source == "file" and embedding.hub is None:
         try:
             check_vectors(Path(embedding.path), embedding.width)
         except InputError as error:

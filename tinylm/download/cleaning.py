@@ -6,7 +6,7 @@ The rule, in this order:
 2. invisible characters that only control how text is shown are deleted: BOM, zero-width space,
    direction marks, soft hyphen ... (`IGNORED`); joiners stay, since they are part of words in
    Persian or Hindi and of emoji; Unicode normal form C;
-3. optionally, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is
+3. punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is
    repaired; so is the closing quote that lost its last byte;
 4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control
    characters (Unicode Cc: NUL, tab ...) become spaces;
@@ -71,6 +71,6 @@ def without_typography(text: str) -> str:
     return text if text.isascii() else _TYPOGRAPHIC_MARK.sub("", text)
 
 
-def clean_text(text: str, repair: bool) -> str:
+def clean_text(text: str, repair: bool = True) -> str:
     """The whole text by the rule above; cleaning the result again changes nothing."""
     return unify(text, repair).strip()

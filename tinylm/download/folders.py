@@ -82,7 +82,7 @@ def hub_folder(hub_id: str, revision: str) -> Path:
     """
     import huggingface_hub
 
-    with reading_hub(f"data.hub_id = {hub_id!r}, revision {revision!r}", "data.path"):
+    with reading_hub(f"data.hub = {hub_id}@{revision}", "data.path"):
         names = huggingface_hub.list_repo_files(hub_id, repo_type="dataset", revision=revision)
         has_parquet = any(name.endswith(".parquet") for name in names)
         suffixes = (".parquet",) if has_parquet else SUFFIXES

@@ -26,7 +26,7 @@ from tinylm.base.files import atomic_write
 from tinylm.download.cleaning import clean_text
 from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.download.same_story import bare_text, count_near_copies, form_of
-from tinylm.download.stories import SPLITS, DataSettings, read_texts
+from tinylm.download.stories import SPLITS, DataSettings, read_texts, split_hub
 from tinylm.host.progress import Progress
 
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
@@ -65,9 +65,9 @@ def open_source(settings: DataSettings) -> Source:
         folder = Path(settings.path)
         description = {"source": "local", "path": name}
     else:
-        name = settings.hub_id
-        folder = hub_folder(settings.hub_id, settings.hub_revision)
-        description = {"source": "hub", "hub_id": name, "revision": settings.hub_revision}
+        name, revision = split_hub(settings.hub)
+        folder = hub_folder(name, revision)
+        description = {"source": "hub", "hub_id": name, "revision": revision}
     splits = local_files(folder, settings.source == "hub")
     inputs = {"train": splits["train"]}
     official = next((split for split in OFFICIAL_EVALUATION if split in splits), "")
@@ -132,7 +132,7 @@ def clean_row(
     text: str, log_prob: float | None, settings: DataSettings, tells_apart: Collection[str] = ()
 ) -> CleanRow | None:
     """The row of a raw story; None if this run's tokenizer sees no word in it."""
-    text = clean_text(text, settings.repair_quotes)
+    text = clean_text(text)
     if settings.drop_first_line:
         text = without_first_lines(text)
     form = form_of(text, tells_apart)

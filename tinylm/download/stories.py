@@ -1,6 +1,7 @@
 """Section `data` of params.yaml, and stories as the stages read and write them."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,7 @@ class DataSettings:
 
     source: str = setting(choices=("storybook", "local", "hub"))
     path: str = setting()
-    hub_id: str = setting("")
-    hub_revision: str = setting("")
+    hub: str = setting("")
     column: str = setting("text")
     drop_first_line: bool = setting(False)
     train_stories: int | None = setting(None, low=1)
@@ -27,7 +27,6 @@ class DataSettings:
     held_out: str = setting("hash", choices=("hash", "tokens"))
     held_out_share: float = setting(0.1, above=0, high=0.4)
     overlap: int = setting(0, low=0, high=1_000_000)
-    repair_quotes: bool = setting(True)
     seed: int = setting(1, low=0)
 
     def problems(self) -> list[str]:
@@ -41,11 +40,26 @@ class DataSettings:
             problems.append("drop_first_line: expected false with source: storybook, got true")
         if self.overlap and self.held_out == "hash":
             problems.append(f"overlap: expected 0 with held_out: hash, got {self.overlap}")
-        needed = {"local": ("path", "column"), "hub": ("hub_id", "hub_revision", "column")}
+        needed = {"local": ("path", "column"), "hub": ("hub", "column")}
         for name in needed.get(self.source, ()):
             if not getattr(self, name):
                 problems.append(f"{name} is empty; needed with source: {self.source}")
+        if self.source == "hub" and self.hub:
+            problems += hub_problem(self.hub)
         return problems
+
+
+def split_hub(name: str) -> tuple[str, str]:
+    """(OWNER/NAME, REVISION) of a repository of the Hugging Face hub."""
+    repository, _, revision = name.partition("@")
+    return repository, revision
+
+
+def hub_problem(name: str) -> list[str]:
+    """What is wrong with the value of a key `hub`, if anything."""
+    if re.fullmatch(r"[^\s/@]+/[^\s/@]+@[^\s@]+", name):
+        return []
+    return [f"hub: expected OWNER/NAME@REVISION, got {name!r}"]
 
 
 def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:

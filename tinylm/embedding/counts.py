@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tinylm.base.seeding import derive_seed
 
+WINDOW = 5  # neighbours on each side
 CONTEXT_SMOOTHING = 0.5  # exponent; of 0, 0.25, 0.4, 0.5, 0.75 and 1 the best with 0.4; see docs/explanation/recipe.md
 OVERSAMPLING = 20  # for randomized SVD (Halko et al. 2011)
 POWER_ITERATIONS = 1  # without one, losses after 125,000 tokens were 0.1 nats higher

@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 
 from tinylm.base.seeding import derive_seed
-from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.embedding.settings import SEED, EmbeddingSettings
 from tinylm.vocab.tokenizer import Tokenizer
 
 Texts = Callable[[], Iterable[str]]
 
 
 def embedding_matrix(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, ids: Callable[[], np.ndarray]
+    settings: EmbeddingSettings,
+    tokenizer: Tokenizer,
+    texts: Texts,
+    ids: Callable[[], np.ndarray],
+    seed: int = SEED,
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """((V, D) float32 matrix, its sources: words, covered, coverage, standard deviation).
 
@@ -33,11 +37,11 @@ def embedding_matrix(
     counted = np.isin(np.arange(size), text_ids)  # the tokens that `covered` may count
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":
-        counted = _train(settings, tokenizer, texts, text_ids, matrix)
+        counted = _train(settings.width, tokenizer, texts, text_ids, matrix, seed)
     elif settings.source == "counts":
-        from tinylm.embedding.counts import count_vectors
+        from tinylm.embedding.counts import WINDOW, count_vectors
 
-        vectors = count_vectors(ids(), size, settings.width, settings.window, settings.seed)
+        vectors = count_vectors(ids(), size, settings.width, WINDOW, seed)
         matrix = vectors * np.float32(settings.std)
     elif settings.source == "file":
         _look_up(settings, tokenizer, matrix)
@@ -49,7 +53,7 @@ def embedding_matrix(
     std = settings.std
     if has_vector.any():
         std = float(matrix[has_vector].std()) or settings.std
-    generator = np.random.default_rng(derive_seed(settings.seed, "embedding"))
+    generator = np.random.default_rng(derive_seed(seed, "embedding"))
     drawn = generator.normal(0.0, std, size=matrix.shape).astype(np.float32)
     matrix = np.where(has_vector[:, None], matrix, drawn)
     other_roles = {tokenizer.sos_id, tokenizer.eos_id, tokenizer.unk_id}
@@ -60,11 +64,12 @@ def embedding_matrix(
 
 
 def _train(
-    settings: EmbeddingSettings,
+    width: int,
     tokenizer: Tokenizer,
     texts: Texts,
     text_ids: list[int],
     matrix: np.ndarray,
+    seed: int,
 ) -> np.ndarray:
     """Fill the rows of the tokens that are text, by skip-gram. (V,): which of them occur."""
     from tinylm.embedding.skipgram import train_skipgram
@@ -78,7 +83,7 @@ def _train(
             seen.update(pieces)
             yield " ".join(pieces)
 
-    matrix[text_ids] = train_skipgram(lines(), words, settings)
+    matrix[text_ids] = train_skipgram(lines(), words, width, seed)
     occurs = np.zeros(len(tokenizer), dtype=bool)
     occurs[text_ids] = [word in seen for word in words]
     return occurs

@@ -17,9 +17,15 @@ import numpy as np
 
 from tinylm.base.config import InputError
 from tinylm.base.seeding import derive_seed
-from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.embedding.settings import SEED
 
+EPOCHS = 1
+WINDOW = 3  # neighbours on each side: for each word a number up to this is drawn
 NEGATIVES = 5
+MIN_N = 3  # shortest and longest character n-grams of a word
+MAX_N = 6
+BUCKETS = 20_000  # hash buckets of character n-grams
+LR = 0.05
 NO_LABEL = " "  # words that begin with it are labels for fastText: no word has a space
 M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
 
@@ -38,7 +44,7 @@ def zeroed_memory() -> Iterator[None]:
         mallopt(M_PERTURB, 0)
 
 
-def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
+def _fasttext_arguments(path: Path, width: int, seed: int) -> Any:
     """fastText's own argument object: `fasttext.train_unsupervised` does not pass the seed on."""
     import fasttext_pybind
 
@@ -46,15 +52,15 @@ def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
     arguments.model = fasttext_pybind.model_name.skipgram
     arguments.loss = fasttext_pybind.loss_name.ns
     arguments.input = str(path)
-    arguments.dim = settings.width
-    arguments.epoch = settings.epochs
-    arguments.ws = settings.window
+    arguments.dim = width
+    arguments.epoch = EPOCHS
+    arguments.ws = WINDOW
     arguments.neg = NEGATIVES
-    arguments.minn = settings.min_n
-    arguments.maxn = settings.max_n
-    arguments.bucket = settings.buckets
-    arguments.lr = settings.lr
-    arguments.seed = derive_seed(settings.seed, "skipgram") % (1 << 31)
+    arguments.minn = MIN_N
+    arguments.maxn = MAX_N
+    arguments.bucket = BUCKETS
+    arguments.lr = LR
+    arguments.seed = derive_seed(seed, "skipgram") % (1 << 31)
     arguments.label = NO_LABEL
     arguments.minCount = 1
     arguments.thread = 1
@@ -63,7 +69,7 @@ def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
 
 
 def train_skipgram(
-    texts: Iterable[str], words: Sequence[str], settings: EmbeddingSettings
+    texts: Iterable[str], words: Sequence[str], width: int, seed: int = SEED
 ) -> np.ndarray:
     """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
 
@@ -73,25 +79,25 @@ def train_skipgram(
     import fasttext_pybind
 
     model = fasttext_pybind.fasttext()
-    vector = fasttext_pybind.Vector(settings.width)
+    vector = fasttext_pybind.Vector(width)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         path = Path(folder) / "train.txt"
         with open(path, "w", encoding="utf-8", newline="\n") as handle:
             handle.writelines(text + "\n" for text in texts)
         try:
             with zeroed_memory():
-                fasttext_pybind.train(model, _fasttext_arguments(settings, path))
+                fasttext_pybind.train(model, _fasttext_arguments(path, width, seed))
         except (RuntimeError, ValueError) as error:  # "Encountered NaN.", "Empty vocabulary."
             raise InputError(
-                f"embedding.source = skipgram: fastText failed ({error}); lower "
-                f"embedding.lr, now {settings.lr}, or use embedding.source = counts"
+                f"embedding.source = skipgram: fastText failed ({error}); "
+                "use embedding.source = counts"
             ) from None
-    matrix = np.zeros((len(words), settings.width), np.float32)
+    matrix = np.zeros((len(words), width), np.float32)
     for index, word in enumerate(words):
         model.getWordVector(vector, word)
         matrix[index] = np.array(vector)
     if not np.isfinite(matrix).all():
         raise InputError(
-            f"embedding.lr: {settings.lr} gives vectors that are not finite; use a smaller one"
+            "embedding.source = skipgram: vectors are not finite; use embedding.source = counts"
         )
     return matrix

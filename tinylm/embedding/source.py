@@ -17,6 +17,7 @@ import numpy as np
 from tinylm.base.config import InputError
 from tinylm.download.folders import reading_hub
 from tinylm.download.readers import first_line
+from tinylm.download.stories import split_hub
 from tinylm.embedding.fasttext_bin import BinFile, read_bin
 from tinylm.embedding.settings import EmbeddingSettings
 
@@ -24,17 +25,16 @@ SUFFIXES = (".bin", ".vec", ".vec.gz")
 
 
 def vector_file(settings: EmbeddingSettings) -> Path:
-    """The file that the settings name, from the hub if hub_id is given. Raises InputError.
+    """The file that the settings name, from the hub if `hub` is given. Raises InputError.
 
     A hub repository has one file of vectors; `.bin` comes before `.vec` and that before `.vec.gz`.
     """
-    hub_id = settings.hub_id
-    revision = settings.hub_revision
-    if hub_id is None:
+    if settings.hub is None:
         return Path(settings.path)
+    hub_id, revision = split_hub(settings.hub)
     import huggingface_hub
 
-    keys = f"embedding.hub_id = {hub_id!r}, revision {revision!r}"
+    keys = f"embedding.hub = {settings.hub}"
     with reading_hub(keys, "embedding.path"):
         info = huggingface_hub.HfApi().model_info(hub_id, revision=revision)
         names = [file.rfilename for file in info.siblings or []]

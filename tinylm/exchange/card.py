@@ -71,8 +71,9 @@ def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
         data = "the storybook, stories that tinylm writes itself"
         licence = "mit"
     elif section["source"] == "hub":
-        data = f"{section['hub_id']} of the Hugging Face hub, revision {section['hub_revision']}"
-        licence = LICENCES.get(section["hub_id"])
+        hub_id, _, revision = section["hub"].partition("@")
+        data = f"{hub_id} of the Hugging Face hub, revision {revision}"
+        licence = LICENCES.get(hub_id)
     else:
         data = f"{Path(section['path']).name}, read from a local file or folder"
     return DataLicence(data, licence if given is None else given)
@@ -116,7 +117,7 @@ def _head(run: ReportData, publication: Publication) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     source = run.param("data", "source")
-    hub_id = run.param("data", "hub_id")
+    hub_id = (run.param("data", "hub") or "").partition("@")[0]
     results = []
     for metric, name in _RESULTS.items():
         value = as_number(run.value(f"evaluate.{metric}"))

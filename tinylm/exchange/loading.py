@@ -110,11 +110,6 @@ def load_trained(
     return Trained(models, vocab, model, tokenizer, decode, slide, length_penalty)
 
 
-def repairs_quotes() -> bool:
-    """Whether the corpus of params.yaml, and so every text for the model, has its quotes repaired."""
-    return (read_params().get("data") or {}).get("repair_quotes") is not False
-
-
 def use_threads() -> None:
     """Let PyTorch compute with `runtime.threads` of params.yaml."""
     import torch

@@ -30,20 +30,12 @@ HUB_STORIES: Params = {"data": {"source": "hub", "path": "inputs/stories"}}
 HUB_VECTORS: Params = {  # the official vectors of 7.24 GB: Common Crawl and Wikipedia, width 300
     "embedding": {
         "source": "file",
-        "hub_id": "facebook/fasttext-en-vectors",
-        "hub_revision": "a80392390daaee1a91000da45c376d512e1dc555",
-    }
-}
-HUB_GPT2: Params = {
-    "vocab": {
-        "path": "inputs/vocab",
-        "hub_id": "openai-community/gpt2",
-        "hub_revision": "607a30d783dfa663caf39e06633721c8d4cfcd7e",
+        "hub": "facebook/fasttext-en-vectors@a80392390daaee1a91000da45c376d512e1dc555",
     }
 }
 HUB: dict[str, Params] = {
     "assignment-baseline": HUB_STORIES | HUB_VECTORS,
-    "gpt2-bpe": HUB_STORIES | HUB_GPT2,
+    "gpt2-bpe": HUB_STORIES,
     "tinystories-2m": HUB_STORIES,
     "tinystories-bpe": HUB_STORIES,
     "word-10k": HUB_STORIES | HUB_VECTORS,

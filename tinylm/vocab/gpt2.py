@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.download.folders import reading_hub
 from tinylm.download.readers import first_line
 from tinylm.vocab.bpe import BpeTokenizer, Merges
 from tinylm.vocab.settings import VocabSettings
@@ -44,10 +43,8 @@ def vocabulary_sha256(tokens: Sequence[str], merges: Merges) -> str:
 
 
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
-    """The vocabulary that `path` or `hub_id` names. Raises InputError if it is not GPT-2's."""
+    """The vocabulary that `path` names. Raises InputError if it is not GPT-2's."""
     folder = Path(settings.path)
-    if settings.hub_id is not None:
-        folder = _from_hub(settings.hub_id, settings.hub_revision)
     try:
         return published(*read_folder(folder))
     except ValueError as error:
@@ -67,13 +64,3 @@ def read_folder(folder: Path) -> tuple[list[str], Merges]:
     except Exception as error:  # the library raises nothing more specific
         raise InputError(f"{folder}: {first_line(error)}; download {names} again") from None
     return sorted(ids, key=ids.__getitem__), merges
-
-
-def _from_hub(hub_id: str, revision: str | None) -> Path:
-    """The folder into which the hub's library has downloaded the two files."""
-    import huggingface_hub
-
-    with reading_hub(f"vocab.hub_id = {hub_id!r}, revision {revision!r}", "vocab.path"):
-        for name in FILES:
-            file = huggingface_hub.hf_hub_download(hub_id, name, revision=revision)
-    return Path(file).parent

@@ -21,8 +21,6 @@ class VocabSettings:
     min_count: int = setting(1, low=1)
     max_size: int | None = setting(None, low=1, high=1 << 32)  # as many ids as 32 bits hold
     path: str = setting("")
-    hub_id: str | None = setting(None)
-    hub_revision: str | None = setting(None)
 
     def size_limit(self) -> int | None:
         """The most ids that these settings allow; None without a limit."""
@@ -52,10 +50,6 @@ class VocabSettings:
             problems.append(
                 f"max_size: {self.tokenizer} expects a whole number >= {least}, got {size}"
             )
-        if self.hub_id == "":
-            problems.append("hub_id: expected a repository of the hub or null, got ''")
-        elif self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
-            problems.append("hub_revision is empty; needed with hub_id")
-        if self.tokenizer == "gpt2" and self.hub_id is None and not self.path:
-            problems.append("path is empty; needed with tokenizer: gpt2 and no hub_id")
+        if self.tokenizer == "gpt2" and not self.path:
+            problems.append("path: expected a folder with tokenizer: gpt2, got ''")
         return problems

@@ -17,10 +17,9 @@ def _matrix(vocabulary, vectors, width, seed):
         lines += [f"{word} {' '.join(map(str, row))}" for word, row in vectors.items()]
         path.write_text("\n".join(lines) + "\n")
         settings = EmbeddingSettings(
-            source="file" if vectors else "random", path=str(path), hub_id=None, hub_revision=None,
-            width=width, epochs=1, window=3, min_n=3, max_n=6, buckets=100, lr=0.05, std=0.02, seed=seed,
+            source="file" if vectors else "random", path=str(path), hub=None, width=width, std=0.02,
         )  # fmt: skip
-        return matrix_of(settings, tokenizer, lambda: [], lambda: np.zeros(0, int))
+        return matrix_of(settings, tokenizer, lambda: [], lambda: np.zeros(0, int), seed)
 
 
 def embedding_matrix(vocabulary, vectors, width, seed):

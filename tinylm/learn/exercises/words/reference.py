@@ -12,10 +12,8 @@ def split(text):
 
 def build_vocabulary(texts, max_words=None):
     counts = Counter(word for text in texts for word in split(text))
-    names = ("path", "hub_id", "hub_revision")
     settings = VocabSettings(
         tokenizer="words", lower_case=True, punctuation="drop", min_count=1, max_size=max_words,
-        **dict.fromkeys(names),
     )  # fmt: skip
     return build_tokenizer(counts, settings).tokens
 
