@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 26_300, ("tests",): 18_550}
-TOTAL_WORDS = 23_100  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 24_900, ("tests",): 17_050}
+TOTAL_WORDS = 21_700  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Limit:
 
 
 LIMITS = (
-    Limit(("tinylm", "stages"), average=8.9, heavy_percent=7.0, hard_comprehensions=20),
-    Limit(("tinylm/model",), average=10.1, heavy_percent=11.0, hard_comprehensions=2),
+    Limit(("tinylm", "stages"), average=8.8, heavy_percent=7.0, hard_comprehensions=20),
+    Limit(("tinylm/model",), average=9.3, heavy_percent=5.0, hard_comprehensions=0),
 )
 
 
