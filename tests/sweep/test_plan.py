@@ -1,7 +1,9 @@
 """The runs of a sweep, the values that are refused, and how its state is shown."""
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -51,6 +53,18 @@ def test_values_are_those_of_dvc():
 def test_a_text_that_lists_no_values_is_refused(text):
     with pytest.raises(InputError):
         expand_values([text])
+
+
+def test_a_worker_outside_a_slot_refuses_and_touches_nothing(sweep, tmp_path):
+    subprocess.run(["git", "init", "-q"], check=True)
+    (tmp_path / "params.yaml").write_text("edited")
+    (tmp_path / ".git/index.lock").touch()
+    words = [sys.executable, "-m", "tinylm.sweep.worker", "s"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (tmp_path / "params.yaml").read_text() == "edited"
+    assert (tmp_path / ".git/index.lock").exists()
 
 
 def test_states_are_shown_and_failures_are_retried(sweep):

@@ -76,6 +76,17 @@ def make_slot(sweep: Sweep, slot: Path) -> None:
     write_bytes(config, f"{core}[cache]\ndir = {cache}\n".encode())
 
 
+def check_slot(sweep: Sweep) -> None:
+    """Raise InputError unless the current folder is a slot of the sweep; nothing is touched."""
+    here = Path.cwd()
+    slots = sweep.folder / "slots"
+    if here.parent != slots or not (here / ".dvc/config.local").is_file():
+        raise InputError(
+            f"{here}: expected a folder that tinylm sweep has made in {slots}: a worker discards "
+            "all edits where it runs; use tinylm sweep --resume"
+        )
+
+
 class Slot:
     """The current folder, made by `make_slot`. run_stage: runs a stage, instead of DVC's shell."""
 

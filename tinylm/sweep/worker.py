@@ -1,6 +1,7 @@
 """A process that works on a sweep's runs, one after another: `python -m tinylm.sweep.worker NAME`.
 
-It is started in a slot (`recording.make_slot`). It imports torch and the stages once, and forks a
+`tinylm sweep` starts it in a slot (`recording.make_slot`); elsewhere it refuses to run, since it
+resets the folder that it works in. It imports torch and the stages once, and forks a
 process for each stage of a run, which calls the stage's main(). Locks decide which worker has a
 run. So any number of workers can work on a sweep, on all hosts that share the folder. A run whose
 worker was killed is free again, and continues from its snapshot.
@@ -28,7 +29,7 @@ from tinylm.host.command import FAILED, CommandFailed, Interrupted, guard, one_l
 from tinylm.host.processes import end_with_parent, locked
 from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep
-from tinylm.sweep.recording import Slot
+from tinylm.sweep.recording import Slot, check_slot
 
 _WAIT_S = 0.2  # between two looks for a free run
 
@@ -70,7 +71,7 @@ class Worker:
         sys.stdout.flush()
         self.child = os.fork()
         if not self.child:
-            self._be_stage(module, arguments)
+            self._exec_stage(module, arguments)
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         code = os.waitstatus_to_exitcode(status)
@@ -84,7 +85,7 @@ class Worker:
             message = errors[0] if errors else f"exit code {code}"
             raise CommandFailed(message.removeprefix("error: ").strip())
 
-    def _be_stage(self, module: str, arguments: list[str]) -> None:
+    def _exec_stage(self, module: str, arguments: list[str]) -> None:
         """The forked process: the same as `python -m MODULE ARGUMENTS` after its imports."""
         code = FAILED
         try:
@@ -117,12 +118,12 @@ class Worker:
                     if log is not None and not self.sweep.state(number):
                         self.number = number
                         self.log = log
-                        self._do()
+                        self._run_one()
                         worked = True
             if not worked:
                 time.sleep(_WAIT_S)
 
-    def _do(self) -> None:
+    def _run_one(self) -> None:
         """One run, from where an earlier process left it to its experiment and its state."""
         began = time.monotonic()
         folder = self.sweep.run(self.number)
@@ -137,7 +138,7 @@ class Worker:
     def _reproduce(self) -> plan.State:
         """Run the stages and record them; returns the run's state."""
         params = self.slot.enter(self.number, self.sweep.runs[self.number - 1])
-        self._make_shared(params)
+        self._ensure_shared(params)
         self.slot.reproduce(self.sweep.target)
         self.slot.record(self.number)
         path = paths.results("train")
@@ -147,7 +148,7 @@ class Worker:
         write_json(self.sweep.run(self.number) / "metrics.json", metrics)
         return {"state": plan.DONE, "held_out": math.log(metrics["held_out_perplexity"])}
 
-    def _make_shared(self, params: Mapping[str, Any]) -> None:
+    def _ensure_shared(self, params: Mapping[str, Any]) -> None:
         """Make what runs share once: the first worker does it, the others wait for the cache."""
         values = {section: params.get(section) for section in plan.SHARED_SECTIONS}
         text = json.dumps(values, sort_keys=True, default=str)
@@ -168,6 +169,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     sweep = plan.open_sweep(sys.argv[1])
+    check_slot(sweep)
     importlib.import_module("stages.train")
     importlib.import_module("stages.evaluate")
     worker = Worker(sweep)
