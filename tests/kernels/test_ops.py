@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.support.small import needs_compiler
+from tests.support.small import model_settings, needs_compiler
 from tinylm.kernels.train.dropout import keep_level, new_seed
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
 from tinylm.model.ops import REFERENCE
@@ -168,7 +168,7 @@ def test_torchs_own_attention_is_the_same_and_drops_while_training():
 
 @pytest.mark.parametrize("kind", ["layer", "std"])
 def test_a_constant_row_gives_the_bias_and_a_finite_gradient(kind):
-    norm = Norm(7, kind, 1e-5, ManualGradOps()).train()
+    norm = Norm(7, model_settings(norm_kind=kind), ManualGradOps()).train()
     with torch.no_grad():
         norm.bias.copy_(torch.arange(7.0))
     x = torch.full((2, 7), 5.0, requires_grad=True)

@@ -2,13 +2,14 @@ import pytest
 import torch
 
 from tests.support.small import model_settings
+from tinylm.model.ops import REFERENCE
 from tinylm.model.transformer import SelfAttention, causal_mask
 
 B, T = 3, 11
 
 
 def new_attention(width: int, **settings) -> SelfAttention:
-    attention = SelfAttention(width, model_settings(**settings))
+    attention = SelfAttention(width, model_settings(**settings), REFERENCE)
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.copy_(torch.randn(parameter.shape) / parameter.shape[-1] ** 0.5)

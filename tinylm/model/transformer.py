@@ -60,14 +60,14 @@ class Norm(nn.Module):
            (two columns or more)
     """
 
-    def __init__(self, width: int, kind: str, eps: float, ops: Ops = REFERENCE) -> None:
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops) -> None:
         super().__init__()
         self.ops = ops
-        self.kind = kind
-        self.eps = eps
+        self.kind = settings.norm_kind
+        self.eps = settings.norm_eps
         self.gain = nn.Parameter(torch.ones(width))
         self.bias: nn.Parameter | None = None
-        if kind != "rms":
+        if self.kind != "rms":
             self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class SelfAttention(nn.Module):
 
     rope_cache: Tensor | None
 
-    def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops) -> None:
         super().__init__()
         self.ops = ops
         self.heads = settings.heads
@@ -148,7 +148,7 @@ class SelfAttention(nn.Module):
 class FeedForward(nn.Module):
     """activation(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).  (B, T, D) -> (B, T, D)"""
 
-    def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops) -> None:
         super().__init__()
         self.ops = ops
         inner = settings.feed_forward
@@ -168,13 +168,13 @@ class Block(nn.Module):
     pre-norm: x + f(norm(x)) (Xiong et al. 2020);  post-norm: norm(x + f(x)) (Vaswani et al. 2017).
     """
 
-    def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops) -> None:
         super().__init__()
         self.ops = ops
         self.is_pre_norm = settings.norm == "pre"
         self.dropout = settings.dropout
-        self.norm1 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
-        self.norm2 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
+        self.norm1 = Norm(width, settings, ops)
+        self.norm2 = Norm(width, settings, ops)
         self.attention = SelfAttention(width, settings, ops)
         self.feed_forward = FeedForward(width, settings, ops)
 
@@ -242,7 +242,7 @@ class TinyLM(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.final_norm: nn.Module = nn.Identity()
         if settings.final_norm:
-            self.final_norm = Norm(self.width, settings.norm_kind, settings.norm_eps, ops)
+            self.final_norm = Norm(self.width, settings, ops)
         self.output: nn.Linear | None = None
         self.output_bias: nn.Parameter | None = None
         if not settings.tied_output:
