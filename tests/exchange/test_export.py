@@ -104,12 +104,15 @@ def test_what_no_export_wrote_is_not_replaced(new_trained, tmp_path, added):
 
 
 def test_a_model_that_no_architecture_computes_is_refused_by_its_key(new_trained, tmp_path, capsys):
-    new_trained(norm_kind="std")
+    model = new_trained(norm_kind="std").model
     assert main(["export", "out"]) == 2
     assert "model.norm_kind" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert main(["export", "out", "--format", "tinylm"]) == 0
-    assert "trust_remote_code=True" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "trust_remote_code=True" in out
+    size = sum(parameter.numel() for parameter in model.parameters())
+    assert f"{size:,} parameters" in out
 
 
 def test_an_export_is_exported_again(new_trained, tmp_path):

@@ -48,7 +48,8 @@ def tinylm_form(model: TinyLM) -> ExportedModel:
     }
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     named = {f"tinylm.{name}": tensor.detach().cpu() for name, tensor in tensors.items()}
-    return ExportedModel(architecture, config, named)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return ExportedModel(architecture, config, named, parameters)
 
 
 def _write_transformers(folder: Path, trained: Trained, form: ExportedModel) -> None:

@@ -8,6 +8,7 @@ model, logits differ by some 1e-3. A relu model is exact, since relu(z) = gelu(s
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def steepened(form: ExportedModel, s: float) -> ExportedModel:
         elif ".ln_f." in name and form.config["tie_word_embeddings"]:
             tensors[name] = tensor / s  # its output meets the embedding, which has grown
     epsilon = form.config["layer_norm_epsilon"] * s**2
-    return ExportedModel(form.architecture, {**form.config, "layer_norm_epsilon": epsilon}, tensors)
+    config = form.config | {"layer_norm_epsilon": epsilon}
+    return dataclasses.replace(form, config=config, tensors=tensors)
 
 
 def _write_config(writer: Any, config: dict[str, Any]) -> None:

@@ -59,16 +59,15 @@ GPT_NEOX = {
 
 @dataclasses.dataclass(frozen=True)
 class ExportedModel:
-    """A model for transformers: class name, config.json, tensors under its names."""
+    """A model for transformers: class name, config.json, tensors under its names.
+
+    parameters: their number, tied ones counted once.
+    """
 
     architecture: str
     config: dict[str, Any]
     tensors: dict[str, Tensor]
-
-    @property
-    def parameters(self) -> int:
-        """Number of weights, those that are tied once."""
-        return sum(tensor.numel() for tensor in self.tensors.values())
+    parameters: int
 
 
 def stock_problem(settings: ModelSettings) -> str:
@@ -104,7 +103,8 @@ def stock_form(model: TinyLM) -> ExportedModel:
     config["vocab_size"] = model.vocab_size
     config["dtype"] = "float32"
     config["tie_word_embeddings"] = f"{names['output']}.weight" not in tensors
-    return ExportedModel(config["architectures"][0], config, tensors)
+    parameters = sum(tensor.numel() for tensor in tensors.values())
+    return ExportedModel(config["architectures"][0], config, tensors, parameters)
 
 
 @dataclasses.dataclass(frozen=True)
