@@ -21,11 +21,11 @@ GROUPS = {  # kinds of the lexicon whose words may be taken for each other
     "place": "village outside inside home shed air",
 }
 MEANING = {  # of each kind of error
-    "person": "somebody else, or another pronoun, than the story has there",
-    "animal": "another animal than the story's, or what does not suit it",
-    "thing": "another thing than the one that the story is about, or what does not go with it",
-    "place": "another place than the one where the story is",
-    "detail": "something else that the story has said otherwise: a hobby, a day, a feeling",
+    "person": "the wrong person, or a pronoun that does not fit",
+    "animal": "the wrong animal, or something that does not suit it",
+    "thing": "the wrong thing, or something that does not go with it",
+    "place": "the wrong place",
+    "detail": "a hobby, day or feeling that contradicts the story",
     "plot": "what some story says, but not after this beginning",
     "grammar": "a word that no story has after the two words before it",
     "end": "the text ends before its plot does, or goes on after it",
