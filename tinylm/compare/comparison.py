@@ -125,11 +125,11 @@ def _comparable(
 
 def _verdict(row: Row, is_claimed: bool) -> str:
     """What may be said of a setting compared with the first."""
+    if not row.differs:
+        return SAME
     difference = row.difference
     if difference is None:
         return "not compared: no losses of the same texts"
-    if not row.differs:
-        return SAME
     if is_claimed:
         return f"{'worse' if difference.value > 0 else 'better'}; p = {row.p:.2g}"
     if not math.isnan(row.p):

@@ -22,7 +22,7 @@ def to_markdown(comparison: Comparison) -> str:
         names = many(len(others), "run")
     seeds = _seeds(comparison.first_seeds)
     cells: list[tuple[str, ...]] = [
-        (first.name, seeds, number(first.perplexity, 5), "", "", "the others are compared with it")
+        (first.name, seeds, number(first.perplexity, 5), "", "", "(the reference)")
     ]
     cells += [_cells(row) for row in comparison.rows]
     return render.render(
