@@ -12,8 +12,15 @@ from tinylm.embedding.matrix import embedding_matrix
 from tinylm.host.command import guard
 from tinylm.host.processes import cores
 from tinylm.params.stage import Stage
-from tinylm.vocab.encoding import cut_stream, decoded, write_stores
-from tinylm.vocab.token_store import TokenStore, coverage, save_matrix
+from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.token_store import (
+    TokenStore,
+    coverage,
+    cut_stream,
+    decoded,
+    encode_splits,
+    save_matrix,
+)
 
 STORIES = Path(paths.STORIES)
 TOKENS = Path(paths.TOKENS)
@@ -28,8 +35,10 @@ def main() -> None:
     stage = Stage("vocab")
     data = stage.params.data
     embedding = stage.params.embedding
-    tokenizer, counts = write_stores(stage.params.vocab, STORIES, TOKENS, cores())
+    print(f"vocabulary: {stage.params.vocab.tokenizer}", flush=True)
+    tokenizer, counts = make_tokenizer(stage.params.vocab, train_texts, cores())
     tokenizer.save(VOCAB / "tokenizer.json")
+    encode_splits(tokenizer, STORIES, TOKENS, cores())
     split: dict[str, Any] = {"by": data.held_out}
     if data.held_out == "tokens":
         with_vectors = embedding.source == "skipgram"

@@ -8,10 +8,10 @@ import pytest
 from tinylm.base.config import InputError
 from tinylm.download import in_order
 from tinylm.download.stories import SPLITS
-from tinylm.vocab import encoding, words
-from tinylm.vocab.encoding import cut_stream, write_stores
+from tinylm.vocab import token_store, words
+from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import TokenStore, write_store
+from tinylm.vocab.token_store import TokenStore, cut_stream, encode_splits, write_store
 
 STORIES = [[0, 10, 11, 12, 1], [0, 13, 1], [0, 14, 15, 16, 17, 18, 1], [0, 19, 1], [0, 20, 1]]
 STREAM = [index for story in STORIES for index in story]  # 21 ids
@@ -27,15 +27,17 @@ def test_stores_have_every_story_and_any_number_of_processes_writes_the_same(
     for split in SPLITS:
         rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
         (tmp_path / f"{split}.jsonl").write_text(rows)
-    monkeypatch.setattr(encoding, "STORIES_AT_ONCE", 10)
+    monkeypatch.setattr(token_store, "STORIES_AT_ONCE", 10)
     monkeypatch.setattr(words, "STORIES_AT_ONCE", 10, raising=False)
     monkeypatch.setattr(in_order, "INLINE_TASKS", 2)
     settings = VocabSettings(tokenizer=kind, max_size=300)
-    tokenizer, seen = write_stores(settings, tmp_path, tmp_path / "1", 1)
+    tokenizer, seen = make_tokenizer(settings, lambda: texts, 1)
+    encode_splits(tokenizer, tmp_path, tmp_path / "1", 1)
     assert seen == ({"words_seen": 6, "words_seen_once": 0} if kind == "words" else {})
     store = TokenStore(tmp_path / "1", "train")
     assert [store.story(i).tolist() for i in range(120)] == list(map(tokenizer.encode_story, texts))
-    again, _ = write_stores(settings, tmp_path, tmp_path / "2", 2)
+    again, _ = make_tokenizer(settings, lambda: texts, 2)
+    encode_splits(again, tmp_path, tmp_path / "2", 2)
     assert again.tokens == tokenizer.tokens
     for path in (tmp_path / "1").iterdir():
         assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes()

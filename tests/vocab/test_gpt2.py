@@ -68,6 +68,12 @@ def test_other_paths_are_refused(tmp_path):
             load(path)
 
 
+def test_a_folder_that_dvc_does_not_hash_is_refused(tmp_path, published):
+    (write_folder(tmp_path / "a") / ".dvc").mkdir()
+    with pytest.raises(InputError, match=r"vocab\.path"):
+        load(tmp_path / "a")
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared/gpt2")
 def test_the_published_vocabulary():
     tokenizer = load(SHARED)

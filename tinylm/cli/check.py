@@ -86,12 +86,24 @@ def _check_vectors(embedding: Any, findings: Findings) -> None:
             findings.problems.append(str(error))
 
 
+def _check_gpt2(vocab: Any, findings: Findings) -> None:
+    """Whether stage vocab can read GPT-2's vocabulary, if the settings need it."""
+    from tinylm.vocab.gpt2 import load_gpt2
+
+    if vocab.tokenizer == "gpt2":
+        try:
+            load_gpt2(vocab)
+        except InputError as error:
+            findings.problems.append(str(error))
+
+
 def check_files(sections: dict[str, Any], findings: Findings) -> None:
     """The corpus, the vocabulary and the word vectors that params.yaml names."""
     if "data" in sections:
         _check_corpus(sections["data"], findings)
-    if "vocab" in sections and sections["vocab"].path:
-        _is_readable("vocab.path", sections["vocab"].path, findings)
+    vocab = sections.get("vocab")
+    if vocab and vocab.path and _is_readable("vocab.path", vocab.path, findings):
+        _check_gpt2(vocab, findings)
     embedding = sections.get("embedding")
     if embedding and _is_readable("embedding.path", embedding.path, findings):
         _check_vectors(embedding, findings)

@@ -27,7 +27,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
     if glob.has_magic(str(root)) or "::" in str(root):  # patterns for `datasets`
         raise InputError(f"data.path: expected a folder without * ? [ :: in its path, got {root}")
     if not is_downloaded:
-        refuse_unhashed(path)
+        refuse_unhashed("data.path", path)
     try:
         with quiet_datasets() as (datasets, cache):
             builder = datasets.load_dataset_builder(str(root), cache_dir=cache)
@@ -48,7 +48,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
     return splits
 
 
-def refuse_unhashed(folder: Path) -> None:
+def refuse_unhashed(key: str, folder: Path) -> None:
     """InputError for what DVC leaves out of a folder's hash: later edits of it would go unnoticed."""
     for place, subfolders, files in os.walk(folder):
         if ".dvc" in subfolders:
@@ -61,7 +61,7 @@ def refuse_unhashed(folder: Path) -> None:
             advice = f"DVC does not follow the linked folder {place}/{linked[0]}: copy it"
         else:
             continue
-        raise InputError(f"data.path = {str(folder)!r}: {advice}")
+        raise InputError(f"{key} = {str(folder)!r}: {advice}")
 
 
 def other_files(folder: Path, read: Collection[Path]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylm.base.config import InputError
+from tinylm.download.folders import refuse_unhashed
 from tinylm.download.readers import first_line
 from tinylm.vocab.bpe import BpeTokenizer, Merges
 from tinylm.vocab.settings import VocabSettings
@@ -59,6 +60,7 @@ def read_folder(folder: Path) -> tuple[list[str], Merges]:
     paths = [str(folder / name) for name in FILES]
     if not all(map(os.path.isfile, paths)):
         raise InputError(f"vocab.path: expected a folder with {names}, got {str(folder)!r}")
+    refuse_unhashed("vocab.path", folder)
     try:
         ids, merges = models.BPE.read_file(*paths)
     except Exception as error:  # the library raises nothing more specific

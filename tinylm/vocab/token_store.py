@@ -6,13 +6,14 @@ vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` has n
 starts; `{split}.json` has the counts, and is written last.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinylm.base.config import InputError
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import (
     atomic_write,
     read_json,
@@ -20,11 +21,14 @@ from tinylm.base.files import (
     write_bytes,
     write_json,
 )
-from tinylm.download.in_order import in_groups
+from tinylm.download.in_order import in_groups, map_in_order
+from tinylm.download.stories import SPLITS, read_texts
+from tinylm.host.progress import Progress
+from tinylm.vocab.tokenizer import Tokenizer
 
 STAGE = "vocab"
 TENSOR = "embedding"
-STORIES_AT_ONCE = 20_000
+STORIES_AT_ONCE = 2000  # that one process encodes
 
 Stories = Iterable[Sequence[int] | np.ndarray]
 Packed = tuple[bytes, list[int]]  # the ids of some stories as the store has them, and their lengths
@@ -123,6 +127,81 @@ class TokenStore:
         """Ids of one story, a view into the memory map."""
         start, end = self.offsets[index : index + 2]
         return self.ids[start:end]
+
+
+def encode_splits(tokenizer: Tokenizer, stories: Path, folder: Path, workers: int) -> None:
+    """Write the store of each split into `folder`, encoded by several processes.
+
+    The bytes depend only on the tokenizer and the stories. Raises InputError.
+    """
+    with Progress("stories to ids", None, "stories") as progress:
+        for split in SPLITS:
+            groups = in_groups(read_texts(stories, split), STORIES_AT_ONCE)
+            encoded = map_in_order(_encode, groups, workers, tokenizer)
+            write_packed(folder, split, _counted(encoded, progress), len(tokenizer))
+
+
+def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> Packed:
+    return pack(map(tokenizer.encode_story, texts), len(tokenizer))
+
+
+def _counted(encoded: Iterable[Packed], progress: Progress) -> Iterator[Packed]:
+    for ids, lengths in encoded:
+        progress.advance(len(lengths))
+        yield ids, lengths
+
+
+def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:
+    """The stories within ids[first:last], those at its ends cut there."""
+    borders = np.unique(store.offsets.clip(first, last))
+    for start, end in itertools.pairwise(borders):
+        yield store.ids[start:end]
+
+
+def decoded(tokenizer: Tokenizer, store: TokenStore) -> Iterator[str]:
+    """The stories of a store as text."""
+    for index in range(len(store)):
+        yield tokenizer.decode(store.story(index).tolist())
+
+
+def cut_stream(
+    folder: str | Path, share: float, overlap: int, *, vectors: bool = False
+) -> dict[str, Any]:
+    """Cut the store `train`, which has the whole stream, into the stores `train` and `held_out`.
+
+    N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out =
+    ids[cut:]. With overlap = context, the windows of context + 1 ids at stride 1 are cut at the
+    same share: int((1 - share) * windows) start in train, the rest in held_out. If the store
+    `evaluation` is empty, it becomes the same as held_out.
+
+    Returns where the cut is, and notes on what crosses it; `vectors`: skip-gram vectors use this
+    text too. Raises InputError if a side has nothing to predict or no token of its own.
+    """
+    whole = TokenStore(folder, "train")
+    tokens = len(whole.ids)
+    cut = int((1 - share) * (tokens - overlap))
+    smaller_side = min(cut, tokens - overlap - cut)
+    if smaller_side < 1 or smaller_side + overlap < 2:
+        raise InputError(
+            f"{PARAMS_FILE}: data.held_out_share: the cut leaves one side without tokens of its "
+            f"own (share {share}, overlap {overlap}, {tokens} tokens in all)"
+        )
+    size = whole.vocab_size
+    write_store(folder, "held_out", _pieces(whole, cut, tokens), size)
+    evaluation = "evaluation has stories of its own"
+    if not len(TokenStore(folder, "evaluation").ids):
+        evaluation = "evaluation is the held-out tokens"
+        write_store(folder, "evaluation", _pieces(whole, cut, tokens), size)
+    write_store(folder, "train", _pieces(whole, 0, cut + overlap), size)
+    makers = "a vocabulary and word vectors" if vectors else "a vocabulary"
+    notes = [
+        f"train is ids[:{cut + overlap}], held out ids[{cut}:]: windows straddle the cut by "
+        f"{overlap} tokens",
+        f"{makers} made here saw the whole stream",
+        evaluation,
+    ]
+    info: dict[str, Any] = {"by": "tokens", "stream_tokens": tokens}
+    return info | {"cut": cut, "overlap": overlap, "notes": notes}
 
 
 def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> dict[str, Any]:
