@@ -24,7 +24,7 @@ from tinylm.vocab.token_store import TokenStore, write_store
 SPECIALS = 4
 PAD_ID = 2
 STORE_STEPS = 64  # updates that the random ids are enough for
-# nanoGPT's architecture: no biases, learned positions, one matrix for input and output, all of it trained.
+# nanoGPT's architecture: learned positions, one matrix for input and output, all of it trained; no biases but in feed-forward.
 AS_NANOGPT = {
     "head_width": None,
     "norm": "pre",
@@ -35,7 +35,6 @@ AS_NANOGPT = {
     "init": "scaled",
     "qkv_bias": False,
     "attention_bias": False,
-    "feed_forward_bias": False,
     "tied_output": True,
     "output_bias": False,
     "embedding": "tuned",

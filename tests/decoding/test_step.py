@@ -12,7 +12,7 @@ from tinylm.kernels.decoding.step import CompiledStep, decoding_step
 
 VOCAB, WIDTH = 61, 37
 PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5 + 23))]
-NO_BIAS = {"qkv_bias": False, "attention_bias": False, "feed_forward_bias": False}
+NO_BIAS = {"qkv_bias": False, "attention_bias": False}
 ARCHITECTURES = {
     "pre": {},
     "post": {"norm": "post", "final_norm": False, "activation": "relu"},

@@ -14,7 +14,7 @@ from tinylm.train.optimizers import Adam
 VARIANTS = [
     {},
     {"heads": 5, "layers": 3},
-    {"head_width": 11, "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False},
+    {"head_width": 11, "qkv_bias": False, "attention_bias": False},
     {"norm": "post", "final_norm": False, "norm_kind": "rms", "tied_output": False},
     {"norm_kind": "std", "positions": "learned", "output_bias": True},
     {"positions": "none", "tied_output": False, "output_bias": True, "qkv_bias": False},

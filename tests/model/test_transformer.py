@@ -7,7 +7,7 @@ from tests.support.small import model_settings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, TinyLM, sinusoids
 
-NO_BIAS = {"qkv_bias": False, "attention_bias": False, "feed_forward_bias": False}
+NO_BIAS = {"qkv_bias": False, "attention_bias": False}
 VARIANTS = [
     {"activation": "gelu"},
     {"activation": "relu", **NO_BIAS},

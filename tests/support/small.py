@@ -16,7 +16,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler"
 MODEL: dict[str, Any] = {
     "layers": 2, "heads": 3, "head_width": 6, "feed_forward": 23, "context": 17, "dropout": 0.0, "norm": "pre",
     "norm_kind": "layer", "norm_eps": 1e-5, "final_norm": True, "positions": "sinusoids", "activation": "gelu",
-    "init": "scaled", "qkv_bias": True, "attention_bias": True, "feed_forward_bias": True, "tied_output": True,
+    "init": "scaled", "qkv_bias": True, "attention_bias": True, "tied_output": True,
     "output_bias": False, "embedding": "tuned"
 }  # fmt: skip
 DECODE: dict[str, Any] = {

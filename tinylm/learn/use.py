@@ -49,11 +49,15 @@ Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the 
 
 
 def train(
-    updates: int, changes: dict[str, Any], stores: dict[str, TokenStore] | None = None
+    updates: int,
+    changes: dict[str, Any],
+    stores: dict[str, TokenStore] | None = None,
+    frozen: tuple[str, ...] = (),
 ) -> Run:
     """Train for this many updates: losses at each step, greedy text at the end.
 
     changes: {section: values} instead of those of params.yaml. stores: instead of stage vocab's.
+    frozen: ends of the names of parameters that stay as they are.
     """
     params = load_params()
     params["model"] |= changes.get("model", {})
@@ -65,6 +69,9 @@ def train(
     stores = stores or {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     with mock.patch("tinylm.train.preparation.training_ops", return_value=REFERENCE):
         parts = new_run(model, settings, matrix, stores, tokenizer.pad_id, "cpu", threads=1)
+    for name, parameter in parts.model.named_parameters():
+        if name.endswith(frozen):
+            parameter.requires_grad_(False)
     trainer = Trainer(parts.model.double(), parts.batches, parts.settings)
     for optimizer, _ in trainer.optimizers:
         if isinstance(optimizer, Muon):

@@ -24,7 +24,6 @@ class ModelSettings:
     init: str = setting(choices=("scaled", "xavier", "torch"))
     qkv_bias: bool = setting()
     attention_bias: bool = setting()
-    feed_forward_bias: bool = setting()
     tied_output: bool = setting()
     output_bias: bool = setting()
     embedding: str = setting(choices=("tuned", "frozen"))

@@ -152,8 +152,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.ops = ops
         inner = settings.feed_forward
-        self.up = nn.Linear(width, inner, bias=settings.feed_forward_bias)
-        self.down = nn.Linear(inner, width, bias=settings.feed_forward_bias)
+        self.up = nn.Linear(width, inner)
+        self.down = nn.Linear(inner, width)
         self.activation = settings.activation
 
     def forward(self, x: Tensor) -> Tensor:
