@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any
 
 from tinylm.learn.expect import Wrong
 from tinylm.learn.grade import READ, SILENT, Outcome
@@ -91,8 +90,8 @@ def properties(check: ModuleType) -> dict[str, Callable[..., None]]:
     return result
 
 
-def hold(function: Callable[..., None]) -> None:
-    """Call a property with the objects of the student's file that its arguments name."""
+def run_property(function: Callable[..., None]) -> None:
+    """Run one check; its arguments are looked up by name in the student's module."""
     student = sys.modules["student"]
     function(*(getattr(student, name) for name in inspect.signature(function).parameters))
 
@@ -100,27 +99,34 @@ def hold(function: Callable[..., None]) -> None:
 def outcomes(check: str, path: str, avoid: list[str]) -> Iterator[Outcome]:
     """Each property's outcome, up to the first that takes too long; at last whether it prints."""
     printed = io.StringIO()
-
-    def outcome(name: str, action: Callable[..., None], *arguments: Any) -> Outcome:
+    try:
+        with contextlib.redirect_stdout(printed):
+            read(path, avoid)
+    except BaseException as error:  # a student's file may raise anything
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        yield Outcome(READ, False, *explain(error, path))
+        yield _silence(printed)
+        return
+    yield Outcome(READ, True, [])
+    for name, function in properties(load(check, "check")).items():
         try:
             with contextlib.redirect_stdout(printed):
-                action(*arguments)
-        except BaseException as error:
-            if isinstance(error, OutOfTime):
-                signal.setitimer(signal.ITIMER_PROF, 0.0)
-            return Outcome(name, False, *explain(error, path))
-        return Outcome(name, True, [])
-
-    result = outcome(READ, read, path, avoid)
-    yield result
-    functions = properties(load(check, "check")) if result.holds else {}
-    for name, function in functions.items():
-        result = outcome(name, hold, function)
-        yield result
-        if result.suggestion == ADVICE[OutOfTime]:
+                run_property(function)
+        except OutOfTime as error:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            yield Outcome(name, False, *explain(error, path))
             break
+        except BaseException as error:
+            yield Outcome(name, False, *explain(error, path))
+        else:
+            yield Outcome(name, True, [])
+    yield _silence(printed)
+
+
+def _silence(printed: io.StringIO) -> Outcome:
+    """Whether the student's code printed nothing."""
     lines = printed.getvalue().splitlines()[:MOST_LINES]
-    yield Outcome(SILENT, not lines, ["it printed:", *lines], "remove print() at the end")
+    return Outcome(SILENT, not lines, ["it printed:", *lines], "remove print() at the end")
 
 
 def main() -> None:

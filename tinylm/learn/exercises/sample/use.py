@@ -8,10 +8,11 @@ def run(updates):
 def replacements(student):
     import torch
 
-    def choose(logits, settings, u, temperature):
+    def choose(logits, settings, u):
         words = []
+        filters = (settings.temperature, settings.top_k, settings.top_p)
         for row, number in zip(logits, u.tolist(), strict=True):
-            p = student.probabilities(row.double(), temperature, settings.top_k, settings.top_p)
+            p = student.probabilities(row.double(), *filters)
             words.append(student.draw(p, number))
         return torch.tensor(words)
 
