@@ -62,7 +62,7 @@ def git_clone(tmp_path):
 
 def test_a_killed_training_leaves_no_partial_file_and_ends_with_the_same_bytes(git_clone, base):
     copy = git_clone(base)
-    killed = copy.repro("train", code=255, KILL_STAGE="stages.train", KILL_AT="30")
+    killed = copy.repro("train", code=255, KILL_STAGE="stages.train", KILL_AT="20")
     assert killed.commands[-1] == "train"
     expected = sums(base.path)
     for name in sums(copy.path):
