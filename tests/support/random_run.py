@@ -33,5 +33,5 @@ def make_run(folder: Path, punctuation: str) -> None:
     save_model(folder / "models", model, layout="stories")
     params = load_params(FOLDER / "storybook.yaml")
     params["runtime"]["threads"] = 1
-    params["decode"] = DECODE
+    params["decode"] |= DECODE
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
