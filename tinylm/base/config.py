@@ -1,7 +1,7 @@
-"""Strict reading of params.yaml into settings classes; every error at once, with its key path.
+"""Strict parsing of params.yaml into settings classes; all errors are reported at once, by key.
 
-The reader is ruamel.yaml, as in DVC (YAML 1.2: `1e-3` is a number, `off` a text). So a stage sees
-exactly what DVC hashed; PyYAML would read YAML 1.1.
+The parser is ruamel.yaml, as in DVC (YAML 1.2: `1e-3` is a number, `off` is a string), so a stage
+sees exactly what DVC hashed. PyYAML would parse YAML 1.1.
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ _repr.maxlong = 40
 
 
 class InputError(Exception):
-    """Input that cannot be used (exit code 2).
+    """Invalid input (exit code 2).
 
-    Each line of the message names the file, the key or line, what was expected and what was there.
+    Each line of the message names the file, the key or line, what was expected and what was found.
     """
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:
-    """Parse one YAML mapping as DVC does; `name` stands for the file in messages.
+    """Parse one YAML mapping as DVC does; `name` is the file's name in messages.
 
     Raises InputError with the line of the problem.
     """
@@ -47,20 +47,20 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
             name = f"{name}, line {mark.line + 1 if mark else 1}"
             problem = str(error.problem or error.context)
         problem = " ".join(problem.split())[:200]
-        raise InputError(f"{name}: not YAML: {problem}") from None
+        raise InputError(f"{name}: not valid YAML: {problem}") from None
     if not isinstance(value, dict):
         raise InputError(f"{name}: expected a mapping of sections, got {_repr.repr(value)}")
     return value
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a file with one YAML mapping. Raises InputError with the file and the line."""
+    """Read a file that holds one YAML mapping. Raises InputError with the file and the line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: expected a text file in UTF-8: {error}") from None
+        raise InputError(f"{path}: expected a UTF-8 text file: {error}") from None
     return parse_yaml(text, str(path))
 
 
@@ -75,7 +75,7 @@ def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
 class Allowed:
     """The values that a setting may have: low <= value <= high, value > above, or one of choices.
 
-    The range of a tuple holds for each element, and `length` is the least number of elements.
+    For a tuple, the range applies to each element, and `length` is the minimum number of elements.
     """
 
     low: float = -math.inf
@@ -96,18 +96,18 @@ class Allowed:
 
 
 def setting(default: Any = dataclasses.MISSING, **allowed: Any) -> Any:
-    """Field of a settings class; the keywords are those of `Allowed`."""
+    """A field of a settings class; the keyword arguments are those of `Allowed`."""
     metadata = {"allowed": Allowed(**allowed)}
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 def _without_null(kind: Any) -> tuple[Any, bool]:
-    """(the type, whether null is allowed too) of a field's annotation, such as `int | None`."""
+    """(the type, whether null is allowed) for a field's annotation, such as `int | None`."""
     if typing.get_origin(kind) is not types.UnionType:
         return kind, False
     kind, _ = typing.get_args(kind)
@@ -115,7 +115,7 @@ def _without_null(kind: Any) -> tuple[Any, bool]:
 
 
 def describe_setting(kind: Any, allowed: Allowed) -> str:
-    """What a field of this type may hold, in words."""
+    """Describe in words what a field of this type may hold."""
     kind, nullable = _without_null(kind)
     if typing.get_origin(kind) is tuple:
         element = _TYPE_NAMES[typing.get_args(kind)[0]].removeprefix("a ")
@@ -131,7 +131,7 @@ def describe_setting(kind: Any, allowed: Allowed) -> str:
     return f"{text}, or null" if nullable else text
 
 
-# Each converter takes a value as YAML gives it, and raises ValueError if it is of another kind.
+# Each converter takes a value as parsed from YAML, and raises ValueError if it is not allowed.
 
 
 def _to_type(value: Any, kind: type) -> Any:
@@ -154,7 +154,7 @@ def _to_float(value: Any) -> float:
 
 
 def _to_choice(value: Any, choices: tuple[str, ...]) -> str:
-    """One of the choices; for those named "true" and "false", YAML has values of its own."""
+    """One of the choices; YAML parses the choices "true" and "false" as booleans."""
     if type(value) is bool:
         value = "true" if value else "false"
     if value not in choices:
@@ -181,7 +181,7 @@ def _to_tuple(values: Any, kind: Any, allowed: Allowed) -> tuple[Any, ...]:
 
 
 def _convert(value: Any, kind: Any, allowed: Allowed) -> Any:
-    """A value of YAML as the type of its field. Raises ValueError if it is not allowed."""
+    """Convert a YAML value to the type of its field. Raises ValueError if it is not allowed."""
     kind, nullable = _without_null(kind)
     if value is None and nullable:
         return None
@@ -191,7 +191,7 @@ def _convert(value: Any, kind: Any, allowed: Allowed) -> Any:
 
 
 def unknown(key: object, names: Iterable[str]) -> str:
-    """What is wrong with a key that is none of the names, with the nearest of them."""
+    """The complaint about a key that is not one of the names, with the closest of them."""
     near = difflib.get_close_matches(str(key)[:80], list(names), n=1)
     return f"is unknown; did you mean {near[0]!r}?" if near else "is unknown"
 
@@ -199,10 +199,10 @@ def unknown(key: object, names: Iterable[str]) -> str:
 def read_section(
     params: Mapping[str, Any], name: str, cls: type[S], source: str = PARAMS_FILE
 ) -> S:
-    """Turn params[name] into the settings class `cls`; every key must be there, no other may.
+    """Parse params[name] into the settings class `cls`; missing and unknown keys are errors.
 
     A settings class may define `problems() -> list[str]` for rules between its fields; each string
-    starts with the field's name. Raises InputError with one line for each error, all at once.
+    starts with the field's name. Raises InputError with one line for each error.
     """
     if name not in params:
         raise InputError(f"{source}: section {name!r} is missing")

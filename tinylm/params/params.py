@@ -1,8 +1,8 @@
 """params.yaml as a whole: the settings of every section, and the rules between sections.
 
-Each stage has the whole file checked before it starts, so that an error in a later stage's section
-costs no work. The check decides whether a stage runs, never what it computes. So no stage of
-dvc.yaml depends on this package.
+Every stage checks the whole file before it starts, so an error in a later stage's section shows up
+before any work is lost. The check decides whether a stage runs, never what it computes, so no stage
+in dvc.yaml depends on this package.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from tinylm.vocab.settings import VocabSettings
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """The settings of params.yaml, a field for each section, in the order of the file."""
+    """All settings in params.yaml: one field per section, in the order of the file."""
 
     data: DataSettings
     vocab: VocabSettings
@@ -55,15 +55,15 @@ SECTIONS: dict[str, Any] = {field.name: field.type for field in dataclasses.fiel
 
 
 def read_params(path: str | Path = PARAMS_FILE) -> Params:
-    """The settings of a file. Raises InputError with a line for each error in it."""
+    """Read the settings from a file. Raises InputError with one line for each error in it."""
     return params_from(load_params(path))
 
 
 def params_from(values: Mapping[str, Any]) -> Params:
-    """The settings of a parsed params.yaml.
+    """Convert a parsed params.yaml to settings.
 
-    Raises InputError with a line for each error of any section. Rules between sections are checked
-    once every section could be read.
+    Raises InputError with one line for each error in any section. Rules between sections are
+    checked only if every section is valid.
     """
     sections, errors = read_sections(values)
     if errors:
@@ -76,7 +76,7 @@ def params_from(values: Mapping[str, Any]) -> Params:
 
 
 def read_sections(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """(the settings of each section without an error, one line for each error)."""
+    """Return (the settings of each valid section, one line for each error)."""
     sections = {}
     errors = []
     for name, settings_class in SECTIONS.items():
@@ -95,7 +95,7 @@ def _heads_fit_the_width(params: Params) -> Iterator[str]:
 
 
 def _prompts_fit_the_context(params: Params) -> Iterator[str]:
-    most = params.model.context - 2  # leave room for <sos> and a new token
+    most = params.model.context - 2  # leave room for <sos> and one new token
     if most < PROMPT_TOKENS:
         least = PROMPT_TOKENS + 2
         yield f"model.context: expected at least {least}, got {params.model.context}"
@@ -112,10 +112,10 @@ def _choices_fit_the_vocabulary(params: Params) -> Iterator[str]:
         return
     widest = max(params.beam_bench.widths)
     if widest > size:
-        yield f"beam_bench.widths: expected at most the vocabulary's {size} tokens, got {widest}"
+        yield f"beam_bench.widths: expected at most {size}, the vocabulary size, got {widest}"
     top_k = params.decode.top_k
     if top_k > size:
-        yield f"decode.top_k: expected at most the vocabulary's {size} tokens, or 0, got {top_k}"
+        yield f"decode.top_k: expected 0 or at most {size}, the vocabulary size, got {top_k}"
 
 
 def _budget_allows_an_update(params: Params) -> Iterator[str]:
@@ -131,8 +131,8 @@ def _budget_allows_an_update(params: Params) -> Iterator[str]:
         )
     elif train.patience and updates < train.validate_every:
         yield (
-            f"train.validate_every: expected at most {updates:.0f}, the updates of the budget, "
-            f"since there is a patience, got {train.validate_every}"
+            f"train.validate_every: expected at most {updates:.0f}, the number of updates in the "
+            f"budget, because train.patience is set, got {train.validate_every}"
         )
 
 

@@ -33,7 +33,7 @@ ENVIRONMENT = (
 
 
 def seed_argument(stage: str) -> int:
-    """The argument of a stage that dvc.yaml runs once per seed. Raises InputError without one."""
+    """Parse the seed of a stage that dvc.yaml runs once per seed. Raises InputError without one."""
     parser = Parser(prog=f"stages.{stage}")
     parser.add_argument("seed", type=int)
     seed: int = parser.parse_args().seed
@@ -43,12 +43,12 @@ def seed_argument(stage: str) -> int:
 
 
 class Stage:
-    """One run of a stage. Raises InputError with a line for each error in params.yaml.
+    """One run of a stage. Raises InputError with one line for each error in params.yaml.
 
     name: as in dvc.yaml; result files are named after it.
-    values: params.yaml as it is written.
-    params: the settings of all its sections.
-    conditions: the hardware and versions that the stage's times depend on.
+    values: params.yaml as parsed, before validation.
+    params: the settings of all sections.
+    conditions: the hardware and software versions that the stage's timings depend on.
     """
 
     def __init__(self, name: str) -> None:
@@ -67,9 +67,9 @@ class Stage:
         return inputs | {"the code": code_sha256(self.name)}
 
     def begin(self, seed: int) -> Any:
-        """Seed all random generators, set torch's threads, print the conditions; return the device.
+        """Seed all generators, set torch's thread count, print the conditions; return the device.
 
-        Only stages that compute with torch call it. Raises InputError for a missing device.
+        Only stages that use torch call this. Raises InputError if the device is not available.
         """
         runtime = self.params.runtime
         device = pick_device(runtime.device)
@@ -86,12 +86,12 @@ class Stage:
     ) -> None:
         """Write the results, metrics and times of the stage, then call `refuse_edits`.
 
-        results: to data/figures/NAME.json; equal in every run in the same environment, which is
-            added if the stage computed with torch.
-        metrics: {row: {metric: value}}, each row to metrics/ROW.json for `dvc metrics show`. What
-            could not be measured (None) is left out.
-        times: to data/times/NAME.json, with seconds, peak memory of this process, and conditions.
-            They differ between equal runs, so only stage report depends on that file.
+        results: go to data/figures/NAME.json, and are identical in every run in the same
+            environment, which is recorded with them if the stage used torch.
+        metrics: {row: {metric: value}}; each row goes to metrics/ROW.json for `dvc metrics show`.
+            None (could not be measured) is left out.
+        times: go to data/times/NAME.json, with the seconds, the peak memory of this process and the
+            conditions. They vary from run to run, so only stage report depends on that file.
         """
         if "torch_level" in self.conditions:
             environment = {
@@ -108,15 +108,16 @@ class Stage:
         self.refuse_edits()
 
     def refuse_edits(self) -> None:
-        """Raise CommandFailed if a parameter or code of the stage was edited while it ran.
+        """Raise CommandFailed if the stage's parameters or code were edited while it ran.
 
-        DVC records the inputs as they are at the end, so it would assign the result to those. A
-        stage without `write` calls this last; a stage that trains, before it removes its snapshots.
+        DVC hashes the inputs when the stage ends, so it would attribute the result to the edited
+        ones. A stage without `write` calls this last; a training stage calls it before it removes
+        its snapshots.
         """
         now = self._inputs(load_params())
         for name, before in self._inputs_at_start.items():
             if now[name] != before:
                 raise CommandFailed(
-                    f"{name} changed while stage {self.name} ran: its result is not recorded; "
-                    "undo the edit, or run dvc repro again for the new value"
+                    f"{name} changed while stage {self.name} ran, so its result is not recorded; "
+                    "undo the edit, or run dvc repro again with the new value"
                 )
