@@ -24,7 +24,7 @@ def main() -> None:
     settings = stage.params.train
     runtime = stage.params.runtime
     if settings.processes > 1 and not is_rank():
-        start_ranks(settings.processes, ["-m", "stages.train"])  # this script, several times
+        start_ranks(settings.processes, ["-m", "stages.train"])  # runs this script once per rank
         return
     with joined_group(settings.processes) as group, group.lock(paths.TRAIN_RUN):
         tokenizer = open_tokenizer(paths.TOKENIZER)
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
-    """Weights, checkpoints, metrics and curves; then remove the snapshots."""
+    """Write weights, checkpoints, metrics and curves; then remove the snapshots."""
     assert run.snapshots is not None  # `prepare` opened them
     settings = run.settings
     tokenizer_sha256 = sha256(paths.TOKENIZER)
@@ -52,7 +52,7 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
     stage.conditions = dict(run.conditions)
     stage.write(metrics, {"train": shown}, times)
-    run.snapshots.finish()  # last: after an edit, `stage.write` raises and the finished run stays
+    run.snapshots.finish()  # last: after an edit `stage.write` raises, and the snapshots stay
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: activations are discarded and computed again in the backward pass."""
+"""Gradient checkpointing: activations are discarded, then recomputed in the backward pass."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def run_block(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
 class Checkpointing:
     """How training runs a model's blocks: `TinyLM(..., run_blocks=Checkpointing(mode))`.
 
-    mode: which blocks are computed a second time, see `segments`. run_block: runs one block.
+    mode: which blocks are recomputed, see `segments`. run_block: runs one block.
     """
 
     def __init__(self, mode: str, run_block: RunBlock = run_block) -> None:
@@ -29,7 +29,7 @@ class Checkpointing:
         self._run_block = run_block
 
     def __call__(self, blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
-        """All blocks, one after another.  (B, T, D) -> (B, T, D)"""
+        """Run all blocks in order.  (B, T, D) -> (B, T, D)"""
         return self._run(blocks, self.mode, x, mask)
 
     def _run(self, blocks: Sequence[nn.Module], mode: str, x: Tensor, mask: Tensor) -> Tensor:
@@ -46,14 +46,14 @@ class Checkpointing:
 
 
 def segments(layers: int, mode: str) -> list[tuple[int, bool]]:
-    """Segments of the blocks: (how many blocks, whether they are recomputed), in order.
+    """Split the blocks into segments, in order: (number of blocks, whether they are recomputed).
 
-    none: all blocks as they are.
+    none: no block is recomputed.
     blocks: each block is recomputed from its input, except the last: the backward pass begins with
         it, so recomputing it would save memory only during the loss.
-    blocks+loss: each block.
-    sqrt: groups of sqrt(N) blocks from the group's input, so that only about sqrt(N) inputs are
-        stored. While a group is recomputed, its blocks are treated as in mode blocks.
+    blocks+loss: every block is recomputed.
+    sqrt: groups of sqrt(N) blocks are recomputed from the group's input, so only about sqrt(N)
+        inputs are stored. While a group is recomputed, its blocks are treated as in mode blocks.
     """
     if mode == "none":
         return [(layers, False)]
@@ -66,7 +66,7 @@ def segments(layers: int, mode: str) -> list[tuple[int, bool]]:
 
 
 def recompute_counts(layers: int, mode: str) -> list[int]:
-    """How often the backward pass computes each block again."""
+    """How many times the backward pass recomputes each block."""
     counts: list[int] = []
     for size, is_recomputed in segments(layers, mode):
         if is_recomputed:
@@ -79,8 +79,8 @@ def recompute_counts(layers: int, mode: str) -> list[int]:
 def recompute(run: Run, x: Tensor, mask: Tensor) -> Tensor:
     """run(x, mask), storing only x for the backward pass (Chen et al. 2016, sublinear memory).
 
-    It costs one more forward pass. Every gradient is bit-identical: the random state is restored,
-    so dropout draws the same numbers.
+    The cost is one extra forward pass. Gradients are bit-identical: the random state is restored,
+    so dropout draws the same mask.
     """
     if not x.requires_grad:  # a frozen embedding: otherwise no backward pass would reach the block
         x = x.detach().requires_grad_()
@@ -105,12 +105,12 @@ class _Recomputed(torch.autograd.Function):
         x, mask = ctx.saved_tensors
         x = x.detach().requires_grad_()
         cards = [x.device] if x.is_cuda else []
-        with torch.random.fork_rng(cards):  # the generators' streams stay as they are
+        with torch.random.fork_rng(cards):  # leaves the generators' states unchanged
             torch.set_rng_state(ctx.random_state)
             if x.is_cuda:
                 torch.cuda.set_rng_state(ctx.cuda_state, x.device)
             autocast = torch.autocast(ctx.device, ctx.dtype, enabled=ctx.is_autocast)
             with torch.enable_grad(), autocast:
                 y = ctx.run(x, mask)
-        torch.autograd.backward(y, grads[0])  # adds to the gradients of the parameters, too
+        torch.autograd.backward(y, grads[0])  # accumulates the parameters' gradients, too
         return None, x.grad, None

@@ -33,13 +33,13 @@ def train(
 ) -> TrainResult:
     """Train until the next update would exceed the budget, or early stopping ends the run.
 
-    Held-out loss is measured at the start and the end, every `validate_every` updates, and after
-    each epoch. The last uses up no patience. `on_sample` is called with the number of tokens so
-    far: at the start, every `sample_every` updates and at the end. With early stopping, the model
-    ends with the weights of the best held-out loss, otherwise with the last. With snapshots, an
-    interrupted run continues from its newest one, and ends with the same weights to the bit. The
-    weights after `keep_epochs` are saved there, too. In a group every rank calls this function;
-    only rank 0 samples and writes. `label` is printed in front of every line.
+    The held-out loss is measured at the start and the end, every `validate_every` updates, and
+    after each epoch; the measurements after epochs do not count against patience. `on_sample` is
+    called with the number of tokens so far, at the start, every `sample_every` updates and at the
+    end. With early stopping, the model ends with the weights of the best held-out loss, otherwise
+    with the last weights. With snapshots, an interrupted run resumes from the newest one and ends
+    with bit-identical weights; the weights after `keep_epochs` are saved there, too. In a group,
+    every rank calls this function; only rank 0 samples and writes. `label` prefixes every line.
     """
     group = run.group
     trainer = new_trainer(run.model, run.batches, run.settings, group)
@@ -47,8 +47,8 @@ def train(
         key = "tokens" if run.settings.epochs is None else "epochs"
         needed = sum(batch.tokens for batch in trainer.batches_of(0))
         raise InputError(
-            f"{PARAMS_FILE}: train.{key}: expected a budget of at least {needed} tokens, those of "
-            f"one update, got {trainer.budget}"
+            f"{PARAMS_FILE}: train.{key}: expected a budget of at least {needed} tokens, enough "
+            f"for one update, got {trainer.budget}"
         )
     with (
         Progress("train", trainer.budget, "tokens", label) as progress,
@@ -73,7 +73,7 @@ def train(
 class _Loop:
     """What happens between updates; its state is saved in snapshots.
 
-    checkpoints: see `checkpoint_tokens`. best: the weights of the best held-out loss.
+    checkpoints: see `checkpoint_tokens`. best: the weights with the lowest held-out loss.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class _Loop:
         )
 
     def begin(self) -> None:
-        """Continue from the newest snapshot, or validate and sample before the first update."""
+        """Resume from the newest snapshot, or validate and sample before the first update."""
         trainer = self.trainer
         state = self.snapshots.latest() if self.snapshots is not None else None
         state = self.run.group.broadcast(state)
@@ -111,7 +111,7 @@ class _Loop:
         self.progress.resume(trainer.tokens)
 
     def update(self, batches: list[Batch]) -> None:
-        """One update, then validation, checkpoints, sample and snapshot if due."""
+        """Run one update, then whatever is due: validation, checkpoints, sample, snapshot."""
         trainer = self.trainer
         before = trainer.tokens
         self.record(trainer.advance(batches))
@@ -147,7 +147,7 @@ class _Loop:
         loss = nats / tokens
         if not math.isfinite(nats):
             raise TrainingFailed(
-                f"update {trainer.updates}: held-out loss {loss:.4g}: not finite; lower train.lr "
+                f"update {trainer.updates}: held-out loss {loss:.4g} is not finite; lower train.lr "
                 "or set train.clip_norm"
             )
         self.curves.held_out.append((trainer.updates, trainer.tokens, loss))
@@ -165,7 +165,7 @@ class _Loop:
         return out_of_patience(self.curves.held_out, settings.patience, settings.validate_every)
 
     def sample(self) -> None:
-        """Print a sample of the model."""
+        """Print a sample from the model."""
         if self.on_sample is not None:
             self.record(self.trainer.finish())
             self.on_sample(self.trainer.tokens)
@@ -186,7 +186,7 @@ class _Loop:
         self.snapshots.save(self.trainer.updates, tensors, numbers)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Continue from what `save` wrote."""
+        """Resume from what `save` wrote."""
         self.trainer.load_state_dict(tensors, numbers["updates"], numbers["tokens"])
         self.curves = Curves(**numbers["curves"])
         for name, tensor in tensors.items():
@@ -200,11 +200,11 @@ class _Loop:
         if not number:
             return
         self.save()
-        self.run.group.gather(0.0)  # wait: the launcher ends rank 0 as soon as another ends
+        self.run.group.gather(0.0)  # a barrier: the launcher kills rank 0 as soon as another exits
         raise Interrupted(
             number,
             f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "
-            "snapshot written: run the same command again to continue from it",
+            "a snapshot was written: run the same command again to continue from it",
         )
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""A run before its first update: fresh weights, batches in their order, snapshots."""
+"""Set up a training run: fresh weights, batches in a fixed order, snapshots."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping
@@ -37,10 +37,10 @@ DATA = [
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What `loop.train` needs, in one of the group's processes.
+    """Everything that `loop.train` needs in one rank of the group.
 
-    held_out: the batches of the held-out split. settings: with no value `auto`. conditions: what
-    times were measured on, and what the run computes with.
+    held_out: returns the batches of the held-out split. settings: with every `auto` resolved.
+    conditions: hardware, software versions, precision and kernels of the run.
     """
 
     model: TinyLM
@@ -61,9 +61,9 @@ def prepare(
     group: Group,
     folder: str,
 ) -> TrainingRun:
-    """The run of a stage over the files of stage vocab, the same in every rank of the group.
+    """Set up a stage's run on the output of stage vocab, the same in every rank of the group.
 
-    folder: of its snapshots. Raises InputError if a file is missing.
+    folder: where its snapshots are kept. Raises InputError if a file is missing.
     """
     device = group.device(runtime.device)
     threads = max(1, runtime.threads // group.local_size)
@@ -85,7 +85,7 @@ def prepare(
     for name, value in environment.items():
         if name not in NOT_IN_FINGERPRINT:
             fingerprint[name] = value
-    fingerprint["numpy"] = importlib.metadata.version("numpy")  # draws the order of the stories
+    fingerprint["numpy"] = importlib.metadata.version("numpy")  # it shuffles the stories
     snapshots = Snapshots(folder, fingerprint, runtime.snapshot_every_s)
     return replace(run, group=group, snapshots=snapshots, conditions=environment)
 
@@ -100,9 +100,10 @@ def new_run(
     threads: int,
     unk_id: int | None = None,
 ) -> TrainingRun:
-    """Weights and batches as settings and seed decide them, without snapshots.
+    """Weights and batches, determined by the settings and the seed; no snapshots.
 
-    embedding (V, D). Seeds every generator. Raises InputError if settings and width do not fit.
+    embedding: (V, D). Seeds every random generator. Raises InputError if the settings do not fit
+    the width.
     """
     device = torch.device(device)
     settings = train.resolved(device)
@@ -118,12 +119,12 @@ def new_run(
 
 
 def prepare_process(precision: str, device: torch.device) -> None:
-    """Set up a training process for speed; no result changes on a CPU.
+    """Tune a training process for speed, without changing any result on a CPU.
 
-    On CUDA, float32 products round their inputs to tf32 if that is the precision, and only then.
+    On CUDA, float32 matrix products use TF32 if, and only if, the precision is tf32.
     """
     keep_freed_memory()
-    # With deterministic kernels torch fills each new tensor, but nothing here reads those values.
+    # In deterministic mode torch fills uninitialised tensors, but nothing here reads them.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -132,9 +133,9 @@ def prepare_process(precision: str, device: torch.device) -> None:
 def training_model(
     model: ModelSettings, train: TrainSettings, embedding: Tensor, device: torch.device
 ) -> TinyLM:
-    """Fresh weights over the (V, D) matrix, with the fastest operations for such a run.
+    """A freshly initialised model on the (V, D) embedding, with the fastest operations for the run.
 
-    train: with no value `auto`. Raises InputError if settings and width do not fit.
+    train: with every `auto` resolved. Raises InputError if settings and width do not fit.
     """
     compiles = train.compile == "true"
     ops = training_ops(train.precision, device, train.attention == "torch", compiles)

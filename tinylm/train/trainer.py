@@ -30,9 +30,9 @@ class TrainingFailed(CommandFailed):
 def learning_rate(
     progress: float, peak: float, warmup: float, schedule: str, final: float
 ) -> float:
-    """Learning rate at a share 0..1 of the token budget.
+    """Learning rate at `progress`, the fraction of the token budget used so far (0..1).
 
-    Linear from 0 to `peak` over the share `warmup`. Then constant, or a cosine down to
+    Linear warm-up from 0 to `peak` over the fraction `warmup`; then constant, or cosine decay to
     `final` * peak at progress 1 (Loshchilov and Hutter 2017).
     """
     if progress < warmup:
@@ -44,12 +44,12 @@ def learning_rate(
 
 
 def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
-    """Optimizers with their peak learning rates.
+    """The optimizers, each with its peak learning rate.
 
     Adam or AdamW for all parameters; or Muon for the blocks' matrices and AdamW for the rest.
-    With `decay: matrices`, weight decay applies to the blocks' matrices only, not to embedding,
-    positions, output layer, gains and biases. With `decay: all` it applies to every parameter. In
-    fp32 Adam computes its formula as it is written, otherwise by PyTorch's fused kernel.
+    With `decay: matrices`, weight decay applies to the blocks' matrices only, not to the embedding,
+    positions, output layer, gains or biases. With `decay: all` it applies to every parameter. In
+    fp32 Adam computes its formula step by step, otherwise with PyTorch's fused kernel.
     """
     matrices = block_matrices(model)
     others: list[Tensor] = []
@@ -76,11 +76,11 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
 def accumulate_gradients(
     model: TinyLM, batches: Sequence[Batch], precision: str, total: int | Tensor | None = None
 ) -> Tensor:
-    """Add the gradient of the mean loss over all tokens of all mini-batches.
+    """Accumulate the gradient of the mean loss per token over all mini-batches.
 
-    Each mini-batch is weighted by its tokens, so the gradient is that of one large batch.
-    total: the number of tokens to divide by, if these mini-batches are one rank's share.
-    Returns the sum of nats, on the device.
+    Each mini-batch is weighted by its number of tokens, so the gradient is that of one large batch.
+    total: the number of tokens to divide by, if these mini-batches are only one rank's share.
+    Returns the summed loss in nats, as a tensor on the device.
     """
     device = model.embedding.device
     if total is None:
@@ -97,10 +97,10 @@ def accumulate_gradients(
 
 @dataclass(frozen=True)
 class Update:
-    """An update that is finished, or that a CUDA card is still computing.
+    """One update, which may still be running on a CUDA GPU.
 
-    number: counted from 1. tokens: scored tokens of this update. all_tokens: of all updates so far.
-    lr: learning rate of Adam. read: waits for the device; returns (nats, gradient norm).
+    number: counted from 1. tokens: scored tokens in this update. all_tokens: in all updates so far.
+    lr: Adam's learning rate. read: waits for the device; returns (nats, gradient norm).
     """
 
     number: int
@@ -117,22 +117,22 @@ class Update:
         nats, norm = self.read()
         if not (math.isfinite(nats) and math.isfinite(norm)):
             raise TrainingFailed(
-                f"update {self.number}: loss {nats / self.tokens:.4g}, gradient norm {norm:.4g} at "
-                f"learning rate {self.lr:.3g}: not finite; lower train.lr or set train.clip_norm"
+                f"update {self.number}: loss {nats / self.tokens:.4g} or gradient norm {norm:.4g} is "
+                f"not finite at learning rate {self.lr:.3g}; lower train.lr or set train.clip_norm"
             )
         return nats / self.tokens, self.lr, norm
 
 
 class Trainer:
-    """One training run over a token budget. `train` calls `advance`, the benches time `update`.
+    """One training run over a token budget. `train` calls `advance`; the benchmarks time `update`.
 
-    settings: with no value `auto`, see `resolved`. updates, tokens: all that have been started.
-    train_s: seconds of all updates, including the time until their results are known. With several
-    ranks, each computes its share of an update, and all make the same step.
-    `tinylm.train.graphs` has the version for a CUDA card.
+    settings: with every `auto` resolved, see `resolved`. updates, tokens: the number started so
+    far. train_s: seconds spent in updates, including the wait for their results. With several
+    ranks, each computes its share of an update's gradient, and all take the same step.
+    `tinylm.train.graphs` has the version for CUDA.
     """
 
-    max_in_flight = 0  # updates that may be computed while the next ones are started
+    max_in_flight = 0  # updates that may still be running when the next one is launched
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Trainer:
         self._in_flight: deque[Update] = deque()
 
     def batches_of(self, update: int) -> list[Batch]:
-        """The mini-batches of an update, counted from 0."""
+        """The mini-batches of one update; updates are counted from 0."""
         count = self.settings.accumulation
         first = update * count
         return [self.batches.batch(first + i) for i in range(count)]
@@ -162,7 +162,7 @@ class Trainer:
     def next_batches(self) -> list[Batch]:
         """The mini-batches of the next update; none if it would exceed the budget.
 
-        If the budget is a number of epochs, the last update has as many as are left.
+        With a budget in epochs, the last update has the mini-batches that are left.
         """
         batches = list(self.batches_of(self.updates))
         while self.tokens + sum(batch.tokens for batch in batches) > self.budget:
@@ -172,17 +172,17 @@ class Trainer:
         return batches
 
     def advance(self, batches: list[Batch]) -> list[Result]:
-        """Make one update. Returns the results that are known by now: of this update, or, on a card
-        that computes several at a time, of earlier ones."""
+        """Launch one update. Returns the results available by now: of this update or, on a GPU that
+        has several in flight, of earlier ones."""
         start = time.perf_counter()
         self._in_flight.append(self.launch(batches))
         self.train_s += time.perf_counter() - start
         return self.finish(self.max_in_flight)
 
     def finish(self, in_flight: int = 0) -> list[Result]:
-        """Wait until at most `in_flight` updates are computed; the results of the others.
+        """Wait until at most `in_flight` updates are running; return the results of the others.
 
-        Raises TrainingFailed if one is not finite.
+        Raises TrainingFailed if a result is not finite.
         """
         start = time.perf_counter()
         results = []
@@ -193,14 +193,14 @@ class Trainer:
         return results
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
-        """One update; returns (nats per token, learning rate, gradient norm).
+        """Run one update; returns (nats per token, learning rate, gradient norm).
 
         Raises TrainingFailed if the loss or the norm is not finite.
         """
         return self.launch(batches).result()
 
     def launch(self, batches: list[Batch]) -> Update:
-        """One update. Raises TrainingFailed before the step if loss or norm is not finite."""
+        """Run one update. Raises TrainingFailed before the step if loss or norm is not finite."""
         settings = self.settings
         self.clear_gradients()
         tokens = sum(batch.tokens for batch in batches)
@@ -229,13 +229,13 @@ class Trainer:
         return Update(self.updates, tokens, self.tokens, factor * self.settings.lr, read)
 
     def learning_rate_factor(self, tokens: int) -> float:
-        """Fraction of the peak rate for an update of this many tokens, from its midpoint."""
+        """Fraction of the peak learning rate, at the midpoint of an update of this many tokens."""
         s = self.settings
         progress = (self.tokens + tokens / 2) / self.budget
         return learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All tensors that the next update depends on: weights, optimizer and random state."""
+        """All tensors that the next update depends on: weights, optimizer state, random state."""
         state = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for name, tensor in optimizer.state_dict().items():
