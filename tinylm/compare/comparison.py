@@ -1,8 +1,8 @@
-"""Revisions compared with the first: what differs, by how much, and whether that is significant.
+"""Compare revisions with the first: what differs, by how much, and whether that is significant.
 
-Runs that differ only in train.seed are one setting; settings are compared, not runs. The loss is
-perplexity where both sides scored the same tokens, otherwise bits per byte of the same text.
-`statistics.claims` decides over all settings at once.
+Runs that differ only in train.seed are one setting; settings are compared, not runs. The metric is
+perplexity if both sides scored the same tokens, otherwise bits per byte of the same text.
+`statistics.claims` corrects for all comparisons together.
 """
 
 import dataclasses
@@ -33,9 +33,9 @@ SAME = "the same parameters, code and data"
 class Row:
     """A setting, or another run of the first setting, compared with the first.
 
-    perplexity: of its first run. metric: that of the difference, which is None if the sides have no
-    text in common. differs: parameters, code and data that differ. p: nan if nothing can be
-    claimed; corrected by `compare`, which then decides the verdict.
+    perplexity: of its first run. metric: of the difference, which is None if the sides have no
+    text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
+    claimed; `compare` corrects it and sets the verdict.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The contents of the terminal output, the page and the JSON. settings: compared with the first."""
+    """What the terminal, page and JSON show. settings: how many were compared with the first."""
 
     results: list[RevisionResult]
     first_seeds: list[int]
@@ -73,7 +73,7 @@ def compare(results: Sequence[RevisionResult]) -> Comparison:
 
 
 def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> Row:
-    """Two settings, with p uncorrected."""
+    """Compare two settings; p is uncorrected."""
     metric, difference = _difference(first, second)
     run = second[0]
     differs = what_differs(first[0], run)
@@ -84,7 +84,7 @@ def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> R
 
 
 def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
-    """Each parameter with both values, then each file of code or data that both read."""
+    """Each parameter that differs, with both values; then each differing file of code or data."""
     lines = []
     for key in first.params | second.params:
         one = first.params.get(key, ABSENT)
@@ -100,7 +100,7 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
 def _difference(
     first: Sequence[RevisionResult], second: Sequence[RevisionResult]
 ) -> tuple[str, Difference | None]:
-    """The metric in which two settings can be compared, and their difference; None without one."""
+    """The metric that two settings can be compared by, and their difference; None without one."""
     sides = (stories_of(first), stories_of(second))
     tables = [table for side in sides for table in side.values()]
     choices = (
@@ -119,7 +119,7 @@ def _difference(
 def _comparable(
     table: pd.DataFrame, other: pd.DataFrame, same: list[str], columns: list[str]
 ) -> bool:
-    """Whether the tables have equal values in the columns `same` and every number is there."""
+    """Whether the tables have equal values in the columns `same` and no missing numbers."""
     return table[same].equals(other[same]) and bool(table[columns].notna().all(axis=None))
 
 

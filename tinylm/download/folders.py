@@ -1,4 +1,4 @@
-"""Dataset folders: the files of their splits, as the library `datasets` finds them; the hub's too."""
+"""Dataset folders, local or from the hub: the files of each split, as `datasets` finds them."""
 
 import contextlib
 import glob
@@ -11,20 +11,20 @@ from tinylm.download.readers import SUFFIXES, file_format, first_line, quiet_dat
 
 
 def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]]:
-    """{split: its files}: a file is split "train"; a folder has the splits that `datasets` finds.
+    """{split: its files}. A file is split "train"; a folder has the splits that `datasets` finds.
 
-    A folder's README header or its file names assign files to splits. is_downloaded: DVC does not
-    follow changes of this folder, since it is the hub's cache. Raises InputError.
+    The README header or the file names of a folder assign files to splits. is_downloaded: the
+    folder is in the hub's cache, so DVC does not track it. Raises InputError.
     """
     if os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
         return {"train": [path]}
     if not os.path.isdir(path):
         raise InputError(
             f"data.path: expected a file ({', '.join(SUFFIXES)}) or a dataset folder, got "
-            f"{str(path)!r}, which does not exist (data.source: hub reads the hub)"
+            f"{str(path)!r}, which does not exist (to read from the hub, set data.source: hub)"
         )
     root = path.resolve()
-    if glob.has_magic(str(root)) or "::" in str(root):  # patterns for `datasets`
+    if glob.has_magic(str(root)) or "::" in str(root):  # `datasets` would take them as patterns
         raise InputError(f"data.path: expected a folder without * ? [ :: in its path, got {root}")
     if not is_downloaded:
         refuse_unhashed("data.path", path)
@@ -34,13 +34,13 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
             listed = dict(builder.config.data_files)
     except Exception as error:
         reason = first_line(error)
-        raise InputError(f"{path}: not laid out as a dataset ({reason})") from None
+        raise InputError(f"{path}: not a folder that `datasets` can read ({reason})") from None
     splits = {}
     for split, names in listed.items():
         splits[str(split)] = [path / os.path.relpath(name, root) for name in names]
         for file in splits[str(split)]:
             if ".." in file.relative_to(path).parts:
-                raise InputError(f"{path}/README.md: expected files of this folder, got {file}")
+                raise InputError(f"{path}/README.md: expected files inside this folder, got {file}")
             file_format(file)
     if "train" not in splits:
         found = ", ".join(sorted(splits))
@@ -49,23 +49,21 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
 
 
 def refuse_unhashed(key: str, folder: Path) -> None:
-    """InputError for what DVC leaves out of a folder's hash: later edits of it would go unnoticed."""
+    """Raise InputError if DVC leaves part of a folder out of its hash, and so would miss edits."""
     for place, subfolders, files in os.walk(folder):
         if ".dvc" in subfolders:
-            advice = (
-                f"DVC skips a repository in a repository: remove {place}/.dvc, or copy the files"
-            )
+            advice = f"DVC skips a nested repository: remove {place}/.dvc, or copy the files"
         elif ".dvcignore" in files:
-            advice = f"DVC allows no .dvcignore in data: remove {place}/.dvcignore"
+            advice = f"DVC allows no .dvcignore inside data: remove {place}/.dvcignore"
         elif linked := [name for name in subfolders if os.path.islink(os.path.join(place, name))]:
-            advice = f"DVC does not follow the linked folder {place}/{linked[0]}: copy it"
+            advice = f"DVC does not follow the symlinked folder {place}/{linked[0]}: copy it"
         else:
             continue
         raise InputError(f"{key} = {str(folder)!r}: {advice}")
 
 
 def other_files(folder: Path, read: Collection[Path]) -> list[str]:
-    """The files of a folder that are not read, without README.md and hidden ones."""
+    """The files of a folder that are not read, except README.md and hidden files."""
     others = []
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder)
@@ -76,9 +74,9 @@ def other_files(folder: Path, read: Collection[Path]) -> list[str]:
 
 
 def hub_folder(hub_id: str, revision: str) -> Path:
-    """A dataset of the hub at a pinned revision, downloaded to the hub's cache. Raises InputError.
+    """Download a hub dataset at a pinned revision to the hub's cache. Raises InputError.
 
-    A dataset that has parquet files is read from those alone: other files may repeat them.
+    If a dataset has Parquet files, only those are read: other files may duplicate them.
     """
     import huggingface_hub
 
@@ -99,12 +97,12 @@ def hub_folder(hub_id: str, revision: str) -> Path:
 def reading_hub(keys: str, local_key: str) -> Iterator[None]:
     """Turn every error of the hub's library into an InputError that names the keys.
 
-    keys: the settings, with their values; local_key: the setting of a local copy.
+    keys: the settings and their values; local_key: the setting for a local copy.
     """
     try:
         yield
     except Exception as error:  # offline, no network, no such id or revision, refused
         raise InputError(
-            f"{keys}: the hub cannot be read ({first_line(error)}); check both, or name a local "
-            f"copy in {local_key}"
+            f"{keys}: cannot be read from the hub ({first_line(error)}); check name and revision, "
+            f"or set {local_key} to a local copy"
         ) from None

@@ -1,7 +1,7 @@
-"""Story texts of one file: parquet, JSON lines, CSV or plain text, streamed by the library `datasets`.
+"""The stories of one file (Parquet, JSON Lines, CSV, plain text), streamed by library `datasets`.
 
-The library gives the rows of parquet and the lines of other files; each file is read once. Bad input
-is one line that names the file and the line or row.
+The library yields the rows of Parquet files and the lines of all others; each file is read once. An
+error message is one line that names the file and the line or row.
 """
 
 import contextlib
@@ -21,18 +21,20 @@ from tinylm.download.cleaning import clean_text
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 END_OF_TEXT = "<|endoftext|>"
-HEAD_LINES = 100_000  # a text file that separates stories by END_OF_TEXT has one of them here
+HEAD_LINES = 100_000  # a text file is split at END_OF_TEXT if these first lines contain one
 BATCH_ROWS = 1000
-LONGEST_FIELD = 1 << 30  # characters; the library csv refuses more than 128 Ki otherwise
-Texts = Iterator[tuple[int, Any]]  # (number of the line or row, the story)
+LONGEST_FIELD = 1 << 30  # characters; by default the csv module rejects more than 128 Ki
+Texts = Iterator[tuple[int, Any]]  # (line or row number, the story)
 
 
 @contextlib.contextmanager
 def quiet_datasets() -> Iterator[tuple[Any, str]]:
-    """(the library `datasets`, a temporary cache folder); it sends no counts and prints nothing."""
+    """Yield (the library `datasets`, silent and sending no counts; a temporary cache folder)."""
     import datasets
 
-    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else it contacts its server for each file
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = (
+        False  # otherwise it contacts its server for each file
+    )
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         yield datasets, folder
@@ -45,7 +47,7 @@ def first_line(error: Exception) -> str:
 
 
 def file_format(path: Path) -> str:
-    """The format that a file's name ends with, without `.gz`. Raises InputError for any other."""
+    """The format by the file's extension, ignoring `.gz`. Raises InputError for an unknown one."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         raise InputError(f"{path}: expected a file that ends in {', '.join(SUFFIXES)}")
@@ -53,10 +55,10 @@ def file_format(path: Path) -> str:
 
 
 def read_file(path: Path, column: str) -> Iterator[str]:
-    """Stories of one local file, its format known from its name. Raises InputError.
+    """The stories of one local file, whose extension gives the format. Raises InputError.
 
-    column: the one that holds the story. A text file has none: `<|endoftext|>` separates its
-    stories, or blank lines if it has no such mark.
+    column: the column that holds the story. A text file has no columns: its stories are separated
+    by `<|endoftext|>` or, if it has no such marker, by blank lines.
     """
     parsers = {
         "txt": _text_stories,
@@ -65,7 +67,7 @@ def read_file(path: Path, column: str) -> Iterator[str]:
         "parquet": _parquet_texts,
     }
     parse = parsers[file_format(path)]
-    if not os.path.getsize(path):  # the library refuses an empty file
+    if not os.path.getsize(path):  # the library rejects an empty file
         return
     unit = "row" if parse is _parquet_texts else "line"
     number = 0
@@ -74,20 +76,20 @@ def read_file(path: Path, column: str) -> Iterator[str]:
             if not isinstance(text, str):
                 value = str(text)[:40]
                 where = f"{path}, {unit} {number}"
-                raise InputError(f"{where}: expected a text in column {column!r}, got {value}")
+                raise InputError(f"{where}: expected text in column {column!r}, got {value}")
             yield text
     except InputError:
         raise
     except UnicodeDecodeError:
         where = f"{path}, line {_first_bad_line(path)}"
-        raise InputError(f"{where}: expected text in UTF-8, got other bytes") from None
-    except Exception as error:  # the library raises all kinds: of Arrow, gzip, the system
+        raise InputError(f"{where}: expected UTF-8 text, got other bytes") from None
+    except Exception as error:  # the library passes on all kinds: Arrow, gzip, the system
         reason = first_line(error)
         raise InputError(f"{path}, after {unit} {number}: cannot be read ({reason})") from None
 
 
 def _tables(path: Path, builder: str, **options: Any) -> Iterator[Any]:
-    """A file's Arrow tables by one of the library's builders, streamed."""
+    """Stream a file as Arrow tables, through one of the library's builders."""
     with quiet_datasets() as (datasets, cache):
         files = {"train": [glob.escape(str(path))]}
         options |= {"data_files": files, "split": "train", "streaming": True, "cache_dir": cache}
@@ -96,17 +98,17 @@ def _tables(path: Path, builder: str, **options: Any) -> Iterator[Any]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, each with its end: a line feed for every kind of line end."""
+    """The lines of a UTF-8 file; every kind of line ending is returned as a line feed."""
     tables = _tables(path, "text", keep_linebreaks=True)
     lines = chain.from_iterable(table["text"].to_pylist() for table in tables)
     for number, line in enumerate(lines, start=1):
-        if "\0" in line:  # UTF-16, archives
-            raise InputError(f"{path}, line {number}: expected text in UTF-8, got a NUL byte")
+        if "\0" in line:  # such as UTF-16 or an archive
+            raise InputError(f"{path}, line {number}: expected UTF-8 text, got a NUL byte")
         yield line.removeprefix("\ufeff") if number == 1 else line  # the byte order mark
 
 
 def _first_bad_line(path: Path) -> int:
-    """The number of the first line that is not UTF-8, for the message: the library does not tell."""
+    """The number of the first line that is not UTF-8, which the library does not report."""
     with gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb") as handle:
         for number, line in enumerate(handle, start=1):
             try:
@@ -117,7 +119,7 @@ def _first_bad_line(path: Path) -> int:
 
 
 def _text_stories(path: Path, column: str) -> Texts:
-    """Stories between marks, or between blank lines if there is no mark."""
+    """Stories separated by markers or, if there are none, by blank lines."""
     lines = _lines(path)
     head = list(islice(lines, HEAD_LINES))
     has_marks = any(END_OF_TEXT in line for line in head)
@@ -127,8 +129,8 @@ def _text_stories(path: Path, column: str) -> Texts:
         if END_OF_TEXT in line:
             if not has_marks:
                 raise InputError(
-                    f"{path}, line {number}: the first {END_OF_TEXT}, though blank lines separated "
-                    "the stories before it; if marks separate them, add one as line 1"
+                    f"{path}, line {number}: the first {END_OF_TEXT} comes after stories that "
+                    "blank lines separate; if only markers separate stories, add one as line 1"
                 )
             *ended, story = (story + line).split(END_OF_TEXT)
             yield from ((number, text) for text in ended if text.strip())
@@ -156,7 +158,7 @@ def _json_texts(path: Path, column: str) -> Texts:
 
 
 def _csv_texts(path: Path, column: str) -> Texts:
-    """Texts below a header; a comma, a semicolon or a tab separates, whichever makes `column` a field."""
+    """Texts of a CSV file with a header; of `,`, `;` and tab, the delimiter yields `column`."""
     csv.field_size_limit(LONGEST_FIELD)
     lines = _lines(path)
     header = next(filter(str.strip, lines), "")
@@ -170,12 +172,12 @@ def _csv_texts(path: Path, column: str) -> Texts:
         index = names.index(column)
         for row in filter(None, reader):
             if not index < len(row) <= len(names):
-                raise csv.Error(f"{len(row)} fields, the header has {len(names)}")
+                raise csv.Error(f"{len(row)} fields, but the header has {len(names)}")
             yield reader.line_num, row[index]
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {reader.line_num}: not CSV ({error}); expected a field for each column of "
-            "the header, in double quotes if it has a separator or a quotation mark, which is doubled"
+            f"{path}, line {reader.line_num}: not valid CSV ({error}); expected a field for each "
+            "column of the header, quoted if it has a delimiter or a quotation mark, which is doubled"
         ) from None
 
 

@@ -1,6 +1,6 @@
 """Intervals and tests: bootstrap, Wilson, Student's t, Holm, differences, and what may be claimed.
 
-The project's one statistics module. It needs numpy only, so that reports and comparisons start without torch.
+This is the project's only statistics module. It needs only numpy, so reports start without torch.
 """
 
 import dataclasses
@@ -13,13 +13,13 @@ import numpy as np
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
 Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 
-Z95 = 1.96  # standard deviations from the centre to either end of a 95 % normal interval
-LEVEL = 0.95  # of the intervals
-ALPHA = 1 - LEVEL  # chance that a page claims anything false
+Z95 = 1.96  # half-width of a 95 % normal interval, in standard deviations
+LEVEL = 0.95  # confidence level of all intervals
+ALPHA = 1 - LEVEL  # family-wise error rate: the chance that a page claims anything false
 MIN_TEXTS = 5  # with fewer texts an interval is too narrow, so nothing is claimed
-RESAMPLES = 4000  # of texts, for a difference between settings
+RESAMPLES = 4000  # bootstrap resamples of the texts, for a difference between settings
 SMALLEST_P = 1e-12
-_DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
+_DRAWS_AT_ONCE = 1_000_000  # keeps a block of resamples to some tens of MiB
 
 
 def mean(means: np.ndarray) -> np.ndarray:
@@ -28,12 +28,12 @@ def mean(means: np.ndarray) -> np.ndarray:
 
 
 def pooled_ratio(means: np.ndarray) -> np.ndarray:
-    """All of column 0 / all of column 1.  (..., 2) -> (...)"""
+    """The sum of column 0 / the sum of column 1.  (..., 2) -> (...)"""
     return means[..., 0] / means[..., 1]
 
 
 def ratios_to_last(means: np.ndarray) -> np.ndarray:
-    """All of each column / all of the last one, 0 if that is 0.  (R, M + 1) -> (R, M)"""
+    """The sum of each column / the sum of the last; 0 if that is 0.  (R, M + 1) -> (R, M)"""
     return means[:, :-1] / np.maximum(means[:, -1:], 1e-12)
 
 
@@ -47,7 +47,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The interval of one statistic: see `bootstrap_intervals`.
 
-    Rounded to ten digits, since the last ones depend on the order in which a CPU adds.
+    Rounded to ten digits, since later ones depend on the order in which a CPU adds.
     """
     low, high = bootstrap_intervals(values, statistic, resamples, seed)
     return float(f"{low:.10g}"), float(f"{high:.10g}")
@@ -86,10 +86,10 @@ def bootstrap_intervals(
 
 
 def merge_repeats(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Sums of the rows (S, K) of equal texts: (different texts, K), in the order of their first rows.
+    """Sum the rows (S, K) of identical texts: (distinct texts, K), in order of first occurrence.
 
-    names: one for each row, equal for equal texts. A bootstrap draws these sums, since the copies
-    of a text are not independent of each other.
+    names: one for each row, equal for identical texts. A bootstrap draws these sums, since copies
+    of a text are not independent.
     """
     _, first, text = np.unique(names, return_index=True, return_inverse=True)
     sums = np.zeros((len(first), values.shape[1]))
@@ -100,7 +100,7 @@ def merge_repeats(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
 def wilson(count: float, of: int) -> dict[str, float] | None:
     """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
 
-    Unlike the normal interval it is right for shares of 0 and 1 too.
+    Unlike the normal interval, it is also valid for shares of 0 and 1.
     """
     if not of:
         return None
@@ -134,7 +134,7 @@ def student_p_value(t: float, df: int) -> float:
 
 
 def student_critical_value(level: float, df: int) -> float:
-    """The t > 0 whose `student_p_value` is `level`, by bisection: 12.706 for 0.05 and 1."""
+    """The t > 0 whose `student_p_value` is `level`, by bisection; 12.706 for level 0.05, df 1."""
     low = 0.0
     high = 1.0
     while student_p_value(high, df) > level:
@@ -153,10 +153,11 @@ def student_critical_value(level: float, df: int) -> float:
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Correct p values for their number (Holm 1979); returns them in the same order.
+    """Correct p values for multiple comparisons (Holm 1979); returns them in the same order.
 
-    The k-th smallest of n, counted from 0, is multiplied by n - k and cut at 1. A larger p never
-    gets the smaller corrected one. nan, of an effect that cannot be tested, stays and does not count.
+    The k-th smallest of n, counted from 0, is multiplied by n - k and capped at 1; corrected values
+    never decrease with p. An effect that cannot be tested has p = nan, which stays nan and is not
+    counted in n.
     """
     p = np.asarray(p_values, dtype=float)
     corrected = np.full(p.shape, np.nan)
@@ -179,9 +180,9 @@ def claims(p_values: Sequence[float] | np.ndarray, level: float = ALPHA) -> np.n
 
 # ---------------------------------------------------------------- a metric of two settings
 #
-# Texts and seeds are two crossed sources of chance (Bouthillier et al. 2021, arXiv:2103.03098), each
-# with a standard error of its own. The interaction of seed and text is in both, which is conservative
-# (Cameron, Gelbach and Miller 2011).
+# Texts and seeds are two crossed sources of variance (Bouthillier et al. 2021,
+# arXiv:2103.03098), each with a standard error of its own. Their interaction is counted in both,
+# which is conservative (Cameron, Gelbach and Miller 2011).
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,7 +245,7 @@ def p_over_texts(value: float, errors: Sequence[Error], texts: float) -> float:
 
 
 def p_of_interval(value: float, low: float, high: float, texts: float) -> float:
-    """Two-sided p value of "there is no effect" from a bootstrap interval over so many texts.
+    """Two-sided p value of "there is no effect" from a bootstrap interval over that many texts.
 
     nan with fewer than `MIN_TEXTS` texts, or for a value that is not finite.
     """
@@ -255,7 +256,7 @@ def p_of_interval(value: float, low: float, high: float, texts: float) -> float:
 
 
 def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
-    """The seeds of both sides, if they are two or more and one side has no others; else none."""
+    """The seeds that both sides share, if at least two and all the seeds of one side; else none."""
     shared = sorted(first.keys() & second.keys())
     fewest = min(len(first), len(second))
     return shared if len(shared) >= max(fewest, 2) else []
@@ -264,8 +265,8 @@ def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> l
 def seed_error(first: Mapping[int, float], second: Mapping[int, float]) -> Error | None:
     """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
 
-    With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
-    (Welch 1947), with the smaller side's degrees of freedom. A side with one run has no variance.
+    With `shared_seeds`, it is the error of the paired differences. Otherwise the variances of both
+    sides add up (Welch 1947), with the smaller side's degrees of freedom. One run has no variance.
     """
     fewest = min(len(first), len(second))
     if fewest < 2 or not np.isfinite([*first.values(), *second.values()]).all():
@@ -300,10 +301,10 @@ class Difference:
 
 
 def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:
-    """Two settings by the tables of their runs, whose rows are the same texts for all runs.
+    """Compare two settings by the tables of their runs, whose rows are the same texts in all runs.
 
     Every resample draws the same rows from both, so what makes a text hard for both cancels out
-    (Koehn 2004). A side's metric is that of its tables' mean over seeds.
+    (Koehn 2004). A side's metric is computed from the mean of its tables over seeds.
     """
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}

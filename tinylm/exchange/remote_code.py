@@ -1,6 +1,6 @@
-"""The code that an export in tinylm's own form carries, for `trust_remote_code=True`.
+"""The code shipped with an export of the format `tinylm`, for `trust_remote_code=True`.
 
-It is the reference itself: the files of `tinylm/model` that the forward pass needs, behind a wrapper
+It is the reference itself: the files of `tinylm/model` that the forward pass needs, and a wrapper
 for transformers. Their imports of tinylm are made relative; nothing else is changed.
 """
 
@@ -20,12 +20,12 @@ SOURCES = (
     "model/loss.py",
     "model/settings.py",
 )
-# settings.py imports `setting` only, which the configuration defines too
+# settings.py imports only `setting`, which the configuration also defines
 STAND_INS = {"config": CONFIGURATION}
 
 
 def remote_code() -> dict[str, str]:
-    """{file name: text} of all files, which lie side by side in the export."""
+    """{file name: text} of all files; the export keeps them in one folder."""
     files = {}
     for source in SOURCES:
         path = Path(tinylm.__path__[0]) / source

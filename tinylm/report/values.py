@@ -1,4 +1,4 @@
-"""The values of each section of the report; a section's text is in the template of the same name.
+"""The values for each section of the report, whose text is in the template of the same name.
 
 A section named NAME is NAME.md.j2, the function NAME here, and its place in `document.SECTIONS`.
 Every template also gets `template_values`.
@@ -12,12 +12,12 @@ from tinylm.report.sources import STAGES, ReportData
 from tinylm.report.wording import share
 
 SAMPLES = 8
-SHOWN = 2  # samples on the page; the others are in the appendix
-CHECKPOINTS = 3  # whose samples are shown
+SHOWN = 2  # samples shown on the page; the rest are in the appendix
+CHECKPOINTS = 3  # checkpoints whose samples are shown
 
 
 def template_values(run: ReportData) -> dict[str, Any]:
-    """What every template may name: the run, its parameters, results and times."""
+    """What every template can use: the run, its parameters, results and times."""
     return {
         "run": run,
         "params": run.params,
@@ -57,7 +57,7 @@ def training(run: ReportData) -> dict[str, Any]:
 
 
 def generation(run: ReportData) -> dict[str, Any]:
-    """The samples with comments, and the numbers of those without an error."""
+    """The samples with comments, and how many samples have no error."""
     decoded = run.value("evaluate.sense.methods.decode") or {}
     possible = decoded.get("possible") or {}
     return {
@@ -98,7 +98,7 @@ def cache(run: ReportData) -> dict[str, Any]:
 
 
 def accumulation(run: ReportData) -> dict[str, Any]:
-    """The settings with the fewest and the most mini-batches an update."""
+    """The settings with the fewest and the most mini-batches per update."""
     settings = list(run.value("accum_sweep.settings") or {})
     return {"fewest_and_most": [*settings[:1], *settings[1:][-1:]]}
 
@@ -127,14 +127,14 @@ def appendix(run: ReportData) -> dict[str, Any]:
 def with_and_without(
     rows: list[dict[str, Any]] | None, size: str, switch: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The measurements of the greatest size with the switch on and off; empty if not measured."""
+    """The measurements at the largest size with the switch on and off; empty if not measured."""
     largest = max((row[size] for row in rows or []), default=None)
     by_switch = {row[switch]: row for row in rows or [] if row[size] == largest}
     return by_switch.get(True, {}), by_switch.get(False, {})
 
 
 def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
-    """The first samples, each with what was measured of it: sense, repetition and copies."""
+    """The first samples, each with what was measured on it: sense, repetition and copies."""
     samples = run.rows("samples")
     errors = {error.get("sample"): error for error in run.rows("sense")}
     decoded = run.value("evaluate.sense.methods.decode") or {}
@@ -158,7 +158,7 @@ def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
 
 
 def _first_error(error: dict[str, Any] | None) -> str:
-    """What the generator finds in a text. error: its row of sense."""
+    """The first error that the judge of sense finds in a text. error: its row of `sense`."""
     if error is None:
         return "No error."
     word = "the end" if error["word"] == "<eos>" else f"“{error['word']}”"

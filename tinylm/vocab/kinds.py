@@ -1,4 +1,4 @@
-"""The kinds of tokenizers: one made by the settings, or opened from its files."""
+"""Tokenizers of every kind: made from the settings, or opened from their files."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,9 +17,9 @@ from tinylm.vocab.words import SPECIALS, Splitter, WordTokenizer, build_tokenize
 def make_tokenizer(
     settings: VocabSettings, texts: Callable[[], Iterable[str]], workers: int = 1
 ) -> tuple[Tokenizer, dict[str, Any]]:
-    """(the tokenizer of the settings, counts to report about it).
+    """Return (the tokenizer that the settings ask for, counts to report about it).
 
-    `texts` gives the train split's stories, if the vocabulary is made from them. Raises InputError.
+    `texts` yields the train split's stories, for a vocabulary built from them. Raises InputError.
     """
     if settings.tokenizer == "bpe":
         return train_bpe(texts(), settings), {}
@@ -34,7 +34,7 @@ def make_tokenizer(
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer that `save` wrote: tokenizer.json at `path`, and RULE_FILE next to it.
+    """Open the tokenizer that `save` wrote: tokenizer.json at `path`, and RULE_FILE next to it.
 
     Raises InputError if a file is missing or damaged.
     """
@@ -50,9 +50,9 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
 
 
 def _with_vocabulary(rule: dict[str, Any], model: dict[str, Any]) -> Tokenizer:
-    """The tokenizer of this kind over the vocabulary of tokenizer.json.
+    """Build the tokenizer that `rule` names from the vocabulary in tokenizer.json.
 
-    Raises KeyError, TypeError or ValueError where the two files do not fit.
+    Raises KeyError, TypeError or ValueError if the two files do not match.
     """
     ids = model["vocab"]
     tokens = sorted(ids, key=ids.__getitem__)
@@ -67,4 +67,4 @@ def _with_vocabulary(rule: dict[str, Any], model: dict[str, Any]) -> Tokenizer:
         return Gpt2Tokenizer(tokens, merges)
     if kind == "bpe":
         return BpeTokenizer(tokens, merges, rule["lower_case"])
-    raise ValueError(f"kind {kind!r}")
+    raise ValueError(f"unknown kind {kind!r}")

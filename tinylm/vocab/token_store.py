@@ -1,8 +1,8 @@
 """What stage vocab writes for later stages: a token store for each split, and the embedding matrix.
 
-A token store has one split's ids on disk, read through a memory map.
-`{split}.ids` has all stories end to end (`<sos> w w <eos> <sos> ...`), little-endian uint16 if the
-vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` has n + 1 int64 story
+A token store holds one split's ids on disk, memory-mapped for reading.
+`{split}.ids` has all stories concatenated (`<sos> w w <eos> <sos> ...`), little-endian uint16 if
+the vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` has n + 1 int64 story
 starts; `{split}.json` has the counts, and is written last.
 """
 
@@ -28,10 +28,10 @@ from tinylm.vocab.tokenizer import Tokenizer
 
 STAGE = "vocab"
 TENSOR = "embedding"
-STORIES_AT_ONCE = 2000  # that one process encodes
+STORIES_AT_ONCE = 2000  # encoded by a process as one task
 
 Stories = Iterable[Sequence[int] | np.ndarray]
-Packed = tuple[bytes, list[int]]  # the ids of some stories as the store has them, and their lengths
+Packed = tuple[bytes, list[int]]  # (ids of some stories in the store's format, their lengths)
 
 
 def id_type(vocab_size: int) -> np.dtype:
@@ -40,7 +40,7 @@ def id_type(vocab_size: int) -> np.dtype:
 
 
 def pack(stories: Stories, vocab_size: int) -> Packed:
-    """The ids of each story, exactly as given (`Tokenizer.encode_story`), end to end.
+    """Concatenate the ids of the stories, exactly as given (`Tokenizer.encode_story`).
 
     Raises ValueError for an id outside the vocabulary.
     """
@@ -52,13 +52,13 @@ def pack(stories: Stories, vocab_size: int) -> Packed:
 
 
 def write_store(folder: str | Path, split: str, stories: Stories, vocab_size: int) -> None:
-    """Write the store of these stories. Raises ValueError for an id outside the vocabulary."""
+    """Write a store of these stories. Raises ValueError for an id outside the vocabulary."""
     groups = in_groups(stories, STORIES_AT_ONCE)
     write_packed(folder, split, (pack(group, vocab_size) for group in groups), vocab_size)
 
 
 def write_packed(folder: str | Path, split: str, packed: Iterable[Packed], vocab_size: int) -> None:
-    """Write the store of stories that `pack` has joined."""
+    """Write a store of stories that `pack` has concatenated."""
     base = Path(folder) / split
     ids_path = base.with_suffix(".ids")
     offsets_path = base.with_suffix(".offsets")
@@ -79,7 +79,7 @@ def write_packed(folder: str | Path, split: str, packed: Iterable[Packed], vocab
 
 
 def _require_bytes(path: Path, expected: int) -> None:
-    """Raises InputError if the file is missing or has another size."""
+    """Raises InputError if the file is missing or has the wrong size."""
     size = require(path, STAGE).stat().st_size
     if size != expected:
         raise InputError(
@@ -91,7 +91,7 @@ class TokenStore:
     """One split, opened for reading.
 
     `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,) int64, where each story starts.
-    Raises InputError naming the file and the stage that makes it.
+    Raises InputError that names the file and the stage that writes it.
     """
 
     def __init__(self, folder: str | Path, split: str):
@@ -119,18 +119,18 @@ class TokenStore:
         return len(self.offsets) - 1
 
     def count(self, index: int) -> np.ndarray:
-        """How often each story has an id.  -> (stories,)"""
+        """How often an id occurs in each story.  -> (stories,)"""
         positions = np.flatnonzero(self.ids == index)
         return np.diff(np.searchsorted(positions, self.offsets))
 
     def story(self, index: int) -> np.ndarray:
-        """Ids of one story, a view into the memory map."""
+        """The ids of one story, as a view of the memory map."""
         start, end = self.offsets[index : index + 2]
         return self.ids[start:end]
 
 
 def encode_splits(tokenizer: Tokenizer, stories: Path, folder: Path, workers: int) -> None:
-    """Write the store of each split into `folder`, encoded by several processes.
+    """Encode each split with several processes, and write its store to `folder`.
 
     The bytes depend only on the tokenizer and the stories. Raises InputError.
     """
@@ -152,7 +152,7 @@ def _counted(encoded: Iterable[Packed], progress: Progress) -> Iterator[Packed]:
 
 
 def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:
-    """The stories within ids[first:last], those at its ends cut there."""
+    """The stories within ids[first:last]; those that cross an end are cut there."""
     borders = np.unique(store.offsets.clip(first, last))
     for start, end in itertools.pairwise(borders):
         yield store.ids[start:end]
@@ -167,12 +167,12 @@ def decoded(tokenizer: Tokenizer, store: TokenStore) -> Iterator[str]:
 def cut_stream(
     folder: str | Path, share: float, overlap: int, *, vectors: bool = False
 ) -> dict[str, Any]:
-    """Cut the store `train`, which has the whole stream, into the stores `train` and `held_out`.
+    """Cut the store `train`, which holds the whole stream, into stores `train` and `held_out`.
 
     N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out =
     ids[cut:]. With overlap = context, the windows of context + 1 ids at stride 1 are cut at the
     same share: int((1 - share) * windows) start in train, the rest in held_out. If the store
-    `evaluation` is empty, it becomes the same as held_out.
+    `evaluation` is empty, it becomes a copy of held_out.
 
     Returns where the cut is, and notes on what crosses it; `vectors`: skip-gram vectors use this
     text too. Raises InputError if a side has nothing to predict or no token of its own.
@@ -205,10 +205,10 @@ def cut_stream(
 
 
 def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> dict[str, Any]:
-    """The shares of a split's running words that are `<unk>` and that are not, and words per story.
+    """The shares of a split's words that are and that are not `<unk>`, and the words per story.
 
-    marks: ids that are not words (`<sos> <eos>`), which do not count; without unk_id every word is
-    known.
+    marks: ids of `<sos>` and `<eos>`, which are not counted as words. Without unk_id, every word
+    is known.
     """
     lengths = np.diff(store.offsets)  # words of each story
     unknown = 0
@@ -238,7 +238,7 @@ def save_matrix(path: str | Path, matrix: np.ndarray) -> None:
 
 
 def load_matrix(path: str | Path) -> np.ndarray:
-    """Read what `save_matrix` wrote, (V, D) float32. InputError if the file is anything else."""
+    """Read what `save_matrix` wrote, (V, D) float32. Raises InputError for any other file."""
     from safetensors import SafetensorError, safe_open
 
     require(path, "vocab")
@@ -248,7 +248,7 @@ def load_matrix(path: str | Path) -> np.ndarray:
         if matrix.dtype != np.float32 or matrix.ndim != 2:
             raise ValueError(f"expected float32 (V, D), got {matrix.dtype} {matrix.shape}")
         if not np.isfinite(matrix).all():
-            raise ValueError("a number is not finite")
+            raise ValueError("a value is not finite")
     except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
         reason = str(error)[:160]
         raise InputError(
