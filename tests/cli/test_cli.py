@@ -242,6 +242,6 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     assert f"  {len(tokenizer)} x 20 " in text
     block = 4 * 20 * 21 + 2 * 20 * 23 + 20 + 23 + 4 * 20
     assert totals(text) == len(tokenizer) * 20 + 2 * block + 2 * 20
-    assert f"MiB of KV cache a row of {CONTEXT} tokens" in text
+    assert f"MiB of KV cache per row of {CONTEXT} tokens" in text
     assert main(["describe", "--vocab-size", "1000", "--width", "64"]) == 0
     assert f"{1000} x 64" in capsys.readouterr().out

@@ -50,7 +50,7 @@ def _is_readable(key: str, name: str, findings: Findings) -> bool:
     if os.access(name, os.R_OK):
         return True
     findings.problems.append(
-        f"{PARAMS_FILE}: {key}: expected a file or folder that you can read, got {name!r}"
+        f"{PARAMS_FILE}: {key}: expected a readable file or folder, got {name!r}"
     )
     return False
 
@@ -146,4 +146,4 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"note: {note}")
     if findings.problems:
         raise InputError("\n".join(findings.problems))
-    print("checked: no problem")
+    print("checked: no problems found")

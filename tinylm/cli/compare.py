@@ -67,7 +67,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     with opened(names, experiments=arguments.all) as revisions:
         runs = [read_result(revision) for revision in revisions]
     if len(runs) < 2:
-        raise InputError(f"{names[0]} has no finished experiment; dvc exp run, then again")
+        raise InputError(f"{names[0]} has no finished experiment; run dvc exp run, then try again")
     comparison = compare(runs)
     markdown = page.to_markdown(comparison)
     print(to_terminal(markdown))
@@ -99,7 +99,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     with opened(names, experiments=arguments.all or not arguments.revisions) as revisions:
         noise = recorded_noise([read_result(revision) for revision in revisions])
     if noise is None:
-        hint = "dvc exp run -S 'seeds.more=[2,3]', then again"
+        hint = "run dvc exp run -S 'seeds.more=[2,3]', then try again"
         raise InputError(f"no spread between seeds is recorded in {', '.join(names)}; {hint}")
     level = arguments.level / arguments.comparisons  # the first step of Holm's correction
     print("\n".join(describe_plan(noise, arguments.effect, arguments.power, level)))

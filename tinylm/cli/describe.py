@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> None:
     flop = tokens * totals["training_flop_per_token"]
     trained = totals["parameters_trainable"]
     print_description(describe(model))
-    print(f"{trained:,} parameters are trained; weights start as in init: {settings.init}")
+    print(f"{trained:,} parameters are trained; weights are initialised with init: {settings.init}")
     print(f"{weights:,.1f} MiB of weights")
     print(f"{training:,.1f} MiB with gradients and {train.optimizer}")
-    print(f"{cache:,.1f} MiB of KV cache a row of {settings.context} tokens")
+    print(f"{cache:,.1f} MiB of KV cache per row of {settings.context} tokens")
     print(f"{flop:.3g} operations in a mini-batch of {tokens:,} tokens, in {train.precision}")

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"NAME: expected one of {names}, got {arguments.name or 'nothing'}")
     exercise = course[arguments.name]
     if action in ("check", "use") and not exercise.file.is_file():
-        raise InputError(f"{exercise.file} is missing; type tinylm exercise start {exercise.name}")
+        raise InputError(f"{exercise.file} is missing; run tinylm exercise start {exercise.name}")
     if action == "start":
         desk.start(exercise, arguments.force)
     elif action == "check" and arguments.hint:

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder = visible(arguments.folder)
     print(f"{folder}: {form.architecture}, {form.parameters:,} parameters")
     if arguments.format == "gguf":
-        print("llama.cpp lacks section decode and the tokens that are never generated")
+        print("llama.cpp knows neither section decode nor the tokens that must never be generated")
         return
     for line in untranslated(trained.decode):
         print(f"generate() of transformers lacks {line}")

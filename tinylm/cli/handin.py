@@ -44,7 +44,7 @@ def _code() -> list[str]:
 
     files = tracked()
     if files is None:
-        raise InputError("this folder is in no git repository: git init, then git add -A")
+        raise InputError("this folder is not in a git repository: run git init, then git add -A")
     problems = []
     for name in files:
         if not Path(name).is_file():
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     missing = _missing(state)
     if missing:
         raise InputError(
-            f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing"
+            f"nothing handed in: {'; '.join(missing)}; run dvc repro to make what is missing"
         )
     code = _code()
     if not arguments.all:

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     state = read_run_state()
     if "train" in state.stale or "train" not in state.run.files:
         reason = state.stale.get("train", "run dvc repro train")
-        raise InputError(f"no trained model of these parameters: {reason}")
+        raise InputError(f"no model was trained with these parameters: {reason}")
     data = data_licence(state.run.params["data"], arguments.data_license)
     unknown = f"the licence of the data ({data.data}) is not known: name it by --data-license NAME"
     if data.name is None and not arguments.dry_run:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in files:
         print(f"{(folder / name).stat().st_size:>12,} bytes  {folder / name}")
     if arguments.dry_run:
-        print(f"not published: it would be one commit of {arguments.repo}")
+        print(f"not published: it would be one commit to {arguments.repo}")
         if data.name is None:
             print(unknown)
         return

@@ -72,12 +72,14 @@ def _run_all(arguments: argparse.Namespace) -> None:
     workers = arguments.workers or max(1, cores() // runtime.threads)
     is_local = arguments.on == "local"
     if arguments.slurm and is_local:
-        raise InputError(f"--slurm {' '.join(arguments.slurm)} goes only with --on slurm")
+        raise InputError(f"--slurm {' '.join(arguments.slurm)} needs --on slurm")
     options = begin.slurm_options(arguments.slurm, runtime.threads)
     if arguments.resume is not None:
         for option in ("seeds", "name"):
             if getattr(arguments, option) is not None:
-                raise InputError(f"--resume does not go with --{option}, for a new sweep")
+                raise InputError(
+                    f"--resume cannot be combined with --{option}, which is for a new sweep"
+                )
         sweep = plan.open_sweep(arguments.resume or None)
         sweep.retry_failed()
     else:

@@ -85,14 +85,16 @@ def read_result(revision: Revision) -> RevisionResult:
     changed = [key for key, value in params.items() if current.get(key, value) != value]
     if changed:
         keys = ", ".join(changed)
-        revision.notes.append(f"{PARAMS_FILE} has changed since the last run ({keys}); dvc repro")
+        revision.notes.append(
+            f"{PARAMS_FILE} has changed since the last run ({keys}); run dvc repro"
+        )
     result = RevisionResult(
         name, revision.commit, params, _inputs(stages), _perplexity(revision), notes=revision.notes
     )
     trained = _md5s(stages, "train", "outs").get(paths.MODELS)
     evaluated = _md5s(stages, "evaluate", "deps").get(paths.MODELS)
     if trained != evaluated:
-        revision.notes.append("stage evaluate has not scored this model; dvc repro evaluate")
+        revision.notes.append("stage evaluate has not scored this model; run dvc repro evaluate")
     elif result.perplexity is not None:
         result.stories.update(_stories(revision, stages, result.seed))
     return result

@@ -34,7 +34,7 @@ class Revision:
         try:
             return str(self.files.cat_file(path).decode("utf-8", "replace"))
         except (DataIndexDirError, FileNotFoundError):
-            repair = "dvc fetch it from a remote, or check the revision out and run dvc repro"
+            repair = "dvc fetch it from a remote, or check out the revision and run dvc repro"
             self.notes.append(f"{path}: neither git nor DVC's cache has it; {repair}")
         except (OSError, DvcException) as error:
             self.notes.append(f"{path}: cannot be read ({str(error).splitlines()[0]})")

@@ -43,7 +43,7 @@ def show_list(course: dict[str, Exercise]) -> None:
 def start(exercise: Exercise, force: bool = False) -> None:
     """Write the student's file. Raises InputError if there is one already."""
     if exercise.file.exists() and not force:
-        raise InputError(f"{exercise.file} exists; --force writes over it")
+        raise InputError(f"{exercise.file} already exists; --force overwrites it")
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.texts()[0])
     if exercise.part == "diagnose":
@@ -100,7 +100,7 @@ def check(exercise: Exercise) -> None:
     if result != "passed":
         again = f"tinylm exercise check {exercise.name} --hint gives a hint"
         raise CommandFailed(f"{exercise.name} is {result}; {again}")
-    print(f"{exercise.name} is right; `tinylm exercise show {exercise.name}` shows ours")
+    print(f"{exercise.name} is correct; `tinylm exercise show {exercise.name}` shows ours")
 
 
 def check_all(course: dict[str, Exercise]) -> list[Path]:
@@ -110,7 +110,7 @@ def check_all(course: dict[str, Exercise]) -> list[Path]:
     """
     started = [exercise for exercise in course.values() if exercise.file.exists()]
     if not started:
-        raise InputError(f"{WORK}: no exercise was started; tinylm exercise list shows all")
+        raise InputError(f"{WORK}: no exercise has been started; tinylm exercise list shows all")
     rows = ["| exercise | result | hints |", "|---|---|---|"]
     details = []
     for exercise in started:
@@ -135,7 +135,7 @@ def use(exercise: Exercise) -> None:
     try:
         subprocess.run(words, timeout=USE_S, check=True)
     except subprocess.TimeoutExpired:
-        raise CommandFailed(f"{exercise.name}: ended after {USE_S:g} s") from None
+        raise CommandFailed(f"{exercise.name}: stopped after {USE_S:g} s") from None
     except subprocess.CalledProcessError:
         raise CommandFailed(f"{exercise.name}: the run failed") from None
 

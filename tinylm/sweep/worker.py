@@ -77,7 +77,7 @@ class Worker:
         code = os.waitstatus_to_exitcode(status)
         self._end_if_asked()
         if code < 0:
-            reason = f"signal {-code}; too little memory, or by hand"
+            reason = f"signal {-code}: out of memory, or by hand"
             raise CommandFailed(f"stage {stage.addressing} was killed ({reason})")
         if code:
             self.log.seek(log_size)
