@@ -225,8 +225,8 @@ class LanguageModel:
             ids = self._opened(self._clean(given + text))
         if ids[: len(before)] != before:
             raise InputError(
-                f"{visible(text)!r} after {visible(given)!r}: the last token of what is given "
-                "continues in the text; divide the two at the beginning of a word"
+                f"{visible(text)!r} after {visible(given)!r}: the last token of the given text "
+                "runs on into the text; split the two at the start of a word"
             )
         if not ids[len(before) :]:
             raise InputError(f"log_prob: expected a text of at least one token, got {text!r}")
@@ -261,7 +261,7 @@ class LanguageModel:
             room = min(max_tokens, room)
         elif len(ids) > room:
             warnings.warn(
-                f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2
+                f"the text has {len(ids)} tokens; only the first {room} are shown", stacklevel=2
             )
         with decoding_mode(self.model):
             maps = attention(self.model, ids[:room])

@@ -14,7 +14,7 @@ def pick_device(name: str) -> Any:
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise InputError(
-            "params.yaml: runtime.device: expected auto or cpu, got cuda; torch has no CUDA here"
+            "params.yaml: runtime.device: expected auto or cpu, got cuda; torch finds no CUDA GPU"
         )
     return torch.device("cuda" if name != "cpu" and available else "cpu")
 

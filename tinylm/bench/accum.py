@@ -83,7 +83,7 @@ def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
         used += tokens
     if not updates:
         raise InputError(
-            f"{PARAMS_FILE}: accum_sweep.tokens: expected {tokens} or more, for one update of "
+            f"{PARAMS_FILE}: accum_sweep.tokens: expected at least {tokens}, one update of "
             f"{largest} mini-batches, got {sweep.tokens}"
         )
     return updates, used

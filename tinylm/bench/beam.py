@@ -154,7 +154,7 @@ def story_prompts(
     if not prompts:
         raise InputError(
             "stage beam_bench: expected a whole evaluation story of more than "
-            f"{measure.PROMPT_TOKENS} tokens, got none; set data.evaluation_stories higher"
+            f"{measure.PROMPT_TOKENS} tokens, got none; raise data.evaluation_stories"
         )
     return without_repeats(prompts)
 

@@ -142,7 +142,7 @@ def compare(results: Sequence[dict[str, Any]]) -> list[int]:
         if changed:
             raise CommandFailed(
                 f"ckpt_bench: {layers} layers: recompute {row['recompute']} changes {changed[0]} "
-                f"(and {len(changed) - 1} other values of {len(values)})"
+                f"(and {len(changed) - 1} more of {len(values)} values)"
             )
         depths.append(layers)
     return list(dict.fromkeys(depths))

@@ -198,9 +198,9 @@ def compare(
             gap = logit_gap(task, prefix, ids[position], others[position])
             if not gap <= TIE:
                 raise CommandFailed(
-                    f"kv_bench: with the cache other ids: {new_tokens} new tokens, prompt {row}, "
+                    f"kv_bench: the cache changes ids: {new_tokens} new tokens, prompt {row}, "
                     f"new token {position}: {others[position]} with, {ids[position]} without; "
-                    f"their logits are {gap:.2g} nats apart, a tie is up to {TIE}"
+                    f"their logits are {gap:.2g} nats apart, more than a tie ({TIE})"
                 )
             tie = {"new_tokens": new_tokens, "prompt": row, "position": position, "gap_nats": gap}
             ties.append(tie)

@@ -160,7 +160,7 @@ class Session:
         self._starts = starts
         if not math.isfinite(logits.sum().item()):
             raise InputError(
-                "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
+                "the model's logits are not finite: training diverged; retrain with a lower train.lr"
             )
         return logits
 

@@ -32,8 +32,8 @@ def encode_prompts(
         ids = tokenizer.encode_prompt(text, f"prompt {number}")
         if start := window_start(len(ids), context, slide):
             warnings.warn(
-                f"prompt {number}: {len(ids)} tokens, the context holds {context}; "
-                f"the model sees the last {len(ids) - start} at first",
+                f"prompt {number} has {len(ids)} tokens, but the context holds {context}; "
+                f"the model sees only the last {len(ids) - start} at first",
                 stacklevel=2,
             )
         encoded.append(ids)

@@ -68,7 +68,7 @@ def map_in_order(
     except BrokenProcessPool:
         raise CommandFailed(
             "a worker process was killed (out of memory?); "
-            "each core has one: `taskset -c 0,1` in front of the command uses two"
+            "there is one per core: put `taskset -c 0,1` before the command to use two"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -262,8 +262,8 @@ def _refuse_empty(
         if not stories:
             raise InputError(f"{source.name}: expected stories, got none with text")
         raise InputError(
-            f"{source.name}: {stories:,} stories with text, and none of them is in "
+            f"{source.name}: {stories:,} stories with text, but none of them is in "
             f"{' or '.join(empty)}; give more stories (in a text file a blank line or "
-            f"<|endoftext|> separates two), or another {PARAMS_FILE}: data.held_out_share than "
+            f"<|endoftext|> separates them), or change {PARAMS_FILE}: data.held_out_share, which is "
             f"{settings.held_out_share}"
         )

@@ -43,7 +43,7 @@ class DataSettings:
         needed = {"local": ("path", "column"), "hub": ("hub", "column")}
         for name in needed.get(self.source, ()):
             if not getattr(self, name):
-                problems.append(f"{name} is empty; needed with source: {self.source}")
+                problems.append(f"{name}: expected a value with source: {self.source}, got none")
         if self.source == "hub" and self.hub:
             problems += hub_problem(self.hub)
         return problems

@@ -63,7 +63,7 @@ class BinFile:
             self._parse(content, width)
         except (struct.error, ValueError, OverflowError, OSError) as error:
             raise InputError(
-                f"{path}: not a whole fastText .bin file ({str(error)[:80]})"
+                f"{path}: not a complete fastText .bin file ({str(error)[:80]})"
             ) from None
 
     def _parse(self, content: mmap.mmap, width: int) -> None:
@@ -75,7 +75,7 @@ class BinFile:
             self.max_n = 0  # as fastText: up to version 11 these models had no character n-grams
         words, labels, _, pruned = header[-4:]
         if magic != MAGIC or version not in VERSIONS:
-            raise ValueError("not of version 11 or 12")
+            raise ValueError("expected version 11 or 12")
         if dim != width:
             raise ValueError(f"embedding.width: expected {dim}, the file's width, got {width}")
         self.row_of: dict[bytes, int] = {}
@@ -83,7 +83,7 @@ class BinFile:
         for row in range(words + labels):
             end = content.find(b"\0", position)
             if end < 0:
-                raise ValueError("the dictionary has no end")
+                raise ValueError("the dictionary is cut off")
             if row < words:
                 self.row_of[content[position:end]] = row  # the last of equal words, as in fastText
             position = end + ENTRY_END
@@ -91,7 +91,7 @@ class BinFile:
         if quantised or pruned >= 0:
             raise ValueError("expected float32 vectors, got a quantised model")
         if (height, columns) != (words + self.buckets, dim) or (self.max_n and self.buckets < 1):
-            raise ValueError(f"a matrix of {height} x {columns}")
+            raise ValueError(f"unexpected matrix of {height} x {columns}")
         values = np.frombuffer(content, "<f4", height * columns, position + MATRIX_HEAD.size)
         self.matrix = values.reshape(height, columns)
 
@@ -122,5 +122,5 @@ def read_bin(path: Path, words: Sequence[str], width: int) -> np.ndarray:
     damaged = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(damaged):
         word = words[damaged[0]]
-        raise InputError(f"{path}: the vector of {word!r} is not finite; a damaged file")
+        raise InputError(f"{path}: the vector of {word!r} is not finite; the file is damaged")
     return table

@@ -76,7 +76,7 @@ def read_vectors(path: Path, words: Sequence[str], width: int) -> np.ndarray:
     read = read_bin if _is_binary(path) else read_vec
     table = read(path, words, width)
     if not table.any():
-        raise InputError(f"{path}: has none of the vocabulary's {len(words)} words")
+        raise InputError(f"{path}: contains none of the vocabulary's {len(words)} words")
     return table
 
 
@@ -102,7 +102,7 @@ def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> 
         raise InputError(f"{path}, line 1: expected 'count width', got {line[:40]!r}") from None
     if columns != width:
         raise InputError(
-            f"{path}, line 1: vectors of width {columns}, but embedding.width = {width}"
+            f"{path}, line 1: expected vectors of embedding.width = {width}, got width {columns}"
         )
     return rows
 
@@ -148,5 +148,5 @@ def _parse(values: list[bytes], path: Path, number: int) -> np.ndarray:
     except ValueError:
         row = np.full(1, np.nan)
     if not np.isfinite(row).all():
-        raise InputError(f"{path}, line {number}: expected numbers that are finite in float32")
+        raise InputError(f"{path}, line {number}: expected values that are finite in float32")
     return row

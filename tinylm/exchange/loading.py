@@ -77,7 +77,7 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
     if epoch not in checkpoints:
         epochs = ", ".join(f"{name:g}" for name in checkpoints)
         present = epochs or "none, train.keep_epochs kept no weights"
-        raise InputError(f"{models}: no weights of epoch {epoch:g}; there are: {present}")
+        raise InputError(f"{models}: no weights of epoch {epoch:g}; available: {present}")
     return checkpoints[epoch]
 
 
@@ -104,8 +104,8 @@ def load_trained(
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:
         raise InputError(
-            f"{vocab} has {len(tokenizer)} ids, {models / CONFIG} {model.vocab_size}: they belong "
-            "to different runs; run dvc repro train"
+            f"{vocab} has {len(tokenizer)} ids, but {models / CONFIG} has {model.vocab_size}: "
+            "they come from different runs; run dvc repro train"
         )
     return Trained(models, vocab, model, tokenizer, decode, slide, length_penalty)
 

@@ -128,6 +128,6 @@ def _failure(error: Exception, repo: str, token: str) -> Exception:
     line = f"{constants.ENDPOINT}: {message}"
     if status in (401, 403):
         return InputError(
-            f"{line}; hf auth login, or HF_TOKEN, gives a token that may write {repo}"
+            f"{line}; run hf auth login, or set HF_TOKEN to a token that may write to {repo}"
         )
-    return CommandFailed(f"{line}; {repo} is as it was, run again")
+    return CommandFailed(f"{line}; {repo} is unchanged, run the command again")

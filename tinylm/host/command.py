@@ -103,7 +103,7 @@ def one_line(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         name = error.filename or f"{os.environ.get('TMPDIR', '/tmp')}, a file or standard output"
-        return f"no space left on the disk for {name} ({error.strerror}); free some, run again"
+        return f"no space left on the disk for {name} ({error.strerror}); free some and run again"
     if is_out_of_memory(error):
         return "out of memory; lower train.batch_size, model.context or a bench's widths or lengths"
     if isinstance(error, OSError):

@@ -85,7 +85,7 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
     with locked(path) as handle:
         if handle is None:
             holder = Path(path).read_text(encoding="utf-8").strip() or "another process"
-            raise InputError(f"{what} is already running here ({holder}); wait for it or end it")
+            raise InputError(f"{what} is already running here ({holder}); wait for it or stop it")
         handle.truncate(0)
         handle.write(f"pid {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         handle.flush()

@@ -25,7 +25,7 @@ def start_command() -> None:
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     if importlib.util.find_spec("torch") is None:
         print(
-            f"error: {sys.executable} lacks torch; type make setup, then source .venv/bin/activate",
+            f"error: {sys.executable} lacks torch; run make setup, then source .venv/bin/activate",
             file=sys.stderr,
         )
         sys.exit(2)

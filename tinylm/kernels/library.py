@@ -54,7 +54,7 @@ class Library:
             folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinylm"
         except RuntimeError:
             raise CannotCompile(
-                "no home folder to keep it in; the environment's XDG_CACHE_HOME may name another"
+                "there is no home folder to keep it in; set XDG_CACHE_HOME to another folder"
             ) from None
         digest = hashlib.sha256(chr(0).join(parts).encode()).hexdigest()
         return folder / f"{self.name}-{digest[:20]}.so"
@@ -66,9 +66,7 @@ class Library:
             return target
         name = compiler()
         if name is None:
-            raise CannotCompile(
-                "no C++ compiler found (c++, g++, clang++ or the environment's CXX)"
-            )
+            raise CannotCompile("no C++ compiler found (c++, g++, clang++ or $CXX)")
         problem = ""
         for extra in self.tries:
             command = [name, *FLAGS, *self.flags, *extra, *map(str, self.units)]

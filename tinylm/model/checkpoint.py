@@ -57,7 +57,7 @@ def new_model(
 def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings]:
     config = read_json(path, "train")
     if not isinstance(config, dict):
-        raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
+        raise InputError(f"{path}: not a model's config; rm {path} and run dvc repro train")
     return config, read_section(config, "model", ModelSettings, str(path))
 
 
@@ -98,7 +98,7 @@ def load_checkpoints(
             by_epoch[float(weights.stem)] = weights
         except ValueError:
             raise InputError(
-                f"{weights}: expected an epoch as name, such as 1.safetensors"
+                f"{weights}: expected an epoch as the name, such as 1.safetensors"
             ) from None
     for epoch, weights in sorted(by_epoch.items()):
         yield epoch, _load_weights(weights, settings).to(device).eval()

@@ -290,7 +290,7 @@ class TinyLM(nn.Module):
             positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
         last = ids.shape[1] - 1 if cache is None else cache.reserve(positions)
         if last >= self.settings.context:
-            raise ValueError(f"{last + 1} positions; the context holds {self.settings.context}")
+            raise ValueError(f"{last + 1} positions, but the context holds {self.settings.context}")
 
         x = self.embed_tokens(ids)
         if self.positions is not None:

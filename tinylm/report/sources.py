@@ -164,7 +164,7 @@ def _read(path: Path, stage: str) -> Any:
                 return _read_sentences(arrays)
         return _read_table(path)
     except (ValueError, LookupError, OSError, EOFError, zipfile.BadZipFile):
-        raise InputError(f"{path}: damaged; rm {path}, run dvc repro {stage}") from None
+        raise InputError(f"{path} is damaged; rm {path} and run dvc repro {stage}") from None
 
 
 def _read_table(path: Path) -> pd.DataFrame:

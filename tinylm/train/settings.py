@@ -45,10 +45,10 @@ class TrainSettings:
         if (self.tokens is None) == (self.epochs is None):
             given = f"tokens {json.dumps(self.tokens)} and epochs {json.dumps(self.epochs)}"
             problems.append(
-                f"tokens: expected either tokens or epochs, the other null, got {given}"
+                f"tokens: expected either tokens or epochs and null for the other, got {given}"
             )
         if self.processes > self.batch_size:
-            most = f"at most batch_size = {self.batch_size}, a row for each process"
+            most = f"at most batch_size = {self.batch_size}, one row per process"
             problems.append(f"processes: expected {most}, got {self.processes}")
         return problems
 

@@ -134,7 +134,7 @@ class Snapshots:
                     with safe_open(path, "pt") as file:
                         numbers = json.loads(file.metadata()["numbers"])
                     return load_file(path), numbers
-                print(f"warning: {path}: damaged; going back to the one before it", flush=True)
+                print(f"warning: {path} is damaged; falling back to the one before it", flush=True)
                 path.unlink()
         self.finish()
         return None
@@ -165,7 +165,7 @@ class Snapshots:
                 changed.append(change)
         if changed:
             raise InputError(
-                f"{self.folder} has an unfinished run, but since then these changed: "
+                f"{self.folder} has an unfinished run, but these have changed since: "
                 f"{', '.join(changed)}; undo the change to continue the run, or rm -r "
                 f"{self.folder} to start again"
             )

@@ -46,7 +46,7 @@ class Tokenizer:
         ids = [*start, *self.encode(text)]
         if not ids:
             raise InputError(
-                f"{name}: expected some text, got none; this vocabulary has no token that opens a text"
+                f"{name}: expected some text, got none; this vocabulary has no start token"
             )
         return ids
 

@@ -248,7 +248,7 @@ def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tupl
     """
     rows = len(logits)
     if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
-        raise IndexError(f"a target outside 0 to {words - 1}")
+        raise IndexError(f"a target is outside 0 to {words - 1}")
     scale = torch.empty(rows, 1)
     losses = torch.empty(rows, dtype=torch.float64)
     logits_ptr = checked_ptr(logits, BF16, rows, words)
