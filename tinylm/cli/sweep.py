@@ -77,9 +77,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None:
         for option in ("seeds", "name"):
             if getattr(arguments, option) is not None:
-                raise InputError(
-                    f"--resume cannot be combined with --{option}, which is for a new sweep"
-                )
+                raise InputError(f"--resume takes no --{option}, which is for a new sweep")
         sweep = plan.open_sweep(arguments.resume or None)
         sweep.retry_failed()
     else:

@@ -85,9 +85,7 @@ def read_result(revision: Revision) -> RevisionResult:
     changed = [key for key, value in params.items() if current.get(key, value) != value]
     if changed:
         keys = ", ".join(changed)
-        revision.notes.append(
-            f"{PARAMS_FILE} has changed since the last run ({keys}); run dvc repro"
-        )
+        revision.notes.append(f"{PARAMS_FILE} changed since the last run ({keys}); run dvc repro")
     result = RevisionResult(
         name, revision.commit, params, _inputs(stages), _perplexity(revision), notes=revision.notes
     )

@@ -32,9 +32,7 @@ def quiet_datasets() -> Iterator[tuple[Any, str]]:
     """Yield (the library `datasets`, silent and sending no counts; a temporary cache folder)."""
     import datasets
 
-    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = (
-        False  # otherwise it contacts its server for each file
-    )
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else it contacts its server for each file
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         yield datasets, folder
@@ -158,7 +156,7 @@ def _json_texts(path: Path, column: str) -> Texts:
 
 
 def _csv_texts(path: Path, column: str) -> Texts:
-    """Texts of a CSV file with a header; of `,`, `;` and tab, the delimiter yields `column`."""
+    """Texts of a CSV file with a header, delimited by whichever of , ; and tab yields `column`."""
     csv.field_size_limit(LONGEST_FIELD)
     lines = _lines(path)
     header = next(filter(str.strip, lines), "")

@@ -156,8 +156,7 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Correct p values for multiple comparisons (Holm 1979); returns them in the same order.
 
     The k-th smallest of n, counted from 0, is multiplied by n - k and capped at 1; corrected values
-    never decrease with p. An effect that cannot be tested has p = nan, which stays nan and is not
-    counted in n.
+    never decrease with p. nan, of an effect that cannot be tested, stays nan and is not counted.
     """
     p = np.asarray(p_values, dtype=float)
     corrected = np.full(p.shape, np.nan)

@@ -111,8 +111,7 @@ class Stage:
         """Raise CommandFailed if the stage's parameters or code were edited while it ran.
 
         DVC hashes the inputs when the stage ends, so it would attribute the result to the edited
-        ones. A stage without `write` calls this last; a training stage calls it before it removes
-        its snapshots.
+        ones. A stage without `write` calls this last; a training stage, before removing snapshots.
         """
         now = self._inputs(load_params())
         for name, before in self._inputs_at_start.items():

@@ -169,9 +169,7 @@ def write_preset(
     if path.exists() or path.is_symlink():
         if not force and current(path) is None:
             command = f"tinylm preset {name} --force"
-            raise InputError(
-                f"{path}: was edited since a preset was written; {command} overwrites it"
-            )
+            raise InputError(f"{path} was edited since the last preset; {command} overwrites it")
         with contextlib.suppress(InputError):  # only with force
             old = flatten(load_params(path))
         if old == preset_values(name, hub):

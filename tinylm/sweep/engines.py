@@ -79,9 +79,7 @@ def run_local(sweep: Sweep, count: int) -> None:
                 all_ended = all(worker.poll() is not None for worker in workers)
                 watch.update()
                 if watch.left and all_ended:
-                    raise CommandFailed(
-                        f"the workers ended before their runs did; {_log(sweep, 0)}"
-                    )
+                    raise CommandFailed(f"the workers ended with runs left; {_log(sweep, 0)}")
                 time.sleep(POLL_S)
         except (KeyboardInterrupt, Interrupted) as error:
             _end(workers)  # before their states are counted
@@ -102,9 +100,7 @@ def _start_here(sweep: Sweep, number: int) -> "subprocess.Popen[bytes]":
     path = _log(sweep, number)
     with locked(path) as log:
         if log is None:
-            raise InputError(
-                f"{path}: an earlier worker is still shutting down; try again in a minute"
-            )
+            raise InputError(f"{path}: an earlier worker is still exiting; try again in a minute")
         return _start_worker(sweep, path.with_suffix(""), log)
 
 
@@ -155,9 +151,7 @@ def _submit(sweep: Sweep, count: int, options: dict[str, Any]) -> list[Any]:
     try:
         import submitit
     except ModuleNotFoundError:
-        raise InputError(
-            "--on slurm: submitit is not installed; run pip install submitit"
-        ) from None
+        raise InputError("--on slurm: submitit is missing; run pip install submitit") from None
     parameters = dict(options)
     if sweep.memory_gib:
         parameters["mem_gb"] = sweep.memory_gib
@@ -187,7 +181,7 @@ def run_jobs(sweep: Sweep, count: int, options: dict[str, Any]) -> None:
                 watch.update()
                 if watch.left and all_ended:
                     reason = str(jobs[0].exception()).strip().splitlines()[-1]
-                    raise CommandFailed(f"jobs {ids} ended before their runs did: {reason}")
+                    raise CommandFailed(f"jobs {ids} ended with runs left: {reason}")
                 time.sleep(POLL_SLURM_S)
         except KeyboardInterrupt:
             hint = f"the jobs keep running (scancel {ids} ends them); --resume starts new ones"

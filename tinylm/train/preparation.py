@@ -102,8 +102,7 @@ def new_run(
 ) -> TrainingRun:
     """Weights and batches, determined by the settings and the seed; no snapshots.
 
-    embedding: (V, D). Seeds every random generator. Raises InputError if the settings do not fit
-    the width.
+    embedding: (V, D). Seeds every generator. Raises InputError if settings and width do not fit.
     """
     device = torch.device(device)
     settings = train.resolved(device)
