@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -107,13 +108,16 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _first_bad_line(path: Path) -> int:
     """The number of the first line that is not UTF-8, which the library does not report."""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return number
-    return 0
+    number = 1
+    # An archive may be damaged as well; the line in which it breaks off is then the one to name.
+    with (
+        contextlib.suppress(UnicodeDecodeError, OSError, EOFError, zlib.error),
+        gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb") as handle,
+    ):
+        for line in handle:
+            line.decode()
+            number += 1
+    return number
 
 
 def _text_stories(path: Path, column: str) -> Texts:
