@@ -248,7 +248,7 @@ class LanguageModel:
             tokens += len(log_probs)
         self._warn_of_unknown("\n".join(stories))
         if not tokens:
-            raise InputError("perplexity: expected at least one text with a token to predict")
+            raise InputError("perplexity needs at least one text with a token to predict")
         return perplexity(nats, tokens)
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:

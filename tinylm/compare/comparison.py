@@ -73,7 +73,7 @@ def compare(results: Sequence[RevisionResult]) -> Comparison:
 
 
 def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> Row:
-    """Compare two settings; p is uncorrected."""
+    """Compare two settings; p is not corrected for multiple comparisons."""
     metric, difference = _difference(first, second)
     run = second[0]
     differs = what_differs(first[0], run)
@@ -100,7 +100,7 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
 def _difference(
     first: Sequence[RevisionResult], second: Sequence[RevisionResult]
 ) -> tuple[str, Difference | None]:
-    """The metric that two settings can be compared by, and their difference; None without one."""
+    """The metric to compare two settings on, and their difference; None if they share no metric."""
     sides = (stories_of(first), stories_of(second))
     tables = [table for side in sides for table in side.values()]
     choices = (

@@ -84,7 +84,7 @@ def read_file(path: Path, column: str) -> Iterator[str]:
         raise InputError(f"{where}: expected UTF-8 text, got other bytes") from None
     except Exception as error:  # the library passes on all kinds: Arrow, gzip, the system
         reason = first_line(error)
-        raise InputError(f"{path}, after {unit} {number}: cannot be read ({reason})") from None
+        raise InputError(f"{path} cannot be read after {unit} {number}: {reason}") from None
 
 
 def _tables(path: Path, builder: str, **options: Any) -> Iterator[Any]:

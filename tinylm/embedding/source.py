@@ -90,7 +90,7 @@ def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
     except (EOFError, OSError, zlib.error) as error:
         reason = first_line(error)
-        raise InputError(f"{path}, after line {number}: cannot be read ({reason})") from None
+        raise InputError(f"{path} cannot be read after line {number}: {reason}") from None
 
 
 def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> int:

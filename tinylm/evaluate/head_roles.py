@@ -138,7 +138,7 @@ class HeadRoles:
         return table.to_dict("records")
 
     def _expected(self, role: str, pairs: pd.DataFrame) -> pd.DataFrame:
-        """The baseline's weight of each pair and head; NaN with nothing to compare."""
+        """The baseline's weight for each pair and head; NaN where there is nothing to compare."""
         heads = pairs.columns.drop(["passage", "query", "cell"])
         if role in POSITIONAL:
             even = 1.0 / (pairs["query"] + 1)

@@ -219,7 +219,7 @@ def _loss_metrics(losses: _Losses, text_ids: Sequence[str], block: int = 1) -> M
 
 
 def _repeats(repeats: int, stories: int) -> list[str]:
-    """A warning if some stories have the text of an earlier one."""
+    """The warning to print if some stories repeat the text of an earlier one."""
     if not repeats:
         return []
     return [

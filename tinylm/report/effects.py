@@ -1,4 +1,4 @@
-"""Differences that the report tests; `claims` decides which of them the report states in bold.
+"""The differences that the report tests. `claims` decides which of them are printed in bold.
 
 With the level of 0.04 here and that of the heads' roles (0.01, in stage evaluate), at most 5 of 100
 reports of runs without any effect claim anything.

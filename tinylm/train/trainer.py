@@ -18,9 +18,8 @@ from tinylm.train.optimizers import EPS, Adam, clip_gradients
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 
-Result = tuple[
-    int, float, float, float
-]  # tokens so far, nats per token, learning rate, gradient norm
+# tokens so far, nats per token, learning rate, gradient norm
+Result = tuple[int, float, float, float]
 
 
 class TrainingFailed(CommandFailed):
