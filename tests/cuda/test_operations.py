@@ -109,11 +109,10 @@ def test_the_loss_in_chunks_is_cross_entropy(device, with_bias, compiled, dtype)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("mode", ["blocks", "blocks+loss", "sqrt"])
-def test_recomputed_gradients_have_the_same_bits(device, mode, compiled):
+def test_recomputed_gradients_have_the_same_bits(device, compiled):
     run = compiled_run_block(backend(device)) if compiled else run_block
     results = []
-    for chosen in ("none", mode):
+    for chosen in ("none", "blocks"):
         operations = OPERATIONS["for torch.compile"] if compiled else ManualGradOps(True)
         model = new_model(operations, Checkpointing(chosen, run), layers=5, dropout=0.2)
         torch.manual_seed(11)

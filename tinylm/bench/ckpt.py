@@ -26,7 +26,7 @@ from tinylm.vocab.token_store import TokenStore, load_matrix
 SEED = 1
 PRECISION = "fp32"
 STEPS = 2  # of which a trial's time is the median
-SERIES = {"none": "plain", "blocks": "recompute", "sqrt": "sqrt"}  # as plots name the modes
+SERIES = {"none": "plain", "blocks": "recompute"}  # as plots name the modes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,20 +109,6 @@ BENCH = measure.Bench(
     times=("step_s", "epoch_s", "tokens_per_s"),
     memory=("peak_mib",),
 )
-
-
-def split_by_mode(
-    rows: Sequence[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other modes)."""
-    pairs = []
-    others = []
-    for row in rows:
-        if row["recompute"] in ("none", "blocks"):
-            pairs.append(row | {"recompute": row["recompute"] == "blocks"})
-        else:
-            others.append(row)
-    return pairs, others
 
 
 def compare(results: Sequence[dict[str, Any]]) -> list[int]:

@@ -47,7 +47,6 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.host.tables import print_description
     from tinylm.model.checkpoint import new_model
     from tinylm.model.describe import describe, summary
-    from tinylm.model.recompute import Checkpointing
     from tinylm.model.settings import ModelSettings
     from tinylm.train.settings import TrainSettings
 
@@ -58,9 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
     train = train.resolved(pick_device(runtime.device))
     vocab_size = arguments.vocab_size or _vocab_size(arguments.vocab)
     width = arguments.width or read_section(params, "embedding", EmbeddingSettings).width
-    run_blocks = Checkpointing(train.recompute)
     with torch.device("meta"):  # shapes, whose tensors take no memory
-        model = new_model(settings, torch.empty(vocab_size, width), run_blocks=run_blocks)
+        model = new_model(settings, torch.empty(vocab_size, width))
     totals = summary(model, train.optimizer)
     weights = totals["weight_bytes"] / MIB
     training = weights + (totals["gradient_bytes"] + totals["optimizer_bytes"]) / MIB

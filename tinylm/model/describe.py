@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tinylm.model.recompute import recompute_counts
 from tinylm.model.transformer import Block, TinyLM, block_matrices
 
 
@@ -17,8 +16,7 @@ class Part:
     block: its number, or None outside the blocks. kind: embedding, blocks, norms or output.
     flop, per token: of products with weights, forward. attention_flop: of queries with keys and
     weights with values, forward, per token of a full context. A multiply-add counts as 2; norms,
-    softmax and activations are left out. recomputed: how often backward repeats the forward pass.
-    backward: the gradients that each product needs: of its inputs and of its weights, unless frozen.
+    softmax and activations are left out.
     """
 
     name: str
@@ -29,14 +27,14 @@ class Part:
     trainable: bool
     flop: int = 0
     attention_flop: int = 0
-    recomputed: int = 0
-    backward: int = 2
 
     @property
     def training_flop(self) -> int:
-        """Forward and backward. A gradient of a product takes as many operations as the product."""
-        passes = 1 + self.recomputed + self.backward
-        return passes * (self.flop + self.attention_flop)
+        """Forward and backward, with nothing recomputed or frozen.
+
+        The gradients of a product's two factors take as many operations each as the product.
+        """
+        return 3 * (self.flop + self.attention_flop)
 
 
 def _part(
@@ -58,7 +56,7 @@ def _bias(layer: nn.Linear) -> str:
     return "" if layer.bias is None else " + bias"
 
 
-def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
+def _attention(model: TinyLM, block: Block, number: int) -> Part:
     layer = block.attention
     inner = f"3 x {layer.inner}{_bias(layer.qkv)} ({layer.heads} x {layer.head_width})"
     return _part(
@@ -69,11 +67,10 @@ def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Par
         layer.parameters(),
         flop=2 * model.width * 4 * layer.inner,
         attention_flop=2 * 2 * layer.inner * model.settings.context,
-        recomputed=recomputed,
     )
 
 
-def _feed_forward(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
+def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
     layer = block.feed_forward
     inner = layer.up.out_features
     bias = _bias(layer.up)
@@ -84,14 +81,12 @@ def _feed_forward(model: TinyLM, block: Block, number: int, recomputed: int) -> 
         f"{model.width} -> {inner}{bias} {layer.activation} -> {model.width}{bias}",
         layer.parameters(),
         flop=2 * 2 * model.width * inner,
-        recomputed=recomputed,
     )
 
 
 def _output(model: TinyLM) -> Part:
     """The output layer. Tied weights are counted with the embedding, their bias here."""
     is_tied = model.settings.tied_output
-    is_frozen = is_tied and not model.embedding.requires_grad
     named = model.named_parameters()
     return _part(
         "output (tied)" if is_tied else "output",
@@ -100,12 +95,11 @@ def _output(model: TinyLM) -> Part:
         f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias,
         [parameter for name, parameter in named if name.startswith("output")],
         flop=2 * model.vocab_size * model.width,
-        backward=1 if is_frozen else 2,
     )
 
 
 def describe(model: TinyLM) -> list[Part]:
-    """The parts in the order in which a token meets them; recomputation is counted."""
+    """The parts in the order in which a token meets them."""
     settings = model.settings
     table = f"{model.vocab_size} x {model.width}"
     parts = [_part("embedding", None, "embedding", table, [model.embedding])]
@@ -117,15 +111,12 @@ def describe(model: TinyLM) -> list[Part]:
     parts.append(_part("positions", None, "embedding", shape, learned))
 
     norm = f"{model.width}, {settings.norm_kind}"
-    mode = getattr(model.run_blocks, "mode", "none")
-    counts = recompute_counts(len(model.blocks), mode)
     for number, block in enumerate(model.blocks, start=1):
         assert isinstance(block, Block)
-        recomputed = counts[number - 1]
         norms = [*block.norm1.parameters(), *block.norm2.parameters()]
         parts.append(_part("norms", number, "norms", f"2 x {norm}, {settings.norm}", norms))
-        parts.append(_attention(model, block, number, recomputed))
-        parts.append(_feed_forward(model, block, number, recomputed))
+        parts.append(_attention(model, block, number))
+        parts.append(_feed_forward(model, block, number))
     if settings.final_norm:
         gains = model.final_norm.parameters()
         parts.append(_part("final norm", None, "norms", norm, gains))

@@ -1,6 +1,5 @@
 """Gradient checkpointing: activations are discarded, then recomputed in the backward pass."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Run = Callable[[Tensor, Tensor], Tensor]  # (x, mask) -> x, of one block or of several
+Run = Callable[[Tensor, Tensor], Tensor]  # (x, mask) -> x
 RunBlock = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
@@ -19,61 +18,26 @@ def run_block(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
 
 
 class Checkpointing:
-    """How training runs a model's blocks: `TinyLM(..., run_blocks=Checkpointing(mode))`.
+    """How training runs a model's blocks: `TinyLM(..., run_blocks=Checkpointing("blocks"))`.
 
-    mode: which blocks are recomputed, see `segments`. run_block: runs one block.
+    mode: none, or blocks: each block is recomputed from its input, except the last. The backward
+    pass begins with that one, so recomputing it would save memory only during the loss.
+    run_block: runs one block.
     """
 
     def __init__(self, mode: str, run_block: RunBlock = run_block) -> None:
-        self.mode = mode
+        self.recomputes = mode == "blocks"
         self._run_block = run_block
 
     def __call__(self, blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
         """Run all blocks in order.  (B, T, D) -> (B, T, D)"""
-        return self._run(blocks, self.mode, x, mask)
-
-    def _run(self, blocks: Sequence[nn.Module], mode: str, x: Tensor, mask: Tensor) -> Tensor:
-        start = 0
-        for size, is_recomputed in segments(len(blocks), mode):
-            segment = blocks[start : start + size]
-            start += size
-            if is_recomputed:
-                x = recompute(partial(self._run, segment, "blocks"), x, mask)
+        for block in blocks:
+            run = partial(self._run_block, block)
+            if self.recomputes and block is not blocks[-1]:
+                x = recompute(run, x, mask)
             else:
-                for block in segment:
-                    x = self._run_block(block, x, mask)
+                x = run(x, mask)
         return x
-
-
-def segments(layers: int, mode: str) -> list[tuple[int, bool]]:
-    """Split the blocks into segments, in order: (number of blocks, whether they are recomputed).
-
-    none: no block is recomputed.
-    blocks: each block is recomputed from its input, except the last: the backward pass begins with
-        it, so recomputing it would save memory only during the loss.
-    blocks+loss: every block is recomputed.
-    sqrt: groups of sqrt(N) blocks are recomputed from the group's input, so only about sqrt(N)
-        inputs are stored. While a group is recomputed, its blocks are treated as in mode blocks.
-    """
-    if mode == "none":
-        return [(layers, False)]
-    size = math.isqrt(layers) if mode == "sqrt" else 1
-    if size == 1 and mode != "blocks+loss":
-        return [(1, True)] * (layers - 1) + [(1, False)]
-    groups = [(size, True)] * (layers // size)
-    rest = layers % size
-    return [*groups, (rest, True)] if rest else groups
-
-
-def recompute_counts(layers: int, mode: str) -> list[int]:
-    """How many times the backward pass recomputes each block."""
-    counts: list[int] = []
-    for size, is_recomputed in segments(layers, mode):
-        if is_recomputed:
-            counts += [1 + count for count in recompute_counts(size, "blocks")]
-        else:
-            counts += [0] * size
-    return counts
 
 
 def recompute(run: Run, x: Tensor, mask: Tensor) -> Tensor:

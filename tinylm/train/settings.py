@@ -33,7 +33,7 @@ class TrainSettings:
     precision: str = setting(choices=("auto", "fp32", "tf32", "bf16"))
     compile: str = setting(choices=("auto", "true", "false"))
     attention: str = setting(choices=("auto", "own", "torch"))
-    recompute: str = setting(choices=("none", "blocks", "blocks+loss", "sqrt"))
+    recompute: str = setting(choices=("none", "blocks"))
     validate_every: int = setting(low=1)
     patience: int | None = setting(low=1)
     keep_epochs: tuple[float, ...] | None = setting(above=0.0, high=1e6)
