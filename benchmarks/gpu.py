@@ -1,12 +1,17 @@
-"""Training on a CUDA card, compared with nanoGPT: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
+"""Training and decoding on a CUDA card: `bash benchmarks/gpu.sh FOLDER` runs this after the tests of the card.
 
-Both take turns in one process. Each result is written into FOLDER/gpu.json as soon as it is measured.
+Training is compared with nanoGPT, decoding with transformers; both take turns in one process. A third part times
+training on the machine's processor with 1, 2, 4 ... threads. Each result is written into FOLDER/gpu.json as soon as
+it is measured, and a part that fails does not stop the next one.
 """
 
 import argparse
 import dataclasses
+import functools
+import os
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks import shape as shapes
+from benchmarks.contenders.decoding import our_decode
 from benchmarks.contenders.nanogpt import NanoGPT, windows
 from benchmarks.frame import Spread, spread
 from benchmarks.shape import Shape
@@ -23,15 +29,20 @@ from tinylm.base.machine import pick_device
 from tinylm.bench import measure
 from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
+from tinylm.kernels.decoding.step import decoding_step
 from tinylm.train.trainer import Trainer, Update
 
 GPT2_BPE = Shape(
     layers=6, heads=8, width=512, feed_forward=2048, context=64, vocab=50_257, batch=128
 )
+DEFAULT = Shape(
+    heads=4, width=128, feed_forward=512, context=128, vocab=1_500, batch=8, dropout=0.0
+)
 TRIALS = 3
 TRIAL_S = 0.5
 AHEAD = 8  # updates that the card may be behind
 LOG_EVERY = 10  # updates: how often nanoGPT's loop reads the loss in its own configurations
+NEW_TOKENS = 48  # of each text that is decoded
 Work = Callable[[], object]
 
 
@@ -152,11 +163,86 @@ def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str
     for who, rate in calls_per_s(works, options).items():
         yield {
             "what": f"{name}, {shape.batch} x {shape.context}, {who}",
-            "tokens_per_s": {
-                key: rate[key] * shape.step_tokens for key in ("median", "low", "high")
-            },
+            "tokens_per_s": _times(rate, shape.step_tokens),
             "peak_mib": peaks[who],
         }
+
+
+def decoding(options: Options) -> Iterator[dict[str, Any]]:
+    """Tokens per second of 1, 20 and 256 rows, greedy and in fp32, in turn with transformers.
+
+    transformers has the same architecture, its static cache, and the compiled step that it then uses by itself.
+    """
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    shape = options.of(shapes.WORD_50K)
+    new_tokens = min(NEW_TOKENS, shape.context - 5)
+    model = shapes.untrained(shape).to(options.device)
+    config = GPT2Config(
+        vocab_size=shape.vocab,
+        n_positions=shape.context,
+        n_embd=shape.width,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        n_inner=shape.feed_forward,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    torch.set_deterministic_debug_mode("default")
+    peer: Any = GPT2LMHeadModel(config)
+    peer.to(options.device).eval()
+    decode = our_decode(model, new_tokens, step=decoding_step(model))
+    for rows in (1, 2) if options.tiny else (1, 20, 256):
+        prompts = [[5, 6, 7, 8, 9]] * rows
+        works: dict[str, Work] = {
+            "tinylm": functools.partial(decode, prompts, "greedy"),
+            "transformers": functools.partial(
+                peer.generate,
+                torch.tensor(prompts, device=options.device),
+                attention_mask=torch.ones(rows, 5, device=options.device),
+                max_new_tokens=new_tokens,
+                do_sample=False,
+                cache_implementation="static",
+            ),
+        }
+        for who, rate in calls_per_s(works, options).items():
+            yield {
+                "what": f"greedy decoding, {rows} rows, {who}",
+                "tokens_per_s": _times(rate, rows * new_tokens),
+            }
+
+
+def threads(options: Options) -> Iterator[dict[str, Any]]:
+    """Tokens per second of training on the processor by number of threads, at two shapes."""
+    options = dataclasses.replace(options, device=torch.device("cpu"))
+    most = 2 if options.tiny else os.cpu_count() or 1
+    for name, full in (("default", DEFAULT), ("word-50k", shapes.WORD_50K)):
+        shape = options.of(full)
+        for precision in ("fp32", "bf16"):
+            settings = shapes.train_settings(shape, optimizer="adamw", precision=precision)
+            works = {}
+            for count in (1, 2, 4, 8, 16):
+                if count <= most:
+                    works[f"{count} threads"] = _on_threads(
+                        count, our_updates(shapes.new_trainer(shape, settings, count))
+                    )
+            for who, rate in calls_per_s(works, options).items():
+                yield {
+                    "what": f"{name}, {precision}, {who}",
+                    "tokens_per_s": _times(rate, shape.step_tokens),
+                }
+
+
+def _on_threads(count: int, work: Work) -> Work:
+    def run() -> None:
+        torch.set_num_threads(count)
+        work()
+
+    return run
+
+
+def _times(rate: Spread, factor: int) -> dict[str, float]:
+    return {key: rate[key] * factor for key in ("median", "low", "high")}
 
 
 def main() -> None:
@@ -168,11 +254,18 @@ def main() -> None:
     device = pick_device("cpu" if arguments.tiny else "cuda")
     options = Options(device, arguments.nanogpt, arguments.tiny)
     results: dict[str, Any] = {"conditions": conditions(device, torch.get_num_threads())}
-    results["training"] = []
-    for row in training(options):
-        print(row, flush=True)
-        results["training"].append(row)
-        write_json(arguments.folder / "gpu.json", results)
+    failed = False
+    for part in (decoding, training, threads):
+        rows = results[part.__name__] = []
+        try:
+            for row in part(options):
+                print(row, flush=True)
+                rows.append(row)
+                write_json(arguments.folder / "gpu.json", results)
+        except Exception:
+            traceback.print_exc()
+            failed = True
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

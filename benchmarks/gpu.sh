@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests and speed of training on a CUDA card, in about 5 minutes: bash benchmarks/gpu.sh FOLDER
+# Everything that tinylm does on a CUDA card, in about 8 minutes: bash benchmarks/gpu.sh FOLDER
 #
-# FOLDER gets gpu.json and the logs.
+# FOLDER gets gpu.json, the metrics of the stages and the logs. A part that fails does not stop the next one.
+# The stages run if stages download and vocab have run here before.
 # In the environment, all optional:
 #   NANOGPT   a clone of nanoGPT, to train in turn with
 #   WHEELS    a folder of wheels, installed first without network access
@@ -30,9 +31,16 @@ TINYLM_TEST_DEVICE=${device:-cuda} timeout 150 "$python" -m pytest tests/cuda -p
 tail -n 30 "$results/tests.log"
 
 say "measurements"
-timeout 480 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
+timeout 240 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
   2>&1 \
   | tee "$results/gpu.log" || failed=1
+if [ -d data/tokens ]; then
+  for stage in train evaluate beam_bench ckpt_bench kv_bench accum_sweep report; do
+    say "stage $stage"
+    timeout 100 "$python" -m "stages.$stage" > "$results/$stage.log" 2>&1 || { failed=1; tail -n 5 "$results/$stage.log"; }
+  done
+  tar -czf "$results/metrics.tar.gz" metrics plots/*.csv data/times
+fi
 say "done"
 rm -rf "$work"
 exit $failed

@@ -53,6 +53,8 @@ def test_the_script_for_cuda_cards_runs_on_the_cpu(tmp_path, work):
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     results = read_json(tmp_path / "results/gpu.json")
+    assert len(results["decoding"]) == 4
+    assert len(results["threads"]) == 8
     ours, theirs = results["training"]
     assert ours["tokens_per_s"]["median"] > 0
     assert theirs["what"].endswith("nanoGPT")

@@ -7,6 +7,7 @@ from tests.support.small import DECODE, random_model
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.kernels.decoding.graphed import GraphedStep
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13, 14]]
 
@@ -16,8 +17,14 @@ def new_model():
     return random_model(101, 24, tied_output=False)
 
 
-def texts(model, use_cache, method):
-    fixed = {"max_new_tokens": 30, "eos_id": None, "banned": [0], "use_cache": use_cache}
+def texts(model, use_cache, method, step=None):
+    fixed = {
+        "max_new_tokens": 30,
+        "eos_id": None,
+        "banned": [0],
+        "use_cache": use_cache,
+        "step": step,
+    }
     if isinstance(method, int):
         return [best.ids for best, *_ in beam_search(model, PROMPTS, width=method, **fixed)]
     decode = DecodeSettings(**(DECODE | {"temperature": 0.0 if method == "greedy" else 0.8}))
@@ -29,3 +36,11 @@ def texts(model, use_cache, method):
 def test_texts_are_those_of_the_cpu(device, method, use_cache):
     expected = texts(new_model(), use_cache, method)
     assert texts(new_model().to(device), use_cache, method) == expected
+
+
+@pytest.mark.parametrize("method", ["greedy", "sample", 1, 5, 10])
+def test_replayed_graphs_give_the_texts_of_the_cpu(device, method):
+    model = new_model().to(device)
+    step = GraphedStep(model)
+    for _ in range(2):  # the second time, nothing is recorded
+        assert texts(model, True, method, step) == texts(new_model(), True, method)

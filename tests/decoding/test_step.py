@@ -3,11 +3,15 @@
 import pytest
 import torch
 
-from tests.support.small import needs_compiler, random_model
+from tests.support.small import DECODE, needs_compiler, random_model
 from tinylm.base.config import InputError
+from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session, Step
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels import library
 from tinylm.kernels.decoding import step as compiled
+from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.kernels.decoding.step import CompiledStep, decoding_step
 
 VOCAB, WIDTH = 61, 37
@@ -51,6 +55,45 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
             plain.select(rows)
             fast.select(rows)
     assert [fast.ids(row) for row in range(2)] == [plain.ids(row) for row in range(2)]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("method", ["greedy", "sliding one", "repetition penalty", "beams"])
+def test_a_graphed_step_gives_the_texts_of_the_plain_one(name, method):
+    """On a CPU, where nothing is recorded; three times 20 texts, so that its buffer grows and is shared."""
+    model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
+    step = GraphedStep(model)
+    fixed = {"max_new_tokens": 40, "eos_id": 2, "banned": [0]}
+    fixed["slide"] = "one" if method == "sliding one" else "half"
+    settings = DecodeSettings(
+        **(DECODE | {"repetition_penalty": 1.3 if method == "repetition penalty" else 1.0})
+    )
+    for prompts in (PROMPTS[:1], PROMPTS * 4, PROMPTS[2:4]):
+        if method == "beams":
+            texts, expected = (
+                beam_search(model, prompts, width=3, step=one, **fixed) for one in (step, None)
+            )
+            assert [best.ids for best, *_ in texts] == [best.ids for best, *_ in expected]
+        else:
+            texts, expected = (
+                generate(model, prompts, settings, step=one, **fixed) for one in (step, None)
+            )
+            assert [row.ids for row in texts] == [row.ids for row in expected]
+
+
+def test_two_sessions_take_turns_with_one_graphed_step():
+    model = random_model(VOCAB, WIDTH)
+    step = GraphedStep(model)
+    sessions = [
+        Session(model, prompts, new_tokens=30, step=step) for prompts in (PROMPTS[:2], PROMPTS[2:])
+    ]
+    alone = [Session(model, prompts, new_tokens=30) for prompts in (PROMPTS[:2], PROMPTS[2:])]
+    for _ in range(30):
+        for session, reference in zip(sessions, alone, strict=True):
+            logits = reference.next_logits()
+            torch.testing.assert_close(session.next_logits(), logits, rtol=2e-4, atol=2e-4)
+            session.append(logits.argmax(-1))
+            reference.append(logits.argmax(-1))
 
 
 @needs_compiler

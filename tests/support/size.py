@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 24_720, ("tests",): 16_900}
-TOTAL_WORDS = 21_550  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 24_895, ("tests",): 16_965}
+TOTAL_WORDS = 21_580  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)

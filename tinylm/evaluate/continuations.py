@@ -10,6 +10,7 @@ import pandas as pd
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import Generation, generate
+from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
@@ -96,6 +97,11 @@ class Continuer:
     settings: EvaluateSettings
     slide: str = "half"
 
+    @functools.cached_property
+    def step(self) -> Step:
+        """Packed or recorded once, for all texts."""
+        return decoding_step(self.model)
+
     def generate(
         self, prompts: Sequence[Prompt], decode: DecodeSettings, **options: Any
     ) -> list[Generation]:
@@ -108,7 +114,7 @@ class Continuer:
             eos_id=self.tokenizer.eos_id,
             banned=banned_ids(self.tokenizer, self.settings.stop_at_eos),
             slide=self.slide,
-            step=decoding_step(self.model),
+            step=self.step,
             **options,
         )
 

@@ -13,7 +13,8 @@ class KVCache:
     p attends to slots 0..p of its row. Slots past p may hold old values. The mask hides them until
     they are overwritten.
 
-    used: the number of slots filled in the longest row; attention reads no further.
+    buffer: (2, L, B, H, S, Dh), keys before values. used: the number of slots filled in the longest
+    row; attention reads no further.
     """
 
     def __init__(
@@ -28,22 +29,22 @@ class KVCache:
         self.capacity = capacity
         self.used = 0
         shape = (2, layers, rows, heads, capacity, head_width)
-        self._buffer = like.new_zeros(shape)
+        self.buffer = like.new_zeros(shape)
 
     @property
     def keys(self) -> Tensor:
         """Keys of all layers, (L, B, H, S, Dh)."""
-        return self._buffer[0]
+        return self.buffer[0]
 
     @property
     def values(self) -> Tensor:
         """Values of all layers, (L, B, H, S, Dh)."""
-        return self._buffer[1]
+        return self.buffer[1]
 
     @property
     def nbytes(self) -> int:
         """Size of the buffer in bytes."""
-        return self._buffer.nbytes
+        return self.buffer.nbytes
 
     def reserve(self, positions: Tensor) -> int:
         """Extend `used` to these positions, before their tokens are stored; returns the last one.
@@ -64,8 +65,8 @@ class KVCache:
         Returns the layer's keys and values in all used slots, (B, H, S, Dh) each.
         """
         rows = torch.arange(len(keys), device=keys.device)[:, None]
-        layer_keys = self._buffer[0, layer]
-        layer_values = self._buffer[1, layer]
+        layer_keys = self.buffer[0, layer]
+        layer_values = self.buffer[1, layer]
         layer_keys[rows, :, positions] = keys.transpose(1, 2).to(layer_keys.dtype)
         layer_values[rows, :, positions] = values.transpose(1, 2).to(layer_values.dtype)
         return layer_keys[:, :, : self.used], layer_values[:, :, : self.used]
@@ -77,19 +78,19 @@ class KVCache:
         present rows i and rows[i] are equal, so only later slots are copied.
         """
         count = len(rows)
-        if count > self._buffer.shape[2]:
-            self._buffer = self._buffer[:, :, rows]
+        if count > self.buffer.shape[2]:
+            self.buffer = self.buffer[:, :, rows]
             return
         is_moved = rows != torch.arange(count, device=rows.device)
         moved = is_moved.nonzero()[:, 0]
-        slots = self._buffer[..., from_slot : self.used, :]
+        slots = self.buffer[..., from_slot : self.used, :]
         slots.index_copy_(2, moved, slots.index_select(2, rows[moved]))
-        self._buffer = self._buffer[:, :, :count]
+        self.buffer = self.buffer[:, :, :count]
 
     def overwrite_rows(self, rows: Tensor, other: "KVCache") -> None:
         """Overwrite the given rows with those of another cache of the same shape."""
-        filled = other._buffer[..., : other.used, :]
-        self._buffer[:, :, rows, :, : other.used] = filled
+        filled = other.buffer[..., : other.used, :]
+        self.buffer[:, :, rows, :, : other.used] = filled
         self.used = max(self.used, other.used)
 
 

@@ -1,12 +1,5 @@
-"""Updates on a CUDA card, recorded as a CUDA graph for each shape of mini-batches and replayed.
+"""Updates on a CUDA card, recorded as a CUDA graph for each shape of mini-batches and replayed."""
 
-An update of a small model consists of many short kernels. Starting them one by one takes longer
-than computing them; a graph starts all of them at once (NVIDIA, CUDA C++ Programming Guide, chapter
-"CUDA Graphs"). A graph reads its inputs from fixed addresses in the card's memory, which are
-filled before each replay.
-"""
-
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tinylm.model import cuda_graph
 from tinylm.model.transformer import TinyLM
 from tinylm.train.distributed import Group
 from tinylm.train.optimizers import clip_gradients_on_device
@@ -22,7 +16,6 @@ from tinylm.train.trainer import Trainer, Update, accumulate_gradients
 from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
 
 WIDTH_MULTIPLE = 64  # batches are padded to a multiple of this width, so that few graphs are needed
-WARM_UPS = 3  # passes before recording, in which libraries allocate and blocks are compiled
 
 
 @dataclass(frozen=True)
@@ -117,30 +110,18 @@ class GraphedTrainer(Trainer):
         """A function that computes an update from the tensors of these mini-batches."""
         if not self._is_cuda:
             return lambda: self._compute(batches)
-        state = torch.cuda.get_rng_state(self._device)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UPS):
-                self._fresh_gradients(batches)
-        torch.cuda.current_stream().wait_stream(side)
-        self.clear_gradients()
-        torch.cuda.set_rng_state(state, self._device)  # as if there had been no warm-up
-        graph = torch.cuda.CUDAGraph()
-        # All graphs share memory: they run one after another, and none keeps a result in it.
-        # thread_local: the thread that pins batches may allocate memory during a recording.
-        recording = torch.cuda.graph(graph, self._pool, side, capture_error_mode="thread_local")
-        gc.collect()
-        gc.disable()  # freeing an old graph would break the recording
-        try:
-            with recording:
-                self._compute(batches)
-        finally:
-            gc.enable()
+        graph = cuda_graph.record(
+            lambda: self._compute(batches), lambda: self._warm_up(batches), self._pool
+        )
         self._pool = self._pool or graph.pool()
         self.clear_gradients()
         replay: Callable[[], None] = graph.replay
         return replay
+
+    def _warm_up(self, batches: list[Batch]) -> None:
+        """Gradients alone: a step would change the weights. The recording allocates its own."""
+        self._fresh_gradients(batches)
+        self.clear_gradients()
 
     def _compute(self, batches: list[Batch]) -> None:
         """One update without waiting for the card: gradients, clipping, step, results."""

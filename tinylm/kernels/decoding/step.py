@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.decoding.session import Step
+from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedWeights
 from tinylm.kernels.library import CannotCompile, Library
 from tinylm.model.kv_cache import KVCache
@@ -108,12 +109,16 @@ class CompiledStep(Step):
 
 
 def decoding_step(model: TinyLM, step: str = "auto") -> Step:
-    """The step of this name: plain, compiled, or auto, which is the compiled one where it works.
+    """The step of this name: plain, compiled, or auto, which is the fastest that works here.
 
-    Raises InputError if it is "compiled" and does not work here.
+    auto: graphed on a CUDA card, compiled on a CPU. Raises InputError if the step is "compiled" and
+    does not work here.
     """
     if step == "plain":
         return Step(model)
+    is_float32 = model.embedding.dtype == torch.float32
+    if step == "auto" and is_float32 and model.embedding.device.type == "cuda":
+        return GraphedStep(model)
     obstacle = _obstacle(model)
     if not obstacle:
         return CompiledStep(model)
