@@ -8,14 +8,8 @@ from tests.support.small import EVALUATE
 from tinylm.base.config import InputError
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.continuations import (
-    Continuer,
-    evaluation_prompts,
-    measure_samples,
-    samples_over_training,
-)
+from tinylm.evaluate.continuations import Continuer, evaluation_prompts, measure_samples
 from tinylm.evaluate.scoring import token_log_probs
-from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
 
@@ -96,19 +90,6 @@ def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model
         assert (row["number"], row["token"]) == (number, tokenizer.tokens[ids[-1]])
         assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
     assert len(table) == 30
-
-
-def test_every_checkpoint_continues_the_first_prompts(corpus, model):
-    _, tokenizer = corpus
-    prompts = prompts_of(corpus)
-    other = TinyLM(model.settings, torch.randn_like(model.embedding)).eval()
-    table = samples_over_training(
-        [(0.0, other), (None, model)], tokenizer, prompts, SETTINGS, DECODE
-    )
-    assert table["epochs"].isna().tolist() == [False] * 3 + [True] * 3
-    samples = Continuer(model, tokenizer, SETTINGS).samples(prompts, DECODE)
-    expected = samples[["prompt", "continuation", "finished"]].to_numpy()
-    assert (table[["prompt", "text", "finished"]].to_numpy()[3:] == expected).all()
 
 
 def test_past_the_end_the_next_story_may_begin(corpus, model):

@@ -1,9 +1,9 @@
-"""The metrics of graded texts, of each method, and of each checkpoint."""
+"""The metrics of graded texts, and of each method."""
 
 import pandas as pd
 import pytest
 
-from tinylm.evaluate.sense import grade, judge_samples, rows_of, sense, sense_over_training
+from tinylm.evaluate.sense import grade, judge_samples, rows_of, sense
 from tinylm.storybook.corpus import generate, normalise
 from tinylm.storybook.scorer import reach
 
@@ -43,16 +43,6 @@ def test_rows_name_the_word_and_what_is_possible_instead():
     assert row["story"] == " ".join(STORY.split()[:10])
     possible = {word for word, _ in reach([*STORY.split()[:10], "zzz"], False)[1]}
     assert set(row["instead"].split(", ")) <= possible
-
-
-def test_sense_over_training_is_graded_by_checkpoint():
-    def sample(epochs, text):
-        return {"epochs": epochs, "prompt": START, "text": text, "finished": False}
-
-    samples = [sample(0.0, "zzz"), sample(0.0, "zzz"), sample(None, REST), sample(None, BROKEN)]
-    first, last = sense_over_training(pd.DataFrame(samples))
-    assert (first["epochs"], first["texts"], first["words"]["value"]) == (0.0, 2, 1.0)
-    assert (last["epochs"], last["possible"]["value"]) == (None, 0.5)
 
 
 def test_samples_are_judged_and_their_errors_listed():

@@ -13,7 +13,7 @@ from tinylm.report.html_page import to_html
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.sources import FILES, read_run
 from tinylm.report.values import with_and_without
-from tinylm.report.wording import byte_count, first_words, loss, number, with_trials
+from tinylm.report.wording import byte_count, loss, number, with_trials
 
 
 def plain(markdown):
@@ -79,20 +79,14 @@ def test_an_empty_text_is_a_text(run, tmp_path):
     assert rows == [{"prompt": "007", "continuation": "", "bleu": None}]
 
 
-def test_samples_and_checkpoints_are_few_and_the_first_ones(run, settings):
+def test_samples_are_few_and_the_first_ones(run, settings):
     samples = run.rows("samples")
     many = [samples[0] | {"continuation": f"sample number {index}"} for index in range(20)]
-    stories = [
-        {"epochs": epochs, "prompt": "once", "text": "word " * 60} for epochs in (1, 2, 3, 4, None)
-    ]
-    files = run.files | {"samples": many, "stories": stories, "memorised": [], "sense": []}
+    files = run.files | {"samples": many, "memorised": [], "sense": []}
     markdown = write_document(dataclasses.replace(run, files=files), settings, {})
     report, appendix = markdown.split("# Appendix")
     shown = [len(re.findall(r"\| model \| sample number", part)) for part in (report, appendix)]
     assert shown == [2, 6]
-    titles = re.findall(r"^\*(After \S+ epochs|At the end):\*", appendix, re.MULTILINE)
-    assert titles == ["After 1.00 epochs", "After 3.00 epochs", "At the end"]
-    assert first_words("word " * 60, 40) == "word " * 40 + "…"
 
 
 def test_times_are_compared_the_right_way_round(run, settings):
@@ -141,7 +135,7 @@ def test_every_picture_is_on_the_page_with_an_alt_text(finished_run):
     svgs = re.findall(r"<svg[^>]*>", page)
     assert len(svgs) == len(drawn)
     assert all(re.search(r'role="img" aria-label="[^"]{10,}"', svg) for svg in svgs)
-    assert drawn >= set(PICTURES) - {"sense_training"}
+    assert drawn >= set(PICTURES)
 
 
 def test_the_page_is_whole_follows_dark_mode_and_loads_nothing(finished_run):

@@ -33,7 +33,6 @@ TABLE = [  # columns of samples.csv
     "bleu",
     "finished",
 ]
-PROMPTS_IN_TRAINING = 20  # continued by each checkpoint
 
 
 def evaluation_prompts(
@@ -171,34 +170,6 @@ class Continuer:
                 }
                 rows.append(row)
         return pd.DataFrame(rows)
-
-
-def samples_over_training(
-    checkpoints: Sequence[tuple[float | None, TinyLM]],
-    tokenizer: Tokenizer,
-    prompts: Sequence[Prompt],
-    settings: EvaluateSettings,
-    decode: DecodeSettings,
-    slide: str = "half",
-) -> pd.DataFrame:
-    """The first prompts continued to <eos> by each checkpoint: epochs, prompt, text, finished.
-
-    epochs is NaN at the end of training.
-    """
-    first = prompts[:PROMPTS_IN_TRAINING]
-    rows = []
-    for epochs, model in checkpoints:
-        continuer = Continuer(model, tokenizer, settings, slide)
-        generated = continuer.generate(first, decode, stop_at_eos=True, with_log_probs=False)
-        for prompt, new in zip(first, generated, strict=True):
-            row = {
-                "epochs": epochs,
-                "prompt": tokenizer.decode(prompt.ids),
-                "text": tokenizer.decode(new.ids),
-                "finished": new.finished,
-            }
-            rows.append(row)
-    return pd.DataFrame(rows).astype({"epochs": float})
 
 
 def measure_samples(

@@ -12,10 +12,10 @@ from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import baselines, less_than_ngrams
-from tinylm.evaluate.continuations import Continuer, measure_samples, samples_over_training
+from tinylm.evaluate.continuations import Continuer, measure_samples
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
-from tinylm.evaluate.sense import judge_samples, sense_over_training
+from tinylm.evaluate.sense import judge_samples
 from tinylm.evaluate.settings import (
     RESAMPLES,
     SEED,
@@ -63,15 +63,9 @@ def measure_continuations(
     samples = continuer.samples(run.prompts, decode)
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
     tables["greedy"] = continuer.greedy(run.prompts[:GREEDY_TEXTS], decode)
-    checkpoints = [(0.0, run.untrained), *run.checkpoints, (None, run.model)]
-    training = samples_over_training(
-        checkpoints, run.tokenizer, run.prompts, settings, decode, cache.slide
-    )
-    tables["training_samples"] = training
     metrics["memorised"], tables["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        sense, tables["sense"] = judge_samples(samples)
-        metrics["sense"] = sense | {"training": sense_over_training(training)}
+        metrics["sense"], tables["sense"] = judge_samples(samples)
     return metrics, tables
 
 

@@ -83,19 +83,6 @@ def judge_samples(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
     return {"protocol": PROTOCOL, "kinds": MEANING, "methods": methods}, rows_of(graded)
 
 
-def sense_over_training(samples: pd.DataFrame) -> Rows:
-    """The metrics of the texts of each checkpoint, with its epochs (None: the end of training).
-
-    samples: those of `samples_over_training`.
-    """
-    rows = []
-    for epochs, of_checkpoint in samples.groupby("epochs", dropna=False):
-        texts = zip(of_checkpoint["prompt"], of_checkpoint["text"], of_checkpoint["finished"])
-        metrics = sense(grade(texts), RESAMPLES, SEED)
-        rows.append({"epochs": None if pd.isna(epochs) else epochs, **metrics})
-    return rows
-
-
 def rows_of(graded: Iterable[Graded]) -> Rows:
     """A row for each text with an impossible word.
 

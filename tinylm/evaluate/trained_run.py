@@ -2,21 +2,19 @@
 
 import dataclasses
 
-import numpy as np
 import torch
 
 from tinylm.base import paths
 from tinylm.base.files import read_json
-from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.baselines import count_ngrams
 from tinylm.evaluate.continuations import evaluation_prompts
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.settings import SEED, EvaluateSettings, Metrics
-from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model, new_model
+from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.prompts import Prompt
-from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 NGRAM_ORDER = 5  # of the interpolated modified Kneser-Ney baseline
@@ -26,14 +24,12 @@ NGRAM_ORDER = 5  # of the interpolated modified Kneser-Ney baseline
 class TrainedRun:
     """A trained model with its data, and the n-gram models that it is compared with.
 
-    untrained: a model of the same shape with fresh weights.
     checkpoints: (epochs, model) of each of `train.keep_epochs`.
     corpus: the results of stage download.
     """
 
     model: TinyLM
     layout: str
-    untrained: TinyLM
     checkpoints: list[tuple[float, TinyLM]]
     tokenizer: Tokenizer
     train: TokenStore
@@ -55,7 +51,6 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     return TrainedRun(
         model=model,
         layout=layout,
-        untrained=untrained_like(model, load_matrix(paths.EMBEDDING), SEED),
         checkpoints=list(load_checkpoints(paths.MODELS, device)),
         tokenizer=tokenizer,
         train=train,
@@ -65,11 +60,3 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),
         unigrams=count_ngrams(train, layout, 1),
     )
-
-
-def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
-    """A model of the same shape with fresh weights, over the vectors (V, D) before training."""
-    with torch.random.fork_rng():
-        torch.manual_seed(derive_seed(seed, "untrained"))
-        fresh = new_model(model.settings, torch.from_numpy(vectors))
-    return fresh.to(model.embedding.device).eval()

@@ -44,16 +44,6 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
     return draw
 
 
-def _sense_training(run: ReportData) -> Picture | None:
-    rows = []
-    for row in run.value("evaluate.sense.training") or []:
-        if row["words"]:
-            epochs = run.value("train.epochs") if row["epochs"] is None else row["epochs"]
-            rows.append({"x": epochs, "series": "samples", **row["words"]})
-    labels = ("Words per error", "epochs", "words per error")
-    return _lines(pd.DataFrame(rows), *labels, from_zero=True)
-
-
 def _trade_off(run: ReportData) -> Picture | None:
     """The quality of each decoding method against its speed."""
     speeds = run.value("beam_bench_time.methods") or {}
@@ -116,7 +106,6 @@ PICTURES: dict[str, Draw] = {
     "perplexity": _curves(
         "perplexity", "Perplexity during training", "tokens seen", "perplexity", log_y=True
     ),
-    "sense_training": _sense_training,
     "beam_trade_off": _trade_off,
     "kv_speed": _switched(
         "kv_bench_time", "new_tokens", "cache", "tokens_per_s",

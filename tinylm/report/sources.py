@@ -26,7 +26,6 @@ FILES = {  # name: (path, the stage that writes it)
     **{name: (paths.plot(name), "train") for name in _CURVES},
     **{name: (paths.plot(name), "accum_sweep") for name in _ACCUM_CURVES},
     **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _TABLES},
-    "stories": (paths.evaluated("training_samples.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "attention_training": (paths.evaluated("attention_training.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),

@@ -13,7 +13,6 @@ from tinylm.report.wording import share
 
 SAMPLES = 8
 SHOWN = 2  # samples shown on the page; the rest are in the appendix
-CHECKPOINTS = 3  # checkpoints whose samples are shown
 
 
 def template_values(run: ReportData) -> dict[str, Any]:
@@ -111,15 +110,8 @@ def checkpointing(run: ReportData) -> dict[str, Any]:
 
 
 def appendix(run: ReportData) -> dict[str, Any]:
-    """Further samples, samples of three checkpoints, and the stages."""
-    by_epochs = {row["epochs"]: row for row in reversed(run.rows("stories"))}
-    stories = list(reversed(by_epochs.values()))
-    spread = range(0, len(stories), max((len(stories) - 1) // (CHECKPOINTS - 1), 1))
-    return {
-        "commented": commented_samples(run)[SHOWN:],
-        "checkpoints": [stories[index] for index in spread][:CHECKPOINTS],
-        "stages": STAGES,
-    }
+    """Further samples, and the stages."""
+    return {"commented": commented_samples(run)[SHOWN:], "stages": STAGES}
 
 
 def with_and_without(

@@ -141,12 +141,6 @@ def prediction(sentence: Sentence) -> str:
     return f"next: “{short(sentence.next)}” ({share(sentence.probability)})"
 
 
-def first_words(text: str, most: int) -> str:
-    """The beginning of a text: at most this many words, then an ellipsis if there are more."""
-    words = text.split()
-    return " ".join(words[:most]) + (" …" if len(words) > most else "")
-
-
 def setting(value: Any) -> str:
     """A value of params.yaml as it is written there."""
     if isinstance(value, bool) or value is None:
@@ -169,5 +163,4 @@ FORMATS = {  # filters of the templates
     "share_with_interval": share_with_interval,
     "with_trials": with_trials,
     "prediction": prediction,
-    "words": first_words,
 }

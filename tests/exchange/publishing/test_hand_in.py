@@ -92,7 +92,6 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
         "plots/loss_tokens.png": "plots/pictures/loss_tokens.png",
         "plots/loss.csv": "plots/loss.csv",
         "samples/samples.csv": "data/evaluate/samples.csv",
-        "samples/stories.csv": "data/evaluate/training_samples.csv",
         "settings.yaml": "params.yaml",
         "model/pipeline/dvc.lock": "dvc.lock",
     }
