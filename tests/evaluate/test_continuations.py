@@ -7,8 +7,7 @@ import torch
 from tests.support.small import EVALUATE
 from tinylm.base.config import InputError
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.continuations import Continuer, evaluation_prompts, measure_samples
+from tinylm.evaluate.continuations import continue_prompts, evaluation_prompts, measure_samples
 from tinylm.evaluate.scoring import token_log_probs
 from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
@@ -21,7 +20,7 @@ SETTINGS = EVALUATE
 def rows(corpus, model):
     folder, tokenizer = corpus
     prompts = choose_prompts(TokenStore(folder / "tokens", "evaluation"), 3, 2, 9, sos_id=0)
-    return prompts, Continuer(model, tokenizer, SETTINGS).samples(prompts, DECODE)
+    return prompts, continue_prompts(model, tokenizer, prompts, SETTINGS, DECODE)
 
 
 def test_rows_hold_texts_and_the_models_own_perplexities(corpus, model, rows):
@@ -74,31 +73,13 @@ def test_prompts_longer_than_the_split_are_refused(corpus, kind):
         prompts_of(corpus, prompts=kind, prompt_tokens=500)
 
 
-def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model):
-    _, tokenizer = corpus
-    settings = dataclasses.replace(SETTINGS, new_tokens=30, stop_at_eos=False)
-    decode = dataclasses.replace(DECODE, repetition_penalty=2.0, top_k=1)
-    (prompt,) = prompts_of(corpus)[:1]
-    table = Continuer(model, tokenizer, settings, "one").greedy([prompt], decode)
-    ids = list(prompt.ids)
-    for number, row in enumerate(table.to_dict("records"), start=1):
-        window = torch.tensor([ids[-model.settings.context :]])
-        shares = torch.softmax(model(window)[0, -1].detach(), dim=-1)
-        allowed = shares.clone()
-        allowed[banned_ids(tokenizer, stop_at_eos=False)] = 0.0
-        ids.append(int(allowed.argmax()))
-        assert (row["number"], row["token"]) == (number, tokenizer.tokens[ids[-1]])
-        assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
-    assert len(table) == 30
-
-
 def test_past_the_end_the_next_story_may_begin(corpus, model):
     _, tokenizer = corpus
     with torch.no_grad():
         model.output.weight.zero_()  # every id is as likely
     settings = dataclasses.replace(SETTINGS, stop_at_eos=False, new_tokens=60)
     prompts = prompts_of(corpus, stop_at_eos=False)
-    samples = Continuer(model, tokenizer, settings).samples(prompts, DECODE)
+    samples = continue_prompts(model, tokenizer, prompts, settings, DECODE)
     assert set(samples["tokens"]) == {60}
     assert not samples["finished"].any()
     for ids in samples["ids"]:

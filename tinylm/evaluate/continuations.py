@@ -1,16 +1,12 @@
 """The model continues texts of the evaluation split, and the continuations are scored."""
 
-import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.decoding.sampling import Generation, generate
-from tinylm.decoding.session import Step
+from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
@@ -87,89 +83,55 @@ def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> 
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Continuer:
-    """Continues prompts by one model, at most to the limit of section `evaluate`."""
+def continue_prompts(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    settings: EvaluateSettings,
+    decode: DecodeSettings,
+    slide: str = "half",
+) -> pd.DataFrame:
+    """A row for each prompt: texts, ids, nats and tokens of continuation and reference.
 
-    model: TinyLM
-    tokenizer: Tokenizer
-    settings: EvaluateSettings
-    slide: str = "half"
-
-    @functools.cached_property
-    def step(self) -> Step:
-        """Packed or recorded once, for all texts."""
-        return decoding_step(self.model)
-
-    def generate(
-        self, prompts: Sequence[Prompt], decode: DecodeSettings, **options: Any
-    ) -> list[Generation]:
-        """New ids of each prompt; options are those of `tinylm.decoding.sampling.generate`."""
-        return generate(
-            self.model,
-            [prompt.ids for prompt in prompts],
-            decode,
-            max_new_tokens=self.settings.new_tokens,
-            eos_id=self.tokenizer.eos_id,
-            banned=banned_ids(self.tokenizer, self.settings.stop_at_eos),
-            slide=self.slide,
-            step=self.step,
-            **options,
-        )
-
-    def samples(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:
-        """A row for each prompt: texts, ids, nats and tokens of continuation and reference.
-
-        Nats are those of the model's own distribution, before temperature and filters. They include
-        `<eos>` where the text ended.
-        """
-        tokenizer = self.tokenizer
-        rows = []
-        stop = self.settings.stop_at_eos
-        generated = self.generate(prompts, decode, stop_at_eos=stop, with_log_probs=True)
-        for prompt, new in zip(prompts, generated, strict=True):
-            nats = -sum(new.log_probs)
-            whole = [*prompt.ids, *prompt.reference]
-            log_probs = token_log_probs(self.model, whole, len(prompt.ids), self.slide)
-            reference_nats = -float(log_probs.sum())
-            row = {
-                "story": prompt.story,
-                "prompt": tokenizer.decode(prompt.ids),
-                "reference": tokenizer.decode(prompt.reference),
-                "continuation": tokenizer.decode(new.ids),
-                "perplexity": perplexity(nats, len(new.ids)),
-                "reference_perplexity": perplexity(reference_nats, len(log_probs)),
-                "finished": new.finished,
-                "nats": nats,
-                "tokens": len(new.ids),
-                "reference_nats": reference_nats,
-                "reference_tokens": len(log_probs),
-                "ids": new.ids,
-                "reference_ids": prompt.reference,
-            }
-            rows.append(row)
-        return pd.DataFrame(rows)
-
-    def greedy(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:
-        """The likeliest token at each step, a row for each token, numbered from 1.
-
-        Probabilities are the model's own, over all ids. Past the context the window slides as
-        section `cache` sets.
-        """
-        rows = []
-        stop = self.settings.stop_at_eos
-        generated = self.generate(prompts, decode.greedy(), stop_at_eos=stop, with_log_probs=True)
-        for prompt, new in zip(prompts, generated, strict=True):
-            text = self.tokenizer.decode(prompt.ids)
-            for index, token in enumerate(new.ids):
-                row = {
-                    "prompt": text,
-                    "number": index + 1,
-                    "token": self.tokenizer.shown(token),
-                    "probability": float(np.exp(new.log_probs[index])),
-                }
-                rows.append(row)
-        return pd.DataFrame(rows)
+    Nats are those of the model's own distribution, before temperature and filters. They include
+    `<eos>` where the text ended.
+    """
+    rows = []
+    stop = settings.stop_at_eos
+    generated = generate(
+        model,
+        [prompt.ids for prompt in prompts],
+        decode,
+        max_new_tokens=settings.new_tokens,
+        eos_id=tokenizer.eos_id,
+        stop_at_eos=stop,
+        banned=banned_ids(tokenizer, stop),
+        slide=slide,
+        step=decoding_step(model),
+        with_log_probs=True,
+    )
+    for prompt, new in zip(prompts, generated, strict=True):
+        nats = -sum(new.log_probs)
+        whole = [*prompt.ids, *prompt.reference]
+        log_probs = token_log_probs(model, whole, len(prompt.ids), slide)
+        reference_nats = -float(log_probs.sum())
+        row = {
+            "story": prompt.story,
+            "prompt": tokenizer.decode(prompt.ids),
+            "reference": tokenizer.decode(prompt.reference),
+            "continuation": tokenizer.decode(new.ids),
+            "perplexity": perplexity(nats, len(new.ids)),
+            "reference_perplexity": perplexity(reference_nats, len(log_probs)),
+            "finished": new.finished,
+            "nats": nats,
+            "tokens": len(new.ids),
+            "reference_nats": reference_nats,
+            "reference_tokens": len(log_probs),
+            "ids": new.ids,
+            "reference_ids": prompt.reference,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def measure_samples(

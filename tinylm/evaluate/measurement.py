@@ -12,7 +12,7 @@ from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import baselines, less_than_ngrams
-from tinylm.evaluate.continuations import Continuer, measure_samples
+from tinylm.evaluate.continuations import continue_prompts, measure_samples
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.sense import judge_samples
@@ -27,7 +27,6 @@ from tinylm.evaluate.settings import (
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import TrainedRun
 
-GREEDY_TEXTS = 3  # prompts continued greedily, with the probability of each token
 DRAWN_SENTENCES = 3  # whose attention is drawn as heat maps
 ROLE_STORIES = 200  # on which the roles of heads are measured; all where the split has fewer
 ABLATION_STORIES = 40  # whose loss is measured with each head switched off
@@ -57,12 +56,10 @@ def measure_continuations(
 
     Sense is judged only if the corpus is the storybook and prompts are starts of stories.
     """
-    continuer = Continuer(run.model, run.tokenizer, settings, cache.slide)
     metrics: Metrics = {}
     tables: dict[str, Any] = {}
-    samples = continuer.samples(run.prompts, decode)
+    samples = continue_prompts(run.model, run.tokenizer, run.prompts, settings, decode, cache.slide)
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
-    tables["greedy"] = continuer.greedy(run.prompts[:GREEDY_TEXTS], decode)
     metrics["memorised"], tables["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
         metrics["sense"], tables["sense"] = judge_samples(samples)

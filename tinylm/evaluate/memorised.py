@@ -66,7 +66,7 @@ def measure_memorised(
     tokenizer: Tokenizer,
     train: TokenStore,
 ) -> tuple[Metrics, pd.DataFrame]:
-    """(metrics of continuations and references, one row per text) of `Continuer.samples`.
+    """(metrics of continuations and references, one row per text) of `continue_prompts`.
 
     Metrics have 95 % bootstrap intervals over texts; texts without a word are left out of them.
     """

@@ -16,7 +16,7 @@ from tinylm.exchange.publish import EXPORTS, build
 from tinylm.report.sources import FILES, ReportData
 from tinylm.report.wording import number
 
-SAMPLES = ("samples", "greedy", "beams")  # texts that the model wrote, in sources.FILES
+SAMPLES = ("samples", "beams")  # texts that the model wrote, in sources.FILES
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _PARTS = Path(__file__).with_name("assignment.yaml")
 HUB = "The trained model on the Hugging Face hub"  # a part; answered with report.hub_path
