@@ -29,8 +29,7 @@ def main() -> None:
         run, settings, decode, stage.params.cache
     )
     print("evaluate 3/3: attention", flush=True)
-    for name in ("attention_training.npz", "sense.csv"):
-        Path(paths.evaluated(name)).unlink(missing_ok=True)
+    Path(paths.evaluated("sense.csv")).unlink(missing_ok=True)
     attention, heads = measurement.measure_attention(run)
 
     results |= continuations | attention

@@ -1,7 +1,6 @@
 """Attention weights of evaluation sentences, with the model's next token, for pictures and measures."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,46 +58,20 @@ def head_table(layers: int, heads: int) -> pd.DataFrame:
     return pd.DataFrame(np.ndindex(layers, heads), columns=["layer", "head"]) + 1
 
 
-def sentence_arrays(
-    tokens: Sequence[str], sentences: Iterable[tuple[TinyLM, np.ndarray]]
-) -> dict[str, np.ndarray]:
-    """For sentence i, from 1: words_i (T,), maps_i (layers, H, T, T), next_i and next_prob_i.
+def write_maps(model: TinyLM, tokens: Sequence[str], store: TokenStore, sentences: int) -> None:
+    """Write attention.npz over the first sentences, at most `MAX_TOKENS` of each.
 
-    sentences: (model, ids) of each.
+    For sentence i, from 1: words_i (T,), maps_i (layers, H, T, T), next_i and next_prob_i.
+    tokens: how each id is shown.
     """
     arrays = {}
-    for number, (model, ids) in enumerate(sentences, start=1):
+    stories = passages(store, sentences, model.settings.context)
+    for number, story in enumerate(stories, start=1):
+        ids = story[:MAX_TOKENS]
         result = attention(model, ids)
         arrays[f"words_{number}"] = np.array([tokens[token] for token in ids])
         arrays[f"maps_{number}"] = result.maps
         arrays[f"next_{number}"] = np.array(tokens[result.next_id])
         arrays[f"next_prob_{number}"] = np.array(result.next_prob)
-    return arrays
-
-
-def write_maps(
-    model: TinyLM,
-    checkpoints: Sequence[tuple[float | None, TinyLM]],
-    tokens: Sequence[str],
-    store: TokenStore,
-    sentences: int,
-) -> None:
-    """Write attention.npz over the first sentences, at most `MAX_TOKENS` of each.
-
-    If there are checkpoints, also write attention_training.npz: the first sentence at each of
-    them, and their epochs (M,).
-    """
-    stories = passages(store, sentences, model.settings.context)
-    rows = [ids[:MAX_TOKENS] for ids in stories]
-    arrays = sentence_arrays(tokens, [(model, ids) for ids in rows])
-    _write_arrays(paths.evaluated("attention.npz"), arrays)
-    if checkpoints:
-        seen_by = [(checkpoint, rows[0]) for _, checkpoint in checkpoints]
-        arrays = sentence_arrays(tokens, seen_by)
-        arrays["epochs"] = np.array([epochs for epochs, _ in checkpoints])
-        _write_arrays(paths.evaluated("attention_training.npz"), arrays)
-
-
-def _write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with atomic_write(path, "wb") as handle:
+    with atomic_write(paths.evaluated("attention.npz"), "wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)

@@ -71,7 +71,7 @@ def measure_attention(run: TrainedRun) -> MetricsAndTables:
     model = run.model
     tokenizer = run.tokenizer
     shown = [tokenizer.shown(token) for token in range(len(tokenizer))]
-    write_maps(model, run.checkpoints, shown, run.evaluation, DRAWN_SENTENCES)
+    write_maps(model, shown, run.evaluation, DRAWN_SENTENCES)
     roles = _roles(run)
     measured = {row["role"] for row in roles}
     reason = f"fewer than {MIN_POSITIONS} comparable positions"

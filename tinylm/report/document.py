@@ -78,7 +78,6 @@ def write_document(
     shared = values.template_values(run)
     shared["picture"] = functools.partial(_picture, drawn)
     shared["says"] = says
-    shared["drawn"] = drawn
     try:
         shared["effects"] = effects(run)
     except DAMAGED:

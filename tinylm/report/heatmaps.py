@@ -33,19 +33,17 @@ def draw_sentence(
 ) -> Figure:
     """Maps (layers, heads, T, T) over the same words, which label the outer edges.
 
-    Without `titles`, a row has at most four heads of a layer. With `titles`, one for each map, the
-    first dimension may be checkpoints instead, and each has one row. `after`: the title of the
-    whole picture. In long texts, only every second or third word is labelled.
+    A row has at most four heads of a layer. In long texts, only every second or third word is
+    labelled. `after`: the title of the whole picture. `titles`: of each map, if not all are drawn.
     """
     layers, heads, tokens = maps.shape[:3]
-    lines = 1 if titles else math.ceil(heads / _MAPS)  # of a layer
+    lines = math.ceil(heads / _MAPS)  # of a layer
     columns = math.ceil(heads / lines)
     rows = layers * lines
     side = min(max(1.5, _WORD * tokens), _LARGEST)
-    zoom = max(1.0, columns / _MAPS)  # with more maps, label fewer tokens
-    named = np.arange(0, tokens, math.ceil(zoom * _WORD * tokens / side))
+    named = np.arange(0, tokens, math.ceil(_WORD * tokens / side))
     names = [short(words[position]) for position in named]
-    edge = zoom * (0.6 + 0.055 * max(map(len, names), default=0))
+    edge = 0.6 + 0.055 * max(map(len, names), default=0)
     lefts = np.arange(columns) * (side + _GAP)
     tops = np.arange(rows) * (side + _TITLE)
     width = edge + 0.5 + columns * (side + _GAP)
@@ -59,18 +57,18 @@ def draw_sentence(
             edges = (left, left + side, top + side, top)
             axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, extent=edges)
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
-            axes.text(left, top - 0.05, title, fontsize=7 * zoom)
+            axes.text(left, top - 0.05, title, fontsize=7)
     middles = (named + 0.5) * side / tokens
     xticks = np.add.outer(lefts, middles).ravel()
     yticks = np.add.outer(tops, middles).ravel()
-    axes.set_xticks(xticks, names * columns, rotation=90, fontsize=6 * zoom)
-    axes.set_yticks(yticks, names * rows, fontsize=6 * zoom)
+    axes.set_xticks(xticks, names * columns, rotation=90, fontsize=6)
+    axes.set_yticks(yticks, names * rows, fontsize=6)
     axes.set(xlim=(0, lefts[-1] + side), ylim=(tops[-1] + side, -_TITLE), aspect="auto")
     axes.spines[:].set_visible(False)
     axes.grid(visible=False)
     scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=axes, fraction=0.02, aspect=40)
-    scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8 * zoom)
-    axes.set_xlabel("token attended to", fontsize=9 * zoom)
-    axes.set_ylabel("token that attends", fontsize=9 * zoom)
-    drawing.suptitle(after, fontsize=9 * zoom)
+    scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8)
+    axes.set_xlabel("token attended to", fontsize=9)
+    axes.set_ylabel("token that attends", fontsize=9)
+    drawing.suptitle(after, fontsize=9)
     return drawing

@@ -1,9 +1,8 @@
 """Every picture of a run by name, and the frame that each is drawn from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tinylm.report import heatmaps
@@ -71,34 +70,18 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
 
 
 def attention_pictures(run: ReportData) -> dict[str, Picture]:
-    """Attention of every head over each sentence, and of one layer over training, by name."""
+    """Attention of every head over each sentence, by name."""
     pictures = {}
     for index, sentence in enumerate(run.sentences(), start=1):
         pictures[f"attention_{index}"] = _sentence(sentence)
     for index, sentence in enumerate(run.sentences("own_sentences"), start=1):
         pictures[f"own_sentence_{index}"] = _sentence(sentence)
-    checkpoints = run.sentences("attention_training")
-    if checkpoints:
-        best = run.roles()["layer"].head(1).tolist()
-        pictures["attention_training"] = _over_training(checkpoints, int(best[0]) if best else 1)
     return pictures
 
 
 def _sentence(sentence: Sentence) -> Picture:
     drawing = heatmaps.draw_sentence(sentence.words, sentence.maps, prediction(sentence))
     return Picture(drawing, f"Attention of every head over: {' '.join(sentence.words)}")
-
-
-def _over_training(checkpoints: Sequence[Sentence], layer: int) -> Picture:
-    """The heads of one layer: a row for each checkpoint, from early to late in training."""
-    words = checkpoints[0].words
-    maps = np.stack([checkpoint.maps[layer - 1] for checkpoint in checkpoints])
-    titles = []
-    for checkpoint, heads in zip(checkpoints, maps, strict=True):
-        epoch = f"epoch {checkpoint.epochs:.3g}"
-        titles.append([f"{epoch}, head {head}" for head in range(1, len(heads) + 1)])
-    drawing = heatmaps.draw_sentence(words, maps, f"layer {layer}", titles)
-    return Picture(drawing, f"Attention of layer {layer} during training over: {' '.join(words)}")
 
 
 PICTURES: dict[str, Draw] = {

@@ -1,7 +1,6 @@
 """What a run left behind, read once: metrics, tables and attention maps, each file optional."""
 
 import dataclasses
-import itertools
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ FILES = {  # name: (path, the stage that writes it)
     **{name: (paths.plot(name), "accum_sweep") for name in _ACCUM_CURVES},
     **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _TABLES},
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
-    "attention_training": (paths.evaluated("attention_training.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
@@ -41,14 +39,13 @@ _ABLATION = [*_HEAD, "loss_increase", "low", "high"]
 class Sentence:
     """Attention over a sentence, and the most likely next token.
 
-    words (T,); maps (layers, heads, T, T); epochs: how long the model was trained, None at the end.
+    words (T,); maps (layers, heads, T, T).
     """
 
     words: list[str]
     maps: np.ndarray
     next: str
     probability: float
-    epochs: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +77,7 @@ class ReportData:
         return records(self.frame(name))
 
     def sentences(self, name: str = "attention") -> list[Sentence]:
-        """Attention over each sentence; for attention_training over one, after each kept epoch."""
+        """Attention over each sentence."""
         return self.files.get(name, [])
 
     def param(self, section: str, key: str) -> Any:
@@ -104,8 +101,6 @@ class ReportData:
         if name == "sense":  # which needs the storybook's generator
             from_storybook = self.param("data", "source") == "storybook"
             return from_storybook and self.param("evaluate", "prompts") == "starts"
-        if name == "attention_training":
-            return self.param("train", "keep_epochs") != []
         return True
 
     def roles(self) -> pd.DataFrame:
@@ -177,13 +172,12 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 
 def _read_sentences(arrays: Any) -> list[Sentence]:
-    """The sentences of attention.npz, or the checkpoints' maps of one sentence."""
-    epochs = arrays["epochs"].tolist() if "epochs" in arrays else itertools.repeat(None)
+    """The sentences of attention.npz."""
     sentences = []
-    for number, of_sentence in zip(range(1, len(arrays) // 4 + 1), epochs):
+    for number in range(1, len(arrays) // 4 + 1):
         words = arrays[f"words_{number}"].tolist()
         maps = arrays[f"maps_{number}"]
         next_token = str(arrays[f"next_{number}"])
         probability = float(arrays[f"next_prob_{number}"])
-        sentences.append(Sentence(words, maps, next_token, probability, of_sentence))
+        sentences.append(Sentence(words, maps, next_token, probability))
     return sentences
