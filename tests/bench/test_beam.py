@@ -45,7 +45,7 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
         f"{end}{key}" for key in beam.BENCH.times for end in ("", "low_", "high_")
     }
     # the story generator judges its own stories alone
-    assert all("sense" not in row for row in methods.values())
+    assert all("possible" not in row for row in methods.values())
     rows = list(csv.DictReader((folder / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1
@@ -66,9 +66,7 @@ def test_the_log_probability_per_token_is_over_all_tokens():
     assert beam.quality(result, rows)["log_prob_per_token"] == -5 / 4
 
 
-def test_stories_of_the_storybook_are_asked_whether_they_make_sense(
-    trained, inline, results, monkeypatch
-):
+def test_texts_of_the_storybook_are_judged(trained, inline, results, monkeypatch):
     """More prompts than are timed: each method continues them all, and is compared on them."""
     write_json("data/figures/download.json", {"source": "storybook"})
     judged = []
@@ -82,11 +80,11 @@ def test_stories_of_the_storybook_are_asked_whether_they_make_sense(
     beam_bench.main()
     methods = results("beam_bench")[0]["methods"]
     assert judged == [4] * len(METHODS)
-    assert {row["sense"] for row in methods.values()} == {"judged"}
+    assert {row["possible"] for row in methods.values()} == {"judged"}
     assert {row["against_greedy"]["prompts"] for row in methods.values()} == {4}
 
 
-def test_a_judged_text_is_graded_with_its_prompt():
+def test_a_judged_text_is_read_with_its_prompt():
     class Tokenizer:
         eos_id = 1
 
@@ -96,8 +94,7 @@ def test_a_judged_text_is_graded_with_its_prompt():
 
     result = {"judged": [([3, 4, 5], -1.0), ([3, 6, 1], -1.0)]}
     task = greedy_task(judged=[[0, 2], [0, 2]])
-    found = beam.judge(result, task, Tokenizer())
-    assert (found["texts"], found["possible"]["value"], found["words"]["value"]) == (2, 0.5, 5.0)
+    assert beam.judge(result, task, Tokenizer())["value"] == 0.5
 
 
 def test_settings_that_do_not_fit_are_bad_input(trained, inline, params, change, monkeypatch):

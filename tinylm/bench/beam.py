@@ -21,7 +21,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
-from tinylm.evaluate.sense import grade, sense
+from tinylm.evaluate.sense import possible
 from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import bootstrap_interval, mean
 from tinylm.host.runtime import RuntimeSettings
@@ -43,7 +43,7 @@ class Task:
     """What a process needs for one method: a beam search of `width`, or token by token if it is None.
 
     The model is the trained one of the working directory. judged: further prompts, whose
-    continuations are only judged: do they make sense? Empty for stories that the built-in generator
+    continuations are only judged: could the generator have written them? Empty for stories that it
     did not write.
     """
 
@@ -194,13 +194,13 @@ def texts_of(
     return texts
 
 
-def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics:
-    """Whether a method's continuations of the task's `judged` prompts make sense."""
+def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics | None:
+    """The share of a method's continuations of the `judged` prompts that the generator could write."""
     texts = []
     for prompt, (ids, _) in zip(task.judged, result["judged"], strict=True):
         is_ended = bool(ids) and ids[-1] == tokenizer.eos_id
         texts.append((tokenizer.decode(prompt), tokenizer.decode(ids), is_ended))
-    return sense(grade(texts), RESAMPLES, task.decode.seed)
+    return possible(texts)
 
 
 def against_greedy(result: dict[str, Any], greedy: dict[str, Any], task: Task) -> Metrics:
@@ -248,7 +248,7 @@ def summary(
         name = result["setting"]
         metrics = quality(result, texts[name])
         if task.judged:
-            metrics["sense"] = judge(result, task, tokenizer)
+            metrics["possible"] = judge(result, task, tokenizer)
         if greedy is not None:
             metrics["against_greedy"] = against_greedy(result, greedy, task)
         methods[name] = metrics

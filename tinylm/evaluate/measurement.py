@@ -15,7 +15,7 @@ from tinylm.evaluate.baselines import baselines, less_than_ngrams
 from tinylm.evaluate.continuations import continue_prompts, measure_samples
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
-from tinylm.evaluate.sense import judge_samples
+from tinylm.evaluate.sense import measure_sense
 from tinylm.evaluate.settings import (
     RESAMPLES,
     SEED,
@@ -62,7 +62,7 @@ def measure_continuations(
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
     metrics["memorised"], tables["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        metrics["sense"], tables["sense"] = judge_samples(samples)
+        metrics["sense"], tables["sense"] = measure_sense(samples)
     return metrics, tables
 
 

@@ -35,13 +35,12 @@ def effects(run: ReportData) -> dict[str, Effect]:
 
     ngrams, floor: the model's loss minus that of n-grams, or of the generator.
     shared: 4-grams of sampled text minus those of the stories, shared with a training story.
-    log_prob, words: of the widest beam minus greedy decoding; words per error as logarithms.
+    log_prob, possible: of the widest beam minus greedy decoding.
     head L.H: the loss that ablating head H of layer L adds.
     """
     widest = widest_beam(run)
     methods = run.value("beam_bench.methods") or {}
     against = methods.get(widest, {}).get("against_greedy", {})
-    sense = methods.get(widest, {}).get("sense", {})
     ngrams = run.value("evaluate.baselines.kneser_ney.difference") or {}
     memorised = run.value("evaluate.memorised") or {}
     sampled = memorised.get("continuations", {})
@@ -55,10 +54,10 @@ def effects(run: ReportData) -> dict[str, Effect]:
             min(sampled.get("count") or 0, written.get("count") or 0),
         ),
         "log_prob": _effect(against.get("difference"), against.get("prompts")),
-        "words": _between(
-            _logarithms(sense.get("words")),
-            _logarithms(run.value("beam_bench.methods.greedy.sense.words")),
-            sense.get("texts"),
+        "possible": _between(
+            methods.get(widest, {}).get("possible"),
+            run.value("beam_bench.methods.greedy.possible"),
+            against.get("prompts"),
         ),
     }
     stories = run.value("evaluate.heads.ablation.stories")

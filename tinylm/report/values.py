@@ -57,13 +57,9 @@ def training(run: ReportData) -> dict[str, Any]:
 
 def generation(run: ReportData) -> dict[str, Any]:
     """The samples with comments, and how many samples have no error."""
-    decoded = run.value("evaluate.sense.methods.decode") or {}
-    possible = decoded.get("possible") or {}
     return {
         "commented": commented_samples(run)[:SHOWN],
-        "judged": decoded.get("texts"),
-        "without_error": round(possible.get("value", 0) * (decoded.get("texts") or 0)),
-        "words_per_error": decoded.get("words"),
+        "sense": run.value("evaluate.sense"),
         "own_texts": run.rows("own_texts"),
     }
 
@@ -127,9 +123,9 @@ def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
     """The first samples, each with what was measured on it: sense, repetition and copies."""
     samples = run.rows("samples")
     errors = {error.get("sample"): error for error in run.rows("sense")}
-    decoded = run.value("evaluate.sense.methods.decode") or {}
-    kinds = decoded.get("kinds") or {}
-    is_judged = decoded.get("texts") == len(samples) and len(errors) == sum(kinds.values())
+    sense = run.value("evaluate.sense") or {}
+    kinds = sense.get("kinds") or {}
+    is_judged = sense.get("texts") == len(samples) and len(errors) == sum(kinds.values())
     near = [row for row in run.rows("memorised") if row["text"] == "continuation"]
     commented = []
     for index, (row, nearest) in enumerate(zip(samples[:SAMPLES], near or [{}] * len(samples))):
@@ -148,8 +144,8 @@ def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
 
 
 def _first_error(error: dict[str, Any] | None) -> str:
-    """The first error that the judge of sense finds in a text. error: its row of `sense`."""
+    """The first impossible word of a text. error: its row of `sense`."""
     if error is None:
-        return "No error."
+        return "No impossible word."
     word = "the end" if error["word"] == "<eos>" else f"“{error['word']}”"
-    return f"First error at {word} ({error['kind']})."
+    return f"The first impossible word is {word}; possible: {error['instead']}."

@@ -77,6 +77,12 @@ class Choice(NamedTuple):
     kind: str  # of an entry; "" for a phrase
     part: str = ""  # of a word without consequence
 
+    @property
+    def weight_left(self) -> int:
+        """The total weight of the options that are not banned."""
+        weights = self.weighted.weights
+        return self.weighted.total - sum(weights[index] for index in self.banned)
+
 
 @cache
 def compile_rule(name: str) -> Rule:

@@ -1,0 +1,155 @@
+"""The true probabilities of next words, compared with the generator that draws them."""
+
+import math
+import random
+from collections import Counter
+
+import pytest
+
+from tinylm.storybook.corpus import (
+    Call,
+    Sampler,
+    Telling,
+    compile_rule,
+    generate,
+    normalise,
+    render,
+    sample_story,
+)
+from tinylm.storybook.lexicon import KINDS, Weighted
+from tinylm.storybook.truth import END, LISTS, MEANING, Truth, first_impossible
+
+STORIES = [normalise(story.text).split() for story in generate(12, 1, 3)[0]]
+BIRCHVILLE = "june was a hopeful girl from birchville"
+COUSIN = f"{BIRCHVILLE} she had a talkative cousin named"
+RING = f"{COUSIN} ella one dull saturday june found a gleaming ring"
+CHI_SQUARE = 27.9  # with 9 degrees of freedom, larger with a probability of 0.001
+
+
+def story_of_plot(sampler, plot):
+    """(words, ln P) of a story whose plot is the option of this number."""
+    plots = compile_rule("plot").phrases
+    telling = Telling([Call("story")])
+    while choice := telling.advance():
+        index = sampler.pick(choice.weighted, choice.banned)
+        if choice.weighted is plots:
+            sampler.log_prob += plots.log_prob(plot) - plots.log_prob(index)
+            index = plot
+        telling.take(choice, index)
+    return normalise(render(telling.pieces)).split()
+
+
+def read(words):
+    """A reader after these words."""
+    truth = Truth()
+    for word in words:
+        assert truth.read(word), word
+    return truth
+
+
+@pytest.mark.parametrize("plot", range(len(compile_rule("plot").phrases.options)))
+def test_stories_of_every_plot_have_their_exact_probability(plot):
+    sampler = Sampler(f"plot {plot}")
+    words = story_of_plot(sampler, plot)
+    truth = Truth()
+    for word in [*words, END]:
+        following = truth.next_words()
+        assert math.fsum(following.probs.values()) == pytest.approx(1, abs=1e-9)
+        assert following.kind in MEANING
+        assert truth.read(word)
+    assert truth.log_prob == pytest.approx(sampler.log_prob, abs=1e-9)
+    assert truth.next_words().probs == {}
+
+
+@pytest.mark.parametrize("stories", [60, 4_000])
+def test_drawn_words_cannot_be_told_from_the_true_distribution(stories):
+    """Where each drawn word falls in the cumulative distribution is uniform (Rosenblatt 1952)."""
+    sampler = Sampler("cannot be told")
+    rng = random.Random(1)
+    counts = {kind: Counter() for kind in MEANING}
+    for _ in range(stories):
+        truth = Truth()
+        for word in [*normalise(sample_story(sampler).text).split(), END]:
+            following = truth.next_words()
+            below = 0.0
+            for other, prob in following.probs.items():
+                if other == word:
+                    break
+                below += prob
+            place = below + following.probs[word] * rng.random()
+            counts[following.kind][min(int(10 * place), 9)] += 1
+            truth.read(word)
+    for kind, bins in counts.items():
+        expected = bins.total() / 10
+        square = sum((bins[number] - expected) ** 2 for number in range(10)) / expected
+        assert square < CHI_SQUARE, (kind, bins)
+
+
+def test_the_next_word_after_some_beginnings():
+    following = read(f"{COUSIN}".split()).next_words()
+    assert following.kind == "person"
+    assert {"ella", "mia"} <= set(following.probs)
+    assert "june" not in following.probs
+    assert read(BIRCHVILLE.split()).next_words().kind == "person"  # she, her or june
+    assert read(f"{RING} i will hide the gleaming".split()).next_words().probs == {"ring": 1.0}
+    assert read(STORIES[0]).next_words().probs == {END: 1.0}
+
+
+def test_an_article_is_followed_by_words_that_agree_with_it():
+    before = ["once", "upon", "a", "time", "there", "was"]
+    articles = read(before).next_words().probs
+    for article, vowels in (("a", False), ("an", True)):
+        words = read([*before, article]).next_words().probs
+        assert math.fsum(words.values()) == pytest.approx(1)
+        assert articles[article] > 0
+        for word in words:
+            vowel = (word[0] in "aeiou" and not word.startswith("uni")) or word == "honest"
+            assert vowel == vowels, word
+    assert not Truth().read("an") or not read(["an"]).read("brave")
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "kind", "expected"),
+    [
+        (BIRCHVILLE, "he", "person", "she"),
+        (COUSIN, "june", "person", "mia"),
+        (f"{RING} i will hide the gleaming", "kite", "thing", "ring"),
+        ("long ago a thoughtful boy called", "wendy", "person", "tom"),
+        ("once upon a time", "once", "fixed", "there"),
+        ("once upon a time there was a", "honest", "detail", "brave"),
+    ],
+)
+def test_the_first_impossible_word(text, word, kind, expected):
+    words = text.split()
+    assert first_impossible(words, False) is None
+    found = first_impossible([*words, word, "and", "more"], False)
+    assert (found.words, found.word, found.kind) == (len(words), word, kind)
+    assert expected in found.expected
+
+
+def test_only_whole_stories_may_end():
+    for words in STORIES:
+        assert first_impossible(words, True) is None
+        assert first_impossible(words[:-1], True).word == END
+        found = first_impossible([*words, "the"], True)
+        assert (found.word, found.kind, found.expected) == ("the", "end", (END,))
+
+
+def test_every_list_of_the_lexicon_has_one_kind():
+    listed = " ".join(LISTS.values()).split()
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {name.partition(":")[0] for name in KINDS}
+
+
+@pytest.mark.parametrize("banned", [(), (0, 3), (1, 2, 4)])
+def test_draws_and_probabilities_are_in_proportion_whatever_is_banned(banned):
+    weights = [1, 2, 3, 5, 8]
+    weighted = Weighted("abcde", weights)
+    sampler = Sampler("proportions")
+    draws = [sampler.pick(weighted, banned) for _ in range(6_000)]
+    left = sum(weight for index, weight in enumerate(weights) if index not in banned)
+    for index, weight in enumerate(weights):
+        share = 0 if index in banned else weight / left
+        assert draws.count(index) / 6_000 == pytest.approx(share, abs=0.02)
+        if share:
+            assert math.exp(weighted.log_prob(index, banned)) == pytest.approx(share)
