@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from studies.records import RUNS, entries, read_run
+from studies.records import RUNS, entries, read_run, settings_of
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_bytes
 from tinylm.host.command import Parser, guard
-from tinylm.presets.write import differences, flatten, names, preset_values
+from tinylm.presets.write import differences, flatten, names, shown
 from tinylm.sweep.recording import git
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -73,13 +73,12 @@ def record_run(name: str, preset: str) -> list[str]:
         if key.partition(".")[0] not in OTHER_SECTIONS
     }
     seed = str(values.pop(SEED))
-    of_preset = preset_values(preset)
+    settings = {key: shown(values, key) for key in values}
     run = {
         "preset": preset,
-        "differs": "; ".join(differences({key: of_preset[key] for key in values}, values)),
         "date": time.strftime("%Y-%m-%d"),
         "revision": git("rev-parse", "--short=12", "HEAD"),
-        **{f"params/{key.replace('.', '/')}": value for key, value in values.items()},
+        **{f"params/{key.replace('.', '/')}": text for key, text in settings.items()},
         **numbers_of_run(f"runs/{name}"),
     }
     column = pd.Series(run, name=seed).astype(str)
@@ -87,9 +86,9 @@ def record_run(name: str, preset: str) -> list[str]:
     record = column.to_frame()
     if path.exists():
         earlier = read_run(path)
-        if earlier.loc["differs"].iloc[0] != run["differs"]:
-            differs = run["differs"] or "nothing"
-            raise InputError(f"{path} has seeds of other settings; this run changes: {differs}")
+        changed = "; ".join(differences(settings_of(earlier), settings))
+        if changed:
+            raise InputError(f"{path} has seeds of other settings; this run changes: {changed}")
         record = earlier.drop(columns=seed, errors="ignore").join(column, how="outer")
     write_bytes(path, record.to_csv(index_label="number").encode())
     return list(record.columns)

@@ -54,6 +54,12 @@ def read_run(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, index_col="number", dtype=str, keep_default_na=False)
 
 
+def settings_of(run: pd.DataFrame) -> Record:
+    """The parameters of a recorded run, as its file has them: {"section.key": text}."""
+    params = run[run.index.str.startswith("params/")].iloc[:, 0]
+    return {place.partition("/")[2].replace("/", "."): text for place, text in params.items()}
+
+
 @functools.cache
 def read_result(path: Path) -> pd.DataFrame:
     """A study's result: setting, seed and metrics; a run that diverged has no loss."""

@@ -1,6 +1,5 @@
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 import tokenizers
@@ -13,7 +12,6 @@ from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 END_OF_TEXT = "<|endoftext|>"
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "gpt2"
 SETTINGS = VocabSettings(tokenizer="gpt2", lower_case=False)
 MERGES = [("Ġ", "t"), ("Ġt", "h"), ("Ġth", "e"), ("c", "a"), ("Ġ", "ca"), ("Ġca", "t")]
 TOKENS = [*CHARACTER_OF.values(), *(left + right for left, right in MERGES), END_OF_TEXT]
@@ -72,11 +70,3 @@ def test_a_folder_that_dvc_does_not_hash_is_refused(tmp_path, published):
     (write_folder(tmp_path / "a") / ".dvc").mkdir()
     with pytest.raises(InputError, match=r"vocab\.path"):
         load(tmp_path / "a")
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared/gpt2")
-def test_the_published_vocabulary():
-    tokenizer = load(SHARED)
-    assert len(tokenizer) == 50_257
-    assert tokenizer.encode("Hello world!") == [15496, 995, 0]
-    assert tokenizer.split(" TinyStories") == ["ĠTiny", "St", "ories"]

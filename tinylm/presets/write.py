@@ -121,7 +121,7 @@ def flatten(params: dict[str, Any]) -> Values:
     return flat
 
 
-def _shown(values: Values, key: str) -> str:
+def shown(values: Values, key: str) -> str:
     """A value as YAML writes it."""
     if key not in values:
         return "(none)"
@@ -136,7 +136,7 @@ def differences(old: Values, new: Values) -> list[str]:
     lines = []
     for key in [*new, *(key for key in old if key not in new)]:
         if (key in old) != (key in new) or old[key] != new[key]:
-            lines.append(f"{key}: {_shown(old, key)} -> {_shown(new, key)}")
+            lines.append(f"{key}: {shown(old, key)} -> {shown(new, key)}")
     return lines
 
 
