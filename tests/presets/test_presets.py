@@ -8,6 +8,7 @@ import pytest
 from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
+from studies.records import published
 from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli import main
 from tinylm.params.params import params_from, read_params
@@ -26,6 +27,10 @@ train:        # stage train
   - 5
   title: 'a: b'
 """
+
+# Sections that decide a published result: a key that is not set here would follow the default preset.
+MARKED = ("model", "train", "decode", "cache", "evaluate", "beam_bench", "kv_bench")
+MARKED += ("accum_sweep", "ckpt_bench")
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +52,19 @@ def test_a_preset_is_valid_and_reads_alike_with_dvcs_library(name):
     assert repr(params) == repr(expected)
     assert repr(YAML(typ="safe").load(Path("params.yaml"))) == repr(expected)
     params_from(params)
+
+
+@pytest.mark.parametrize("system", published().values(), ids=lambda system: system["preset"])
+def test_a_published_preset_sets_and_marks_every_key_and_has_the_printed_values(system):
+    text = (write.FOLDER / f"{system['preset']}.yaml").read_text("utf-8")
+    params = parse_yaml(text, system["preset"])
+    for section in MARKED:
+        assert params[section].keys() == load_params(BASE_FILE)[section].keys(), section
+    lines = re.findall(r"^  \w+:.*$", text, re.MULTILINE)
+    assert [line for line in lines if not re.search(r"  ?# (given|implied|ours)\b", line)] == []
+    for section in ("model", "train", "decode"):
+        for key, value in system.get(section, {}).items():
+            assert value == "none" or params[section].get(key, value) == value, key
 
 
 def test_merge_changes_only_the_named_values():
