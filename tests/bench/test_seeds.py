@@ -12,13 +12,13 @@ def metrics(value: float) -> dict:
 
 
 def test_mean_and_deviation_of_each_metric_that_all_seeds_have():
-    lacking = metrics(1.2) | {"bits_per_byte": None}
+    lacking = metrics(1.2) | {"raw_bits_per_byte": None}
     merged = merge({7: metrics(1.0), 2: lacking, 3: metrics(1.1)})
     assert (merged["n"], merged["seeds"]) == (3, [7, 2, 3])
     assert merged["perplexity"]["mean"] == pytest.approx(1.1)
     assert merged["perplexity"]["sd"] == pytest.approx(0.1)
     assert merged["held_out_loss"]["sd"] == pytest.approx(0.4)
-    assert "bits_per_byte" not in merged
+    assert "raw_bits_per_byte" not in merged
     assert merged["by_seed"]["2"] == lacking
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tinylm.evaluate.settings import RESAMPLES, SEED
-from tinylm.evaluate.split_score import Spelling, score_split
+from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.kinds import make_tokenizer
@@ -94,61 +94,40 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     if layout == "windows":  # which are scored once as a stream
         stream = score(folder, tokenizer, model, "stream")[0]
         assert metrics["once"]["perplexity"] == stream["perplexity"]
-        assert metrics["bits_per_byte"] == stream["bits_per_byte"]
+        assert metrics["raw_bits_per_byte"] == stream["raw_bits_per_byte"]
     assert table["tokens"].tolist() == tokens
     assert table["nats"].tolist() == pytest.approx(nats.tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["stories", "windows"])
-def test_bits_per_byte_pay_for_unknown_words(corpus, model, layout):
+def test_unknown_words_are_counted(corpus, model, layout):
     folder, tokenizer = corpus
-    metrics, table = score(folder, tokenizer, model, layout)
-    spelling = Spelling(tokenizer.tokens[4:])
-    spelt = sum(spelling.nats(word) for word in ("then", "zebra", "to"))
-    once, _ = score(folder, tokenizer, model, "stream" if layout == "windows" else layout)
-    nats = once["nats_per_token"] * once["tokens"]
-    assert metrics["unknown_share"] == pytest.approx(3 / 32)
-    assert metrics["bits_per_byte"] == pytest.approx(
-        (nats + spelt) / math.log(2) / metrics["bytes"]
-    )
-    bits = table["bits"].sum()
-    assert table["bytes"].sum() == metrics["bytes"]
-    assert bits / metrics["bytes"] == pytest.approx(metrics["bits_per_byte"], rel=1e-12)
-    (folder / "stories" / "evaluation.jsonl").write_text("")  # the unknown words are lost
-    metrics, table = score(folder, tokenizer, model, layout)
-    assert metrics["bits_per_byte"] is None
-    assert metrics["raw_bits_per_byte"] is None
-    assert metrics["unknown_share"] == pytest.approx(3 / 32)
-    assert table["bits"].isna().all()
+    assert score(folder, tokenizer, model, layout)[0]["unknown_share"] == pytest.approx(3 / 32)
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "more"),
+    ("kind", "settings", "is_lossless"),
     [
-        ("bpe", {}, 0),  # the only one whose tokens spell the raw text
-        ("bpe", {"lower_case": True}, 0),
-        ("longest_match", {}, -1),  # drops line ends
-        ("words", {}, 4),  # words and marks stand apart
+        ("bpe", {}, True),  # the only one whose tokens spell the raw text
+        ("bpe", {"lower_case": True}, False),
+        ("longest_match", {}, False),  # drops line ends
+        ("words", {}, False),  # words and marks stand apart
     ],
 )
-def test_bits_per_byte_count_the_normalised_and_raw_bits_the_lossless_text(
-    subwords, kind, settings, more
-):
+def test_bits_per_byte_are_those_of_a_lossless_text(subwords, kind, settings, is_lossless):
     folder, tokenizer, model = subwords(kind, **settings)
     metrics, table = score(folder, tokenizer, model)
     raw = sum(len(text.encode()) for text in STORIES)
-    assert (metrics["bytes"], metrics["raw_bytes"]) == (raw + more, raw)
-    nats = metrics["nats_per_token"] * metrics["tokens"]
-    assert metrics["bits_per_byte"] == pytest.approx(nats / math.log(2) / metrics["bytes"])
-    if (kind, settings) == ("bpe", {}):
-        assert metrics["raw_bits_per_byte"] == metrics["bits_per_byte"]
-        assert table["raw_bits"].tolist() == table["bits"].tolist()
+    assert metrics["raw_bytes"] == table["raw_bytes"].sum() == raw
+    if is_lossless:
+        bits = metrics["nats_per_token"] * metrics["tokens"] / math.log(2)
+        assert metrics["raw_bits_per_byte"] == pytest.approx(bits / raw)
+        assert table["raw_bits"].sum() == pytest.approx(bits)
     else:
         assert metrics["raw_bits_per_byte"] is None
         assert table["raw_bits"].isna().all()
     (folder / "stories" / "evaluation.jsonl").write_text("")  # as of a part of the training stream
-    without, _ = score(folder, tokenizer, model)
-    assert without["bits_per_byte"] == metrics["bits_per_byte"]
+    assert score(folder, tokenizer, model)[0]["raw_bits_per_byte"] is None
 
 
 def test_stories_are_named_by_their_text_and_by_their_tokens(subwords):
@@ -160,9 +139,3 @@ def test_stories_are_named_by_their_text_and_by_their_tokens(subwords):
     assert len(set(ids("longest_match", texts, "text_id"))) == 3
     tokens = ids("words", texts, "tokens_id", lower_case=True)
     assert tokens[0] == tokens[3] != tokens[1]
-
-
-def test_a_word_and_the_end_after_it_are_paid_for():
-    """Prices of all strings are a distribution; without the end, prefixes would be counted in longer words."""
-    spelling = Spelling(["\0", "\0\0", "\0" * 3])
-    assert 0.5 < sum(np.exp(-spelling.nats("\0" * length)) for length in range(40)) < 1

@@ -26,7 +26,7 @@ def test_the_numbers_are_those_of_the_files(run, settings):
     for text in (
         f"text is {number(run.value('evaluate.perplexity'))}",
         f"| unigram | {number(run.value('evaluate.baselines.unigram.perplexity'))} |",
-        f"| bits per byte, normalised text | {loss(run.value('evaluate.bits_per_byte'))} |",
+        f"| tokens scored | {run.value('evaluate.tokens'):,} |",
         f"lowest held-out loss was {loss(run.value('train.held_out_loss_best'))}",
         f"| trained parameters | {run.value('train.parameters_trainable'):,} |",
         run.rows("samples")[0]["reference"][:40],

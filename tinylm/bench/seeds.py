@@ -12,7 +12,7 @@ from tinylm.base import paths
 from tinylm.base.files import read_json, require
 from tinylm.evaluate.statistics import student_critical_value
 
-METRICS = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
+METRICS = ("perplexity", "nats_per_token", "raw_bits_per_byte", "held_out_loss")
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
-from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
 from tinylm.evaluate.statistics import (
@@ -29,7 +28,7 @@ from tinylm.vocab.token_store import TokenStore, coverage
 from tinylm.vocab.tokenizer import Tokenizer
 
 BATCH_ROWS = 32
-HEADLINE = ("perplexity", "nats_per_token", "bits_per_byte", "raw_bits_per_byte")
+HEADLINE = ("perplexity", "nats_per_token", "raw_bits_per_byte")
 PROTOCOL = {
     "stream": "the stream in separate windows of {context} tokens; <sos> and <eos> are scored",
     "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored",
@@ -39,28 +38,6 @@ PROTOCOL = {
     ),
 }
 _ID_DIGITS = 16
-_WORD_BORDER = 256  # opens and ends a spelt word, in addition to the 256 values of a byte
-_SPELLING_ORDER = 5
-
-
-class Spelling:
-    """The cost of spelling a word: Kneser-Ney of order 5 over the UTF-8 bytes of different words.
-
-    A word's probability is that of its bytes and of the border after them. So the probabilities of
-    all byte strings sum to one.
-    """
-
-    def __init__(self, words: Iterable[str]):
-        spelt = [_bytes_of(word) for word in sorted(set(words))]
-        self._model = KneserNey(spelt, _SPELLING_ORDER, _WORD_BORDER + 1)
-
-    def nats(self, word: str) -> float:
-        """-ln P(bytes of the word, border); finite for every word, the empty one included."""
-        return -float(self._model.log_probs(_bytes_of(word)).sum())
-
-
-def _bytes_of(word: str) -> np.ndarray:
-    return np.array([_WORD_BORDER, *word.encode(), _WORD_BORDER])
 
 
 class SplitScore(NamedTuple):
@@ -90,17 +67,17 @@ class _Losses:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Texts:
-    """The stories' texts, as stage download wrote them and normalised, and their unknown words.
+class _Stories:
+    """The stories' texts.
 
-    has_raw: False where the split has no stories of its own but is a part of the training stream.
-    Then its ids are decoded, and unknown words are lost.
+    raw_bytes: of each, as stage download wrote it. 0 where the split has no stories of its own but
+    is a part of the training stream; its ids are decoded then.
+    is_lossless: whether the tokens hold every byte of the raw texts.
     """
 
-    raw: list[str]
-    normalised: list[str]
-    unknown: list[list[str]]
-    has_raw: bool
+    texts: list[str]
+    raw_bytes: list[int]
+    is_lossless: bool
 
 
 def score_split(
@@ -114,8 +91,6 @@ def score_split(
 
     Metrics: perplexity with its 95 % bootstrap interval over different texts, nats per token, bits
     per byte, share of unknown words, and how many stories repeat another one.
-    bits_per_byte: over the bytes of the normalised text, with unknown words spelt. None if the
-    text has no bytes, or if its unknown words are lost.
     raw_bits_per_byte: over every byte of the stories as stage download wrote them. None unless the
     tokenizer is lossless, and where the split has no stories of its own.
     once: only for layout "windows", which scores a token in each window that contains it. Holds
@@ -124,33 +99,30 @@ def score_split(
     Columns of the table, the stories numbered from 0:
     text_id, tokens_id: equal for equal texts, and for equal tokens of equal vocabularies.
     nats, tokens: sums over its scored tokens by the protocol of the perplexity.
-    bits, bytes: of the normalised text, each token scored once; NaN where they are not defined.
-    raw_bits, raw_bytes: of the raw text; NaN where the tokens do not hold all of it.
+    raw_bits, raw_bytes: of the raw text, each token scored once; NaN where the tokens do not hold
+    all of it.
     """
     context = model.settings.context
     losses = _losses(model, store, layout, tokenizer.pad_id)
     once = losses
     if layout == "windows":  # neighbouring windows score the same tokens
         once = _losses(model, store, "stream", tokenizer.pad_id)
-    texts = _read_texts(tokenizer, store, stories)
-    spelt = _spelling_nats(tokenizer, store, texts)
-    table = _story_table(tokenizer, store, texts, losses)
-    if spelt is not None:
-        table["bits"] = (once.stories[:, 0] + spelt) / math.log(2)
-    is_raw = texts.has_raw and tokenizer.lossless and texts.normalised == texts.raw
-    table["raw_bits"] = table["bits"] if is_raw else math.nan
-    table["raw_bytes"] = _byte_lengths(texts.raw) if texts.has_raw else 0
+    read = _read_stories(tokenizer, store, stories)
+    bits = once.stories[:, 0] / math.log(2)
+    table = pd.DataFrame({"text_id": [_digest([text]) for text in read.texts]})
+    table.insert(0, "story", table.index)
+    table["tokens_id"] = _tokens_ids(tokenizer, store)
+    table["nats"] = losses.stories[:, 0]
+    table["tokens"] = losses.stories[:, 1].astype(np.int64)
+    table["raw_bits"] = bits if read.is_lossless else math.nan
+    table["raw_bytes"] = read.raw_bytes
 
     text_ids = table["text_id"].tolist()
     different = len(set(text_ids))
     unit = (
         "different stories" if different >= MIN_TEXTS else f"blocks of {context} tokens or windows"
     )
-    n_bytes = int(table["bytes"].sum())
-    bits = None
-    if spelt is not None:
-        nats = float(once.rows[:, 0].sum()) + sum(spelt)
-        bits = nats / (math.log(2) * n_bytes)
+    raw_bytes = sum(read.raw_bytes)
     covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
     metrics = {
         **_loss_metrics(losses, text_ids, context if layout == "windows" else 1),
@@ -158,11 +130,9 @@ def score_split(
         "stories": len(store),
         "different_stories": different,
         "warnings": _repeats(len(store) - different, len(store)),
-        "bits_per_byte": bits,
-        "bytes": n_bytes,
         "unknown_share": covered["unknown_share"],
-        "raw_bits_per_byte": bits if is_raw else None,
-        "raw_bytes": int(table["raw_bytes"].sum()),
+        "raw_bits_per_byte": float(bits.sum()) / raw_bytes if read.is_lossless else None,
+        "raw_bytes": raw_bytes,
     }
     if layout == "windows":
         metrics["once"] = _loss_metrics(once, text_ids)
@@ -227,53 +197,17 @@ def _repeats(repeats: int, stories: int) -> list[str]:
     ]
 
 
-def _read_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Texts:
+def _read_stories(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Stories:
     """The texts of the evaluation split. Raises InputError if they are not the store's."""
-    raw = list(read_texts(stories, "evaluation"))
-    unknown = [tokenizer.unknown_words(text) for text in raw]
-    has_raw = bool(raw)
-    if not has_raw:
-        in_tokens = [store.story(index).tolist() for index in range(len(store))]
-        raw = [tokenizer.decode(ids) for ids in in_tokens]
-        unknown = [[]] * len(raw)
-    if len(raw) != len(store):
-        counts = f"{len(raw)} evaluation stories, {len(store)} of them in tokens"
+    texts = list(read_texts(stories, "evaluation"))
+    if not texts:
+        decoded = [tokenizer.decode(store.story(index).tolist()) for index in range(len(store))]
+        return _Stories(decoded, [0] * len(store), is_lossless=False)
+    if len(texts) != len(store):
+        counts = f"{len(texts)} evaluation stories, {len(store)} of them in tokens"
         raise InputError(f"{stories}: {counts}; run dvc repro")
-    normalised = [tokenizer.normalise(text) for text in raw]
-    return _Texts(raw, normalised, unknown, has_raw)
-
-
-def _spelling_nats(tokenizer: Tokenizer, store: TokenStore, texts: _Texts) -> list[float] | None:
-    """The cost of each story's unknown words, by a spelling learnt from the vocabulary's words.
-
-    None if the text has no bytes, or if some unknown words are lost.
-    """
-    unknown = sum(map(len, texts.unknown))
-    if not any(texts.normalised) or unknown < np.count_nonzero(store.ids == tokenizer.unk_id):
-        return None
-    if not unknown:
-        return [0.0] * len(store)
-    words = [tokenizer.word_of(index) for index in range(len(tokenizer))]
-    spelling = Spelling(word for word in words if word)
-    return [sum(map(spelling.nats, of_story)) for of_story in texts.unknown]
-
-
-def _story_table(
-    tokenizer: Tokenizer, store: TokenStore, texts: _Texts, losses: _Losses
-) -> pd.DataFrame:
-    """The table of `score_split`, without the columns of bits and raw bytes."""
-    table = pd.DataFrame({"text_id": [_digest([text]) for text in texts.raw]})
-    table.insert(0, "story", table.index)
-    table["tokens_id"] = _tokens_ids(tokenizer, store)
-    table["nats"] = losses.stories[:, 0]
-    table["tokens"] = losses.stories[:, 1].astype(np.int64)
-    table["bits"] = math.nan
-    table["bytes"] = _byte_lengths(texts.normalised)
-    return table
-
-
-def _byte_lengths(texts: Iterable[str]) -> list[int]:
-    return [len(text.encode()) for text in texts]
+    is_lossless = tokenizer.lossless and all(tokenizer.normalise(text) == text for text in texts)
+    return _Stories(texts, [len(text.encode()) for text in texts], is_lossless)
 
 
 def _tokens_ids(tokenizer: Tokenizer, store: TokenStore) -> list[str]:

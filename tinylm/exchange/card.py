@@ -21,8 +21,7 @@ TINYSTORIES = "roneneldan/TinyStories"
 LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
 _RESULTS = {
     "perplexity": "perplexity on evaluation",
-    "raw_bits_per_byte": "bits per byte, raw text",
-    "bits_per_byte": "bits per byte, normalised text",
+    "raw_bits_per_byte": "bits per byte of the raw text",
     "nats_per_token": "nats per token",
 }
 _SAMPLES = {
