@@ -31,7 +31,6 @@ def summary(run: ReportData) -> dict[str, Any]:
     for place in (
         "download.near_copies",
         "vocab.split.near_copies",
-        "evaluate.memorised",
         "evaluate",
     ):
         warnings += run.value(f"{place}.warnings") or []
@@ -137,8 +136,6 @@ def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
         if nearest.get("nearest") is not None:
             shared = share(nearest["nearest"], 0)
             lines.append(f"The nearest training story shares {shared} of the 4-grams.")
-            if not nearest["opening_seen"]:
-                lines.append("No training story begins like this.")
         commented.append((row, " ".join(lines)))
     return commented
 
