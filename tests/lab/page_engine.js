@@ -26,7 +26,5 @@ function beams(ids, width, length, alpha) {
 function look(ids) {
   const session = new Session(model, ids, { slide: facts.slide, record: true });
   session.advance();
-  const maps = session.seen.map(({ maps }) => maps.map((layer) => layer.map((head) => Array.from(head))));
-  const states = session.seen.map(({ states }) => states.map((state) => Array.from(model.lens(state))));
-  return { maps, states };
+  return session.seen.map(({ maps }) => maps.map((layer) => layer.map((head) => Array.from(head))));
 }

@@ -7,7 +7,6 @@ import { bindBeams } from "./view_beams.js";
 import { bindCache } from "./view_cache.js";
 import { bindCheckpoints } from "./view_checkpoints.js";
 import { bindHeads } from "./view_heads.js";
-import { bindLayers } from "./view_layers.js";
 import { bindNext } from "./view_next.js";
 import { bindWriting } from "./write.js";
 
@@ -54,7 +53,6 @@ function openLab() {
   bindWriting(lab, token);
   bindNext(lab, token);
   bindHeads(lab);
-  bindLayers(lab);
   bindBeams(lab, token);
   bindCache(lab, token);
   if (facts.checkpoints.length > 1) bindCheckpoints(lab);

@@ -156,8 +156,7 @@ export class Model {
   }
 
   // One token through all blocks -> its hidden state; its keys and values are added to the cache.
-  // seen: collects `maps`, for each layer and head the weights on all tokens so far, and `states`
-  // after each block.
+  // seen: collects for each layer and head the weights on all tokens so far
   step(cache, token, seen = null) {
     const isPre = this.settings.norm === "pre";
     const x = this.embedding.row(token).map((value) => value * this.embeddingScale);
@@ -172,7 +171,6 @@ export class Model {
         add(x, this.feedForward(block, x));
         x.set(block.norm2.apply(x));
       }
-      seen?.states.push(x.slice());
     });
     return this.finalNorm.apply(x);
   }
@@ -213,7 +211,7 @@ export class Model {
       }
       return weights;
     });
-    seen?.maps.push(maps);
+    seen?.push(maps);
     return block.out.apply(joined);
   }
 
@@ -229,10 +227,5 @@ export class Model {
     if (!this.settings.tied_output) return this.output.apply(hidden).slice();
     const factor = this.embeddingScale * this.width ** -0.5;
     return this.output.apply(hidden.map((value) => value * factor)).slice();
-  }
-
-  // What the output matrix makes of the state after a block: approximate for all but the last
-  lens(state) {
-    return this.logits(this.finalNorm.apply(state));
   }
 }

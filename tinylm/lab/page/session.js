@@ -8,11 +8,11 @@ export function windowStart(count, context, slide) {
 }
 
 export class Session {
-  // record: keep the attention weights and the states of every token of the window
+  // record: keep the attention weights of every token of the window
   constructor(model, ids, { slide = "half", record = false } = {}) {
     Object.assign(this, { model, ids: [...ids], slide, record, start: 0 });
     this.cache = model.newCache();
-    this.seen = []; // one entry a token of the window: {hidden}, recorded {hidden, maps, states}
+    this.seen = []; // one entry a token of the window: {hidden, maps (if recorded)}
   }
 
   // Read the tokens that are new.
@@ -25,9 +25,9 @@ export class Session {
       this.start = start;
     }
     for (const id of ids.slice(start + this.seen.length)) {
-      const seen = this.record ? { maps: [], states: [] } : null;
-      const hidden = model.step(this.cache, id, seen);
-      this.seen.push({ ...seen, hidden });
+      const maps = this.record ? [] : null;
+      const hidden = model.step(this.cache, id, maps);
+      this.seen.push({ hidden, maps });
     }
   }
 
