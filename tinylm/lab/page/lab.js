@@ -1,4 +1,4 @@
-// The state of the page: the model of a checkpoint, the text, the chosen token, and the branches.
+// The state of the page: the model of a checkpoint, the text, and the chosen token.
 import { draw, nextChances, uniform } from "./decoding.js";
 import { Model, softmax } from "./model.js";
 import { Session, windowStart } from "./session.js";
@@ -10,7 +10,6 @@ export class Lab {
     this.models = []; // of the checkpoints that were looked at
     this.off = new Set(); // heads that are switched off, as layer.head from 0
     this.watchers = [];
-    this.branches = []; // texts that were left for others: {ids, given}
     this.ids = [];
     this.given = 0; // tokens of the prompt
     this.chosen = null; // position of the chosen token, null: the token that comes next
@@ -66,19 +65,10 @@ export class Lab {
     this.replace(ids, ids.length);
   }
 
-  // Show other tokens. A text that they do not continue stays as a branch.
+  // Show other tokens.
   replace(ids, given = Math.min(this.given, ids.length)) {
-    const isContinued = this.ids.every((id, position) => ids[position] === id);
-    if (this.ids.length > this.given && !isContinued) {
-      this.branches = [{ ids: this.ids, given: this.given }, ...this.branches];
-    }
     Object.assign(this, { ids, given, chosen: null });
     this.changed();
-  }
-
-  goTo(branch) {
-    this.branches = this.branches.filter((one) => one !== branch);
-    this.replace(branch.ids, branch.given);
   }
 
   choose(position) {

@@ -1,5 +1,5 @@
-// The story: prompt, buttons, rules, tokens on the screen, branches.
-import { $, frame, make, numberIn, refill, startStop } from "./dom.js";
+// The story: prompt, buttons, rules, tokens on the screen.
+import { $, frame, make, numberIn, startStop } from "./dom.js";
 
 const RULES = ["temperature", "topK", "topP", "penalty", "seed"];
 
@@ -50,16 +50,6 @@ export function bindWriting(lab, token) {
     if (lab.checkpoint < checkpoints.length - 1) parts.push(checkpoints[lab.checkpoint].name);
     if (lab.ended) parts.push("the model ended the story");
     $("state").textContent = `${parts.join("; ")}.`;
-  }
-
-  function showBranches() {
-    $("branches-part").hidden = !lab.branches.length;
-    const rows = lab.branches.map((branch) => {
-      const button = make("button", { type: "button" }, lab.tokenizer.decode(branch.ids));
-      button.addEventListener("click", () => lab.goTo(branch));
-      return make("li", {}, button);
-    });
-    refill($("branches"), rows);
   }
 
   function bindRules() {
@@ -127,7 +117,6 @@ export function bindWriting(lab, token) {
   lab.watch(() => {
     showStory();
     showState();
-    showBranches();
   });
   restart();
 }
