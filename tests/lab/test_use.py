@@ -72,7 +72,7 @@ def test_a_story_is_written_undone_and_the_same_again(page):
 
 def test_a_head_that_is_switched_off_changes_the_next_word(page):
     page.click("#write")
-    page.click("#tabs button", 3)
+    page.click("#tabs button", 2)
     assert len(page.texts(".head")) == 4
     assert "previous token 40.0 %" in page.texts(".head")[1]
     before = page.call("() => lab.chances().before[7]")
@@ -102,22 +102,8 @@ def test_beams_and_earlier_checkpoints_are_shown(page):
 
 def test_the_story_goes_on_from_a_word_chosen_instead(page):
     page.click("#write")
-    page.click("#tabs button", 2)
+    page.click("#tabs button", 1)
     page.click("#story span", 8)
     taken = page.call("() => find('#next-bars li').findIndex((one) => one.classList.has('taken'))")
     page.click("#next-bars button", 1 if taken == 0 else 0)
     assert len(story(page)) == 9
-
-
-def test_the_projector_shows_the_view_in_large_type(page):
-    classes = "() => [...documentElement.classList].sort()"
-    visible = "() => find('.view').filter((view) => !view.hidden).map((view) => view.id)"
-    page.click("#tabs button", 2)
-    page.click("#projector")
-    assert page.call(classes) == ["projected", "stacked"]
-    assert page.call(visible) == ["view-next"]
-    page.click("#tabs button", 0)
-    assert page.call(visible) == []
-    page.click("#projector")
-    assert page.call(classes) == []
-    assert page.call(visible) == ["view-tour"]

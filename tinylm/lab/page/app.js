@@ -12,10 +12,9 @@ import { bindWriting } from "./write.js";
 
 const root = document.documentElement;
 
-// A button with data-view shows that view. The projector shows a single panel in large type.
+// A button with data-view shows that view.
 function bindViews(lab) {
   const show = (name) => {
-    root.dataset.view = name;
     for (const view of document.querySelectorAll(".view")) view.hidden = view.id !== `view-${name}`;
     for (const tab of $("tabs").children) {
       tab.setAttribute("aria-current", String(tab.dataset.view === name));
@@ -29,15 +28,9 @@ function bindViews(lab) {
     });
   }
   const narrow = matchMedia("(max-width: 62rem)");
-  const stack = () => {
-    const isProjected = root.classList.contains("projected");
-    root.classList.toggle("stacked", narrow.matches || isProjected);
-  };
+  const stack = () => root.classList.toggle("stacked", narrow.matches);
   narrow.addEventListener("change", stack);
-  $("projector").addEventListener("click", () => {
-    const isProjected = root.classList.toggle("projected");
-    $("projector").setAttribute("aria-pressed", String(isProjected));
-    stack();
+  stack();
     const { view } = root.dataset;
     show(view === "write" && !isProjected ? "tour" : view);
   });
