@@ -197,34 +197,6 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     refused(["generate"], "prompt", capsys)
 
 
-@pytest.mark.parametrize(
-    ("options", "panels"),
-    [([], 6), (["--layer", "2"], 3), (["--layer", "2", "--head", "3"], 1)],
-)
-def test_attention_draws_the_chosen_heads(run_folder, capsys, options, panels):
-    assert main(["attention", "the cat sat", "-o", "maps/a.svg", *options]) == 0
-    assert capsys.readouterr().out == "maps/a.svg: 4 tokens\n"
-    picture = Path("maps/a.svg").read_text("utf-8")
-    assert picture.count(">layer ") == panels
-    assert ">layer 2, head 3<" in picture
-    assert (">layer 1, head 1<" in picture) == (not options)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["-o", "."], "output"),
-        (["-o", "a.gif"], "--output"),
-        (["-o", "a.png", "--layer", "3"], "layer"),
-        (["-o", "a.png", "--head", "0"], "head"),
-        (["-o", "a.png", "--epoch", "2"], "epoch"),
-    ],
-)
-def test_attention_refuses_in_one_line(run_folder, capsys, options, named):
-    refused(["attention", "the cat", *options], named, capsys)
-    assert sorted(path.name for path in run_folder.iterdir()) == ["data", "models", "params.yaml"]
-
-
 def totals(text):
     """Parameters in all of a described model."""
     (line,) = [line.split() for line in text.splitlines() if line.split()[:1] == ["all"]]

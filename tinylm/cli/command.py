@@ -28,7 +28,6 @@ COMMANDS = {
     "Try the model": {
         "generate": "continue a text",
         "lab": "write one HTML page in which the model runs",
-        "attention": "draw what each head attends to in a text",
     },
     "Inspect": {
         "describe": "print the model that params.yaml describes: parts, parameters, operations",
