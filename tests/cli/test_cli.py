@@ -32,7 +32,7 @@ def parts():
     return model, open_tokenizer("data/vocab/tokenizer.json")
 
 
-def sampled(prompts, max_tokens=200, slide="half", **changes):
+def sampled(prompts, max_tokens=200, **changes):
     """Texts and generations by the functions below the command."""
     settings = DecodeSettings(**DECODE | changes)
     model, tokenizer = parts()
@@ -45,7 +45,6 @@ def sampled(prompts, max_tokens=200, slide="half", **changes):
         eos_id=tokenizer.eos_id,
         banned=banned_ids(tokenizer),
         with_log_probs=True,
-        slide=slide,
     )
     pairs = zip(ids, continuations, strict=True)
     return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in pairs], continuations
@@ -104,7 +103,7 @@ def test_several_prompts_are_continued_side_by_side(run_folder, capsys):
         (["--top-k", "2"], {"top_k": 2}),
         (["--top-p", "0.2"], {"top_p": 0.2}),
         (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
-        (["--slide", "one", "--seed", "3"], {"slide": "one", "seed": 3}),
+        (["--seed", "3"], {"seed": 3}),
         (["--no-cache"], {}),
     ],
 )
@@ -133,16 +132,17 @@ def test_log_probs_of_each_token(run_folder, capsys):
 
 
 def test_beams_print_the_n_best_with_scores(run_folder, capsys):
-    options = ["--length-penalty", "0.5", "--max-tokens", "6", "--log-probs"]
+    options = ["--max-tokens", "6", "--log-probs"]
     assert main(["generate", "the cat", "--beams", "4", "--n-best", "3", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     starts = [number for number, line in enumerate(lines) if ". score " in line]
     assert [lines[start].split(".")[0] for start in starts] == ["1", "2", "3"]
+    penalty = load_params()["beam_bench"]["length_penalty"]
     scores = []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         scores.append(float(lines[start].split("score ")[1].split(":")[0]))
         rows, total = log_probs(lines[start + 1 : end])
-        assert scores[-1] == pytest.approx(total / len(rows) ** 0.5, abs=1e-3)
+        assert scores[-1] == pytest.approx(total / len(rows) ** penalty, abs=1e-3)
     assert scores == sorted(scores, reverse=True)
 
 
@@ -152,7 +152,7 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         (["--beams", "0"], "--beams"),
         (["--beams", "999"], "width"),
         (["--beams", "2", "--n-best", "3"], "n_best"),
-        (["--length-penalty", "1"], "--length-penalty"),
+        (["--n-best", "2"], "--n-best"),
         (["--greedy", "--temperature-end", "3"], "--temperature-end"),
         (["--beams", "2", "--top-k", "3"], "--top-k"),
         (["--greedy", "--beams", "2"], "--beams"),

@@ -2,7 +2,7 @@
 
 Several prompts are continued side by side and printed when all are done. With '-' or piped input,
 the prompt is read from standard input. Options that you leave out come from params.yaml:
-sections decode and cache, and beam_bench.length_penalty.
+sections decode and cache, and beam_bench.length_penalty. Settings without an option are changed there.
 """
 
 import argparse
@@ -30,12 +30,9 @@ SAMPLING = {  # settings of section decode: (type, metavar, help) of the option 
     "temperature": (float, "T", "0 is greedy; above 1, unlikely words become more frequent"),
     "top_k": (int, "K", "sample from the top K tokens (0: off)"),
     "top_p": (float, "P", "sample from the likeliest tokens that sum to P (1: off)"),
-    "fallback_mass": (float, "P", "use top-p 0.9 when the top K sum to less (0: never)"),
     "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
-    "repetition_window": (int, "N", "only tokens among the last N count as earlier"),
     "seed": (int, "N", "seed of the random numbers"),
 }
-OF_BEAMS = ("length_penalty", "n_best")
 
 
 def _option(name: str) -> str:
@@ -56,22 +53,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (kind, metavar, meaning) in SAMPLING.items():
         group = how if name == "temperature" else parser
         group.add_argument(_option(name), type=kind, metavar=metavar, help=meaning)
-    add("--length-penalty", type=float, metavar="A", help="score: log-probability / length ** A")
     add("--n-best", type=beams, metavar="N", help="with --beams: print the N best (default 1)")
-    add("--slide", choices=("half", "one"), help="how the window moves past the context")
     steps = ("plain", "compiled", "auto")
-    add("--step", choices=steps, help="auto: native kernel if its output matches PyTorch")
+    add(
+        "--step",
+        choices=steps,
+        default="auto",
+        help="auto: native kernel if its output matches PyTorch",
+    )
     add("--no-cache", action="store_true", help="recompute every step: the same text, slower")
     add("--log-probs", action="store_true", help="print the log-probability of each token, in nats")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for options that cannot be combined."""
-    samples = arguments.beams is None
-    problem = "needs" if samples else "cannot be combined with"
-    for name in OF_BEAMS if samples else SAMPLING:
+    if arguments.beams is None:
+        if arguments.n_best is not None:
+            raise InputError("--n-best needs --beams")
+        return
+    for name in SAMPLING:
         if getattr(arguments, name) is not None:
-            raise InputError(f"{_option(name)} {problem} --beams")
+            raise InputError(f"{_option(name)} cannot be combined with --beams")
 
 
 def read_prompts(words: Sequence[str]) -> list[str]:
@@ -127,9 +129,7 @@ def run(arguments: argparse.Namespace) -> None:
     lm = load(arguments.models, arguments.vocab)
     use_threads()
     lm.use_cache = not arguments.no_cache
-    for name in ("length_penalty", "slide", "step"):
-        if getattr(arguments, name) is not None:
-            setattr(lm, name, getattr(arguments, name))
+    lm.step = arguments.step
     options = _options(arguments)
     log_probs = arguments.log_probs
     if arguments.beams is None and len(prompts) == 1 and not log_probs:

@@ -1,6 +1,6 @@
 """Pack code, report, plots, samples, settings and model card into one zip file for a course.
 
-Writes exports/ENTRY.zip with the code that git tracks; --all adds tests, benchmarks and studies.
+Writes exports/ENTRY.zip with the code that git tracks, without tests, benchmarks and studies.
 Packing a run twice gives identical files. A run is refused if a stage is missing or out of date. With
 --exercises it packs only the files of `tinylm exercise` and a page of their results, graded again.
 """
@@ -14,7 +14,7 @@ from tinylm.cli.run_state import RunState, new_publication, read_run_state
 
 EXAMPLES = """\
   tinylm handin 2026-12345
-  tinylm handin 2026-12345 --author "Ada Lovelace" --weights
+  tinylm handin 2026-12345 --weights
   tinylm handin 2026-12345 --exercises
 """
 
@@ -23,11 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """ENTRY and the options."""
     add = parser.add_argument
     add("entry", metavar="ENTRY", help="name or number of the entry: of the zip and its folder")
-    add("--author", metavar="NAME", help="for the README (default: report.author of params.yaml)")
     add("--weights", action="store_true", help="with the weights, as tinylm export writes them")
-    add("--all", action="store_true", help="with the tests, benchmarks and studies of the code")
     add("--exercises", action="store_true", help="the exercises instead of the run")
-    add("--course", metavar="FOLDER", help="with --exercises: those of your own")
 
 
 def _missing(state: RunState) -> list[str]:
@@ -56,13 +53,13 @@ def _code() -> list[str]:
     return files
 
 
-def _hand_in_exercises(entry: str, course: str | None) -> None:
+def _hand_in_exercises(entry: str) -> None:
     from tinylm.exchange.handin import check_entry, write_zip
-    from tinylm.learn.course import COURSE, load_course
+    from tinylm.learn.course import load_course
     from tinylm.learn.desk import check_all
 
     name = check_entry(entry)
-    files = check_all(load_course(course or COURSE))
+    files = check_all(load_course())
     path = write_zip(name, {file.as_posix(): file.read_bytes() for file in files})
     print(f"{path}: {len(files)} files")
 
@@ -70,7 +67,7 @@ def _hand_in_exercises(entry: str, course: str | None) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
     if arguments.exercises:
-        _hand_in_exercises(arguments.entry, arguments.course)
+        _hand_in_exercises(arguments.entry)
         return
 
     from tinylm.exchange.card import data_licence
@@ -87,9 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             f"nothing handed in: {'; '.join(missing)}; run dvc repro to make what is missing"
         )
-    code = _code()
-    if not arguments.all:
-        code = [name for name in code if not name.startswith(NOT_NEEDED)]
+    code = [name for name in _code() if not name.startswith(NOT_NEEDED)]
     trained = load_trained(paths.MODELS, paths.TOKENIZER)
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
     publication = new_publication(
@@ -99,8 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
         data=data_licence(state.run.params["data"], None),
         weights=arguments.weights,
     )
-    author = arguments.author or settings.author
-    path, files = write_hand_in(entry, author, state.run, publication, code, trained)
+    path, files = write_hand_in(entry, settings.author, state.run, publication, code, trained)
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; no weights, --weights adds them"
     print(f"{len(code)} of them are the code{without}")
