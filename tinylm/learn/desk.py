@@ -12,7 +12,7 @@ from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.base.printable import visible
 from tinylm.host.command import CommandFailed
 from tinylm.learn.course import WORK, Exercise
-from tinylm.learn.grade import SILENT, grade
+from tinylm.learn.grade import grade
 
 STATE = WORK / ".state.json"  # {"hints NAME": number shown, "result NAME": of the last check}
 PAGE = WORK / "results.md"
@@ -86,7 +86,7 @@ def graded(exercise: Exercise) -> tuple[str, str]:
     lines = []
     for outcome in outcomes:
         lines.append(f"  {'ok   ' if outcome.holds else 'WRONG'} {outcome.name}")
-        if outcome in wrong[:1] or (outcome in wrong and outcome.name == SILENT):
+        if outcome in wrong[:1]:
             lines += [f"          {visible(line)}" for line in outcome.lines]
             if outcome.suggestion:
                 lines.append(f"        > {visible(outcome.suggestion)}")

@@ -9,7 +9,7 @@ from tinylm.learn.course import Exercise
 
 WHOLE_S = 60.0  # of wall time: a busy machine needs a while to import torch
 READ = "the file can be read"
-SILENT = "it prints nothing"  # the last property
+END = "end"  # printed after the last outcome
 
 
 class Outcome(NamedTuple):
@@ -42,6 +42,6 @@ def grade(exercise: Exercise) -> list[Outcome]:
     outcomes = [
         Outcome(*json.loads(line)) for line in output.splitlines() if line.startswith(b'["')
     ]
-    if not outcomes or outcomes[-1].name != SILENT:
+    if not output.rstrip().endswith(END.encode()):
         outcomes.append(Outcome("the file can be graded", False, ending))
     return outcomes
