@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.learn.course import load_course
 from tinylm.learn.grade import grade
@@ -69,8 +68,7 @@ def test_an_exercise_from_start_to_hand_in(desk, capsys):
     file = Path("exercises/loss.py")
     assert main(["exercise", "check", "loss"]) == 1
     assert main(["exercise", "start", "loss"]) == 2
-    for _ in range(4):
-        assert main(["exercise", "check", "loss", "--hint"]) == 0
+    assert main(["exercise", "check", "loss", "--hint", "3"]) == 0
     file.write_text(HEAD + "    return logits.sum() * 0", "utf-8")
     assert main(["exercise", "check", "--all"]) == 0
     page = Path("exercises/results.md").read_text("utf-8")
@@ -91,15 +89,8 @@ def test_an_exercise_from_start_to_hand_in(desk, capsys):
         ["check", "nothing"],
         ["jump"],
         ["check", "--all"],
-        ["list", "--course", "nowhere"],
     ],
 )
 def test_the_command_refuses_in_one_line(words, desk, capsys):
     assert main(["exercise", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_course_of_ones_own_is_checked(desk):
-    Path("course.yaml").write_text("a: {part: nowhere, title: t, minutes: 1, project: {}}", "utf-8")
-    with pytest.raises(InputError, match=r"a\.part"):
-        load_course(".")

@@ -7,10 +7,12 @@ exercises/results.md; `tinylm handin ENTRY --exercises` packs it with your files
 
 import argparse
 
+from tinylm.cli.command import number
+
 EXAMPLES = """\
   tinylm exercise list
   tinylm exercise start attention
-  tinylm exercise check attention --hint
+  tinylm exercise check attention --hint 1
   tinylm exercise check --all
   tinylm exercise use attention
   tinylm exercise show attention
@@ -25,18 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
     add("name", metavar="NAME", nargs="?", help="the exercise, as list shows it")
     add("--force", action="store_true", help="start: write over your file")
-    add("--hint", action="store_true", help="check: show the next of three hints")
+    add("--hint", type=number(int, 1, 3), metavar="N", help="check: show hint 1, 2 or 3")
     add("--all", action="store_true", help="check: all, and write a page of results")
-    add("--course", metavar="FOLDER", help="exercises of your own (default: those of tinylm)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Carry out the action. Raises InputError for an unknown exercise or a missing name."""
     from tinylm.base.config import InputError
     from tinylm.learn import desk
-    from tinylm.learn.course import COURSE, load_course
+    from tinylm.learn.course import load_course
 
-    course = load_course(arguments.course or COURSE)
+    course = load_course()
     action = arguments.action
     if action == "list":
         desk.show_list(course)
@@ -53,6 +54,6 @@ def run(arguments: argparse.Namespace) -> None:
     if action == "start":
         desk.start(exercise, arguments.force)
     elif action == "check" and arguments.hint:
-        desk.show_hint(exercise)
+        print(exercise.texts()[arguments.hint].partition("\n")[2])
     else:
         getattr(desk, action)(exercise)  # check, use or show

@@ -11,7 +11,7 @@ run.csv      the curves of a run with the bug (clinic); samples.txt has what it 
 import dataclasses
 from pathlib import Path
 
-from tinylm.base.config import InputError, parse_yaml, read_section, setting
+from tinylm.base.config import parse_yaml, read_section, setting
 
 COURSE = Path(__file__).with_name("exercises")
 WORK = Path("exercises")  # the student's files, in the current folder
@@ -27,7 +27,6 @@ class Exercise:
     """
 
     name: str
-    folder: str
     title: str
     minutes: int
     avoid: tuple[str, ...]
@@ -39,9 +38,14 @@ class Exercise:
         """The student's file."""
         return WORK / f"{self.name}.py"
 
+    @property
+    def folder(self) -> Path:
+        """The exercise's data."""
+        return COURSE / self.name
+
     def path(self, name: str) -> Path:
         """A file of the exercise's folder."""
-        return Path(self.folder, name)
+        return self.folder / name
 
     def read(self, name: str) -> str:
         """The text of a file of the folder."""
@@ -63,12 +67,10 @@ class Exercise:
         return self.read("start.py").replace(wrong, right)
 
 
-def load_course(folder: str | Path = COURSE) -> dict[str, Exercise]:
-    """The exercises of a course by name, in their order. Raises InputError if course.yaml is wrong."""
-    path = Path(folder, "course.yaml")
-    if not path.is_file():
-        raise InputError(f"--course: expected a folder with course.yaml, but {path} is missing")
+def load_course() -> dict[str, Exercise]:
+    """The exercises by name, in their order. Raises InputError if course.yaml is wrong."""
+    path = COURSE / "course.yaml"
     rows = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    for name in [name for name, row in rows.items() if isinstance(row, dict)]:
-        rows[name] |= {"name": name, "folder": str(path.parent / name)}
+    for name, row in rows.items():
+        row["name"] = name
     return {name: read_section(rows, name, Exercise, str(path)) for name in rows}

@@ -14,7 +14,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.learn.course import WORK, Exercise
 from tinylm.learn.grade import grade
 
-STATE = WORK / ".state.json"  # {"hints NAME": number shown, "result NAME": of the last check}
+STATE = WORK / ".state.json"  # {NAME: result of the last check}
 PAGE = WORK / "results.md"
 USE_S = 88.0
 UPDATES = "40"  # of each training of `use`
@@ -24,17 +24,13 @@ def _state() -> dict[str, Any]:
     return read_json(STATE) if STATE.exists() else {}
 
 
-def _remember(key: str, value: Any) -> None:
-    write_json(STATE, _state() | {key: value})
-
-
 def show_list(course: dict[str, Exercise]) -> None:
     """One line for each exercise, with the result of its last check."""
     state = _state()
     for exercise in course.values():
         status = ""
         if exercise.file.exists():
-            status = state.get(f"result {exercise.name}", "started")
+            status = state.get(exercise.name, "started")
         line = f"{exercise.part:<10} {exercise.name:<11} {exercise.minutes} min  {exercise.title:<48} {status}"
         print(line.rstrip())
     print("\n`tinylm exercise start NAME` writes exercises/NAME.py; docs/teach.md has the course")
@@ -68,21 +64,12 @@ def draw(exercise: Exercise) -> Path:
     return path
 
 
-def show_hint(exercise: Exercise) -> None:
-    """Print the next hint, or the last one if there is no other."""
-    _, *hints = exercise.texts()
-    key = f"hints {exercise.name}"
-    count = min(_state().get(key, 0) + 1, len(hints))
-    _remember(key, count)
-    print(f"hint {count} of {len(hints)}: {hints[count - 1].partition(chr(10))[2]}")
-
-
 def graded(exercise: Exercise) -> tuple[str, str]:
     """(passed or not yet right, a line for each property); the first wrong one has its counterexample."""
     outcomes = grade(exercise)
     wrong = [outcome for outcome in outcomes if not outcome.holds]
     result = "not yet right" if wrong else "passed"
-    _remember(f"result {exercise.name}", result)
+    write_json(STATE, _state() | {exercise.name: result})
     lines = []
     for outcome in outcomes:
         lines.append(f"  {'ok   ' if outcome.holds else 'WRONG'} {outcome.name}")
@@ -98,7 +85,7 @@ def check(exercise: Exercise) -> None:
     result, properties = graded(exercise)
     print(f"{exercise.name}: {exercise.title}\n{properties}")
     if result != "passed":
-        again = f"tinylm exercise check {exercise.name} --hint gives a hint"
+        again = f"tinylm exercise check {exercise.name} --hint 1 gives a hint"
         raise CommandFailed(f"{exercise.name} is {result}; {again}")
     print(f"{exercise.name} is correct; `tinylm exercise show {exercise.name}` shows ours")
 
@@ -111,13 +98,12 @@ def check_all(course: dict[str, Exercise]) -> list[Path]:
     started = [exercise for exercise in course.values() if exercise.file.exists()]
     if not started:
         raise InputError(f"{WORK}: no exercise has been started; tinylm exercise list shows all")
-    rows = ["| exercise | result | hints |", "|---|---|---|"]
+    rows = ["| exercise | result |", "|---|---|"]
     details = []
     for exercise in started:
         result, properties = graded(exercise)
         print(f"  {exercise.name:<12} {result}", flush=True)
-        hints = _state().get(f"hints {exercise.name}", 0)
-        rows.append(f"| {exercise.name} | {result} | {hints} |")
+        rows.append(f"| {exercise.name} | {result} |")
         details += ["", f"## {exercise.name}", "", "```text", properties, "```"]
     page = ["# Results of the exercises", "", *rows, *details, ""]
     write_bytes(PAGE, "\n".join(page).encode())
@@ -131,7 +117,14 @@ def use(exercise: Exercise) -> None:
     """
     if not exercise.path("use.py").is_file():
         raise InputError(f"{exercise.name} is not part of a run; tinylm exercise check grades it")
-    words = [sys.executable, "-m", "tinylm.learn.use", exercise.folder, str(exercise.file), UPDATES]
+    words = [
+        sys.executable,
+        "-m",
+        "tinylm.learn.use",
+        str(exercise.folder),
+        str(exercise.file),
+        UPDATES,
+    ]
     try:
         subprocess.run(words, timeout=USE_S, check=True)
     except subprocess.TimeoutExpired:
