@@ -11,7 +11,7 @@ difference; without revisions, the noise of the workspace and the current commit
 import argparse
 
 from tinylm.base.config import InputError
-from tinylm.base.files import write_bytes, write_json
+from tinylm.base.files import write_bytes
 from tinylm.base.paths import output_file
 from tinylm.cli.command import number
 
@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("revisions", nargs="*", metavar="REV", help="the first is the reference")
     add("--all", action="store_true", help="also each finished experiment of the current commit")
-    add("--json", metavar="FILE", help="write it as JSON as well")
     add("--html", metavar="FILE", help="write it as a page as well")
     add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
     nats = number(float, SMALLEST, 100)
@@ -55,7 +54,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    json_file = output_file("json", arguments.json) if arguments.json else None
     html_file = output_file("html", arguments.html) if arguments.html else None
     from tinylm.compare import page
     from tinylm.compare.comparison import compare
@@ -71,8 +69,6 @@ def _compare(arguments: argparse.Namespace) -> None:
     comparison = compare(runs)
     markdown = page.to_markdown(comparison)
     print(to_terminal(markdown))
-    if json_file:
-        write_json(json_file, page.as_json(comparison))
     if html_file:
         write_bytes(html_file, to_html(markdown).encode())
 

@@ -50,7 +50,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What the terminal, page and JSON show. settings: how many were compared with the first."""
+    """What the terminal and the page show. settings: how many were compared with the first."""
 
     results: list[RevisionResult]
     first_seeds: list[int]

@@ -1,11 +1,8 @@
-"""A comparison as Markdown, for the page and the terminal, and as JSON."""
+"""A comparison as Markdown, for the page and the terminal."""
 
-import dataclasses
 from pathlib import Path
-from typing import Any
 
 from tinylm.compare.comparison import Comparison, Row
-from tinylm.evaluate.statistics import LEVEL, RESAMPLES
 from tinylm.report import render
 from tinylm.report.wording import MINUS, many, number
 
@@ -53,20 +50,3 @@ def signed(value: float) -> str:
     """A difference with its sign: +0.12, −3.40."""
     text = number(value)
     return text if text.startswith(MINUS) or value == 0 else f"+{text}"
-
-
-def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Everything that the page shows, unrounded."""
-    runs = []
-    for result in comparison.results:
-        values = dataclasses.asdict(result)
-        del values["stories"]
-        runs.append(values)
-    return {
-        "runs": runs,
-        "first_seeds": comparison.first_seeds,
-        "against_first": {row.name: dataclasses.asdict(row) for row in comparison.rows},
-        "settings": comparison.settings,
-        "resamples": RESAMPLES,
-        "level": LEVEL,
-    }
