@@ -17,7 +17,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
     "benchmarks/test_lines.py",
-    "compare/test_claims.py::test_at_most_5_of_100_null_sweeps_claim_anything",
     "decoding/test_step.py::test_compiled_logits_equal_plain_ones_past_the_context",
     "exchange/publishing/test_hand_in.py::test_weights_lab",
     "exchange/publishing/test_hand_in.py::test_what_is_missing",
