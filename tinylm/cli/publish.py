@@ -40,8 +40,11 @@ def run(arguments: argparse.Namespace) -> None:
 
     check_repo(arguments.repo)
     state = read_run_state()
-    if "train" in state.stale or "train" not in state.run.files:
-        reason = state.stale.get("train", "run dvc repro train")
+    reasons = [
+        state.stale[stage] for stage in ("download", "vocab", "train") if stage in state.stale
+    ]
+    if reasons or "train" not in state.run.files:
+        reason = reasons[0] if reasons else "run dvc repro train"
         raise InputError(f"no model was trained with these parameters: {reason}")
     data = data_licence(state.run.params["data"], arguments.data_license)
     unknown = f"the licence of the data ({data.data}) is not known: name it by --data-license NAME"

@@ -16,8 +16,8 @@ class RunState:
     """The run of the present parameters.
 
     run: without the results of stale stages.
-    stale: {stage: a line that names it, the reason and the repair}; the report also if its code
-        has changed.
+    stale: {stage: a line that names it, the reason and the repair}; the report also if anything
+        that it shows or its code has changed.
     changed_code: {stage: code that has changed since it ran}.
     """
 
@@ -38,8 +38,10 @@ def read_run_state() -> RunState:
     lines = {}
     for stage, reason in status.stale.items():
         lines[stage] = f"{stage}: {reason}; dvc repro {stage}"
-    if "report" in status.code:
-        lines.setdefault("report", "report: its code has changed; dvc repro report")
+    if lines or "report" in status.code:
+        lines.setdefault(
+            "report", "report: what it shows or its code has changed; dvc repro report"
+        )
     return RunState(dataclasses.replace(run, files=current), lines, status.code)
 
 

@@ -43,7 +43,8 @@ def untracked(*paths: str) -> list[str]:
 class Status:
     """What differs from the last run of each stage, by `dvc status`.
 
-    stale: {stage: why its results are not of the current parameters and files}.
+    stale: {stage: why its results are not of the current parameters and files}. A stage that only
+    reads what a stale one wrote is not listed.
     code: {stage: the code that has changed since it ran}.
     """
 
@@ -53,7 +54,6 @@ class Status:
 
 def read_status() -> Status:
     """The state of the working folder. Raises InputError without dvc.lock, or if DVC fails."""
-    import networkx
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
@@ -61,7 +61,6 @@ def read_status() -> Status:
     try:
         with Repo(".") as repo:
             changes = repo.status()
-            graph = repo.index.graph  # from each stage to those whose results it reads
     except DvcException as error:
         raise InputError(f"dvc status: {str(error).splitlines()[0]}") from None
     status = Status({}, {})
@@ -71,12 +70,6 @@ def read_status() -> Status:
                 status.code.setdefault(stage, path)
             elif change != MISSING_FROM_CACHE:
                 status.stale.setdefault(stage, f"{path} is not that of its last run")
-    for writer in [stage for stage in graph if stage.addressing in status.stale]:
-        for reader in networkx.ancestors(graph, writer):
-            reason = (
-                f"it read results of stage {writer.addressing}, which are not of these parameters"
-            )
-            status.stale.setdefault(reader.addressing, reason)
     return status
 
 
