@@ -100,7 +100,7 @@ def carry_out(study: Study, runs: Planned, workers: int) -> plan.Sweep:
         sweep = plan.open_sweep(name)
         sweep.retry_failed()
     else:
-        sweep = begin.begin(list(runs.values()), "train", name, begin.share_of_memory(workers))
+        sweep = begin.begin(list(runs.values()), "train", name)
     engines.run_local(sweep, workers)
     return sweep
 

@@ -13,8 +13,8 @@ from tinylm.cli.command import main
 from tinylm.host.command import CommandFailed
 from tinylm.host.processes import locked
 from tinylm.sweep import begin, engines, plan
+from tinylm.sweep.begin import expand_values
 from tinylm.sweep.plan import Sweep
-from tinylm.sweep.recording import expand_values
 
 BASE = (ROOT / "params.yaml").read_text(encoding="utf-8")
 
@@ -30,11 +30,11 @@ def sweep(tmp_path, monkeypatch):
     return sweep
 
 
-def test_values_are_those_of_dvc():
+def test_values_are_written_as_in_params():
     axes = expand_values(
         [
             "train.lr=1e-4,3e-4",
-            "model.layers=range(2,5)",
+            "model.layers=2,3,4",
             "train.compile=auto,true",
             "seeds.more=[2,3],[]",
         ]
@@ -47,9 +47,7 @@ def test_values_are_those_of_dvc():
     }
 
 
-@pytest.mark.parametrize(
-    "text", ["train.lr", "+train.lr=3", "~train.lr", "train.lr=[1", "train.lr=glob(*)"]
-)
+@pytest.mark.parametrize("text", ["train.lr", "train.lr=[1"])
 def test_a_text_that_lists_no_values_is_refused(text):
     with pytest.raises(InputError):
         expand_values([text])
@@ -112,12 +110,9 @@ def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch)
 @pytest.mark.parametrize(
     ("words", "key"),
     [
-        (["--to", "kv_bench", "-S", "train.lr=1,2", "--workers", "2"], "--to: kv_bench"),
-        (["--to", "nothing", "-S", "train.lr=1,2"], "--to"),
         (["--seeds", "1,a"], "train.seed"),
         ([], "--seeds"),
         (["--seeds", "1", "--workers", "0"], "--workers"),
-        (["--seeds", "1", "--memory", "0"], "--memory"),
         (["-S", "model.layers=0,-1"], "model.layers"),
         (["--seeds", "1", "--slurm", "time=1"], "--slurm time=1"),
         (["--resume", "--seeds", "1"], "--resume takes no --seeds"),

@@ -1,7 +1,7 @@
 """Run many settings and seeds as DVC experiments, here or on a cluster.
 
 Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all
-see like any other. What runs share (stories, vocabulary, vectors) is made once. Runs end with stage
+see like any other. Runs take stories, vocabulary and vectors from DVC's cache. They end with stage
 evaluate, since the stages that measure times would be disturbed by other runs. Everything is kept
 in runs/sweeps/NAME, so an interrupted sweep continues from there, on this or another machine that
 sees the folder.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
-  tinylm sweep -S train.lr=1e-4,3e-4 --workers 2 --memory 4      two at a time, 4 GiB each
+  tinylm sweep -S train.lr=1e-4,3e-4 --workers 2                 two at a time
   tinylm sweep -S model.layers=2,4 --on slurm --workers 8 --slurm time=120 partition=gpu
   tinylm sweep --status                                          the newest; or --status NAME
   tinylm sweep --resume                                          after Ctrl-C, and again what failed
@@ -32,20 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     newest: dict[str, Any] = {"nargs": "?", "const": "", "metavar": "NAME"}
     what = parser.add_mutually_exclusive_group()
     values: dict[str, Any] = {"action": "append", "default": [], "metavar": "KEY=V,V"}
-    what.add_argument("-S", dest="values", help="values to try, as in dvc exp run -S", **values)
+    what.add_argument("-S", dest="values", help="values to try, as in params.yaml", **values)
     what.add_argument("--status", help="the runs of a sweep (default: the newest)", **newest)
     what.add_argument("--resume", help="continue a sweep (default: the newest)", **newest)
     add = parser.add_argument
     add("--seeds", metavar="N,N", help="of train.seed, each with every setting")
     add("--name", help="of the sweep (default: sweep-1, sweep-2 and so on)")
-    add("--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)")
     add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
     count = number(int, 1, 10_000)
     add(
         "--workers", type=count, metavar="N", help="runs at once (default: cores / runtime.threads)"
     )
-    gib = number(float, 0.1, 1_000_000)
-    add("--memory", type=gib, metavar="GIB", help="of each run (local default: its share of all)")
     options: dict[str, Any] = {"nargs": "+", "default": [], "metavar": "KEY=VALUE"}
     add("--slurm", help="for sbatch, by its long options: partition=gpu time=60", **options)
 
@@ -81,13 +78,9 @@ def _run_all(arguments: argparse.Namespace) -> None:
         sweep = plan.open_sweep(arguments.resume or None)
         sweep.retry_failed()
     else:
-        begin.check_target(arguments.to, workers, arguments.on)
         seeds = [f"train.seed={arguments.seeds}"] if arguments.seeds else []
         runs = begin.grid(seeds + arguments.values)
-        memory = arguments.memory
-        if memory is None and is_local:
-            memory = begin.share_of_memory(workers)
-        sweep = begin.begin(runs, arguments.to, arguments.name, memory)
+        sweep = begin.begin(runs, LAST, arguments.name)
     where = f"{workers} at once ({arguments.on})"
     print(f"{sweep.name}: {len(sweep.runs)} runs to stage {sweep.target}, {where}", flush=True)
     if is_local:

@@ -4,25 +4,23 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tinylm.base.code import PIPELINE
-from tinylm.base.config import PARAMS_FILE, InputError, read_yaml
+from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import write_json
 from tinylm.presets.write import Values
 from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep
-from tinylm.sweep.recording import expand_values, freeze, git
+from tinylm.sweep.recording import freeze, git
 
 
-def check_target(stage: str, workers: int, on: str) -> None:
-    """InputError for a stage that a run cannot end with."""
-    stages = read_yaml(PIPELINE)["stages"]
-    allowed = [name for name, text in stages.items() if "matrix" not in text]
-    if stage not in allowed:
-        raise InputError(f"--to: expected one of {', '.join(allowed)}, got {stage}")
-    if stage in plan.TIMED and (workers > 1 or on != "local"):
-        raise InputError(f"--to: {stage} measures times, so it needs --workers 1 and --on local")
+def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
+    """{key: values} of `-S KEY=VALUE,VALUE`, values written as in params.yaml. Raises InputError."""
+    axes: dict[str, list[Any]] = {}
+    for text in overrides:
+        key, equals, values = text.partition("=")
+        if not equals or key in axes:
+            raise InputError(f"-S: expected KEY=VALUE,VALUE, each key once, got {text}")
+        axes[key] = parse_yaml(f"{{values: [{values}]}}", f"-S {text}")["values"]
+    return axes
 
 
 def grid(overrides: list[str]) -> list[Values]:
@@ -51,9 +49,7 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
     }
 
 
-def begin(
-    runs: list[Values], target: str, name: str | None = None, memory_gib: float | None = None
-) -> Sweep:
+def begin(runs: list[Values], target: str, name: str | None = None) -> Sweep:
     """Write a new sweep into its folder.
 
     runs: the values of each. target: the stage that they end with.
@@ -68,11 +64,6 @@ def begin(
     folder = Path(plan.FOLDER) / name
     folder.mkdir(parents=True)
     baseline, commit = freeze(name)
-    sweep = Sweep(name, baseline, commit, target, runs, memory_gib)
+    sweep = Sweep(name, baseline, commit, target, runs)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep
-
-
-def share_of_memory(workers: int) -> float:
-    """Each worker's share of this machine's memory, in GiB."""
-    return round(psutil.virtual_memory().total / 2**30 / workers, 1)

@@ -152,14 +152,11 @@ def _submit(sweep: Sweep, count: int, options: dict[str, Any]) -> list[Any]:
         import submitit
     except ModuleNotFoundError:
         raise InputError("--on slurm: submitit is missing; run pip install submitit") from None
-    parameters = dict(options)
-    if sweep.memory_gib:
-        parameters["mem_gb"] = sweep.memory_gib
     try:
         executor = submitit.AutoExecutor(
             sweep.folder / "jobs", cluster="slurm", slurm_max_num_timeout=TIMEOUTS
         )
-        executor.update_parameters(name=sweep.name, **parameters)
+        executor.update_parameters(name=sweep.name, **options)
         return list(executor.map_array(Job(str(sweep.folder)), range(count)))
     except (OSError, RuntimeError, TypeError, ValueError, subprocess.SubprocessError) as error:
         line = " ".join(str(error).split())[:500]

@@ -23,9 +23,6 @@ from tinylm.presets.write import Values, merge
 FOLDER = Path("runs/sweeps")
 DONE, FAILED, RUNNING, WAITING = "done", "failed", "running", "waiting"
 STATES = (DONE, FAILED, RUNNING, WAITING)
-SHARED_STAGE = "vocab"  # the last stage that runs share
-SHARED_SECTIONS = ("data", "vocab", "embedding")  # the parameters that decide what runs share
-TIMED = ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "report")  # measure times
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,60}")
 State = dict[str, Any]
 
@@ -36,7 +33,6 @@ class Sweep:
 
     baseline: the commit of the experiments. commit: code and parameters of every run.
     target: the stage that each run ends with. runs: in what each differs from params.yaml.
-    memory_gib: the limit of one run.
     """
 
     name: str
@@ -44,7 +40,6 @@ class Sweep:
     commit: str
     target: str
     runs: list[Values]
-    memory_gib: float | None = None
 
     @property
     def folder(self) -> Path:

@@ -29,30 +29,6 @@ def git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
-    """{key: values} of `-S KEY=VALUE,VALUE`, in the grammar of `dvc exp run -S`.
-
-    Raises InputError.
-    """
-    from dvc.exceptions import DvcException
-    from dvc.utils.hydra import get_hydra_sweeps, to_hydra_overrides
-    from hydra.errors import HydraException
-
-    axes: dict[str, list[Any]] = {}
-    for text in overrides:
-        try:
-            (override,) = to_hydra_overrides([text])
-            sweeps = get_hydra_sweeps({PARAMS_FILE: [text]})
-            single = to_hydra_overrides([sweep[PARAMS_FILE][0] for sweep in sweeps])
-        except (HydraException, DvcException) as error:
-            line = str(error).strip().splitlines()[0]
-            raise InputError(f"-S: expected KEY=VALUE,VALUE, got {text} ({line})") from None
-        if override.type.name != "CHANGE" or override.key_or_group in axes:
-            raise InputError(f"-S: expected KEY=VALUE,VALUE, each key once, got {text}")
-        axes[override.key_or_group] = [each.value() for each in single]
-    return axes
-
-
 def freeze(name: str) -> tuple[str, str]:
     """(HEAD, a commit of the tracked files as they are now), kept by a reference."""
     head = git("rev-parse", "HEAD")
@@ -104,8 +80,8 @@ class Slot:
         git("reset", "--quiet", "--hard", sweep.commit)
         self.base = Path(PARAMS_FILE).read_text(encoding="utf-8")
 
-    def enter(self, number: int, values: Values) -> dict[str, Any]:
-        """Give the folder a run's parameters and its own `runs/`; returns the parameters."""
+    def enter(self, number: int, values: Values) -> None:
+        """Give the folder a run's parameters and its own `runs/`."""
         text = params_text(self.base, values)
         write_bytes(PARAMS_FILE, text.encode())
         params = parse_yaml(text, PARAMS_FILE)
@@ -118,7 +94,6 @@ class Slot:
             path = params.get(section, {}).get(name)
             if isinstance(path, str):
                 self._link_outside(path)
-        return params
 
     def _link_outside(self, path: str) -> None:
         """Link a relative path to the file that it names in the main folder."""
