@@ -22,46 +22,27 @@ def test_a_run_without_results_has_no_effect():
 
 def test_every_effect_of_a_real_run_has_an_interval_around_its_value(run):
     measured = effects(run)
-    assert {"ngrams", "shared", "log_prob", "head 1.1"} <= measured.keys()
+    assert {"ngrams", "head 1.1"} <= measured.keys()
     for effect in measured.values():
         assert effect.low <= effect.value <= effect.high
 
 
 def test_values_and_signs_are_those_of_the_files():
-    nearest = {"count": 9, "nearest": interval(0.5)}, {"count": 8, "nearest": interval(0.3, 0.12)}
-    methods = {
-        "greedy": {"possible": interval(0.2)},
-        "beam 5": {
-            "against_greedy": {"prompts": 7, "difference": interval(1.5)},
-            "possible": interval(0.4),
-        },
-        "beam 1": {},
-    }
     evaluate = {
         "perplexity": np.exp(2.0), "perplexity_interval": [np.exp(1.9), np.exp(2.1)],
         "baselines": {"kneser_ney": {"difference": interval(-0.4) | {"stories": 40}},
                       "floor": {"nats_per_token": 1.75}},
-        "memorised": {"continuations": nearest[0], "references": nearest[1]},
         "heads": {"ablation": {"stories": 30}},
     }  # fmt: skip
     ablation = [{"layer": 2, "head": 3, "loss_increase": 0.1, "low": 0.05, "high": 0.2}]
-    measured = effects(
-        run_of(evaluate=evaluate, beam_bench={"methods": methods}, ablation=pd.DataFrame(ablation))
-    )
+    measured = effects(run_of(evaluate=evaluate, ablation=pd.DataFrame(ablation)))
     values = {name: (effect.value, effect.texts) for name, effect in measured.items()}
     assert values == {
         "ngrams": (pytest.approx(-0.4), 40),
         "floor": (pytest.approx(0.25), 40),
-        "shared": (pytest.approx(0.2), 8),
-        "log_prob": (pytest.approx(1.5), 7),
-        "possible": (pytest.approx(0.2), 7),
         "head 2.3": (pytest.approx(0.1), 30),
     }
     assert measured["floor"].high == pytest.approx(0.35)
-    half = np.hypot(0.05, 0.12)  # of two independent values (Zou and Donner 2008)
-    assert (measured["shared"].low, measured["shared"].high) == pytest.approx(
-        (0.2 - half, 0.2 + half)
-    )
 
 
 def test_the_widest_beam_is_that_of_the_greatest_width():

@@ -34,31 +34,12 @@ def effects(run: ReportData) -> dict[str, Effect]:
     """Every difference that the run has measured, by name.
 
     ngrams, floor: the model's loss minus that of n-grams, or of the generator.
-    shared: 4-grams of sampled text minus those of the stories, shared with a training story.
-    log_prob, possible: of the widest beam minus greedy decoding.
     head L.H: the loss that ablating head H of layer L adds.
     """
-    widest = widest_beam(run)
-    methods = run.value("beam_bench.methods") or {}
-    against = methods.get(widest, {}).get("against_greedy", {})
     ngrams = run.value("evaluate.baselines.kneser_ney.difference") or {}
-    memorised = run.value("evaluate.memorised") or {}
-    sampled = memorised.get("continuations", {})
-    written = memorised.get("references", {})
     found = {
         "ngrams": _effect(ngrams, ngrams.get("stories")),
         "floor": _above_floor(run, ngrams.get("stories")),
-        "shared": _between(
-            sampled.get("nearest"),
-            written.get("nearest"),
-            min(sampled.get("count") or 0, written.get("count") or 0),
-        ),
-        "log_prob": _effect(against.get("difference"), against.get("prompts")),
-        "possible": _between(
-            methods.get(widest, {}).get("possible"),
-            run.value("beam_bench.methods.greedy.possible"),
-            against.get("prompts"),
-        ),
     }
     stories = run.value("evaluate.heads.ablation.stories")
     for head in run.rows("ablation"):
@@ -96,20 +77,6 @@ def _effect(difference: Mapping[str, float] | None, texts: int | None) -> Effect
     if not difference or ends is None:
         return None
     return Effect(difference["value"], *ends, texts or 0)
-
-
-def _between(one: Any, other: Any, texts: int | None) -> Effect | None:
-    """The difference one - other of two values with intervals; None if either is missing.
-
-    Each end adds the two distances to the ends in squares (Zou and Donner 2008). It fits
-    independent values; for values over the same texts it is usually too wide.
-    """
-    if interval(one) is None or interval(other) is None:
-        return None
-    value = one["value"] - other["value"]
-    below = math.hypot(one["value"] - one["low"], other["high"] - other["value"])
-    above = math.hypot(one["high"] - one["value"], other["value"] - other["low"])
-    return Effect(value, value - below, value + above, texts or 0)
 
 
 def _above_floor(run: ReportData, texts: int | None) -> Effect | None:
