@@ -24,7 +24,7 @@ def main() -> None:
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     metrics, table, _ = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES)
     # in the order of stage evaluate's stories
-    stories = table[["nats", "bits", "raw_bits"]].to_dict("list")
+    stories = table[["nats", "raw_bits"]].to_dict("list")
     write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories})
     stage.refuse_edits()
     print(f"seed {seed}: evaluation perplexity {metrics['perplexity']:.3f}")

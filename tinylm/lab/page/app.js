@@ -31,10 +31,6 @@ function bindViews(lab) {
   const stack = () => root.classList.toggle("stacked", narrow.matches);
   narrow.addEventListener("change", stack);
   stack();
-    const { view } = root.dataset;
-    show(view === "write" && !isProjected ? "tour" : view);
-  });
-  stack();
   show("tour");
 }
 
