@@ -8,7 +8,6 @@
 # make pages     write the generated pages, then the documentation as a site: site/index.html
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
 # make golden    a small pipeline in 12 variants: every result equal to that of the state recorded before (.golden.json)
-# make fuzz      1,000 damaged files for each reader
 # make coverage  branch coverage of the tests, every process counted
 # make bench     every benchmark, with its peers (LINES="training one_prompt": these; NANOGPT=../nanoGPT: a clone)
 # make bench-gpu a CUDA card: tests and measurements (NANOGPT=../nanoGPT: a clone)
@@ -24,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro quick story test test-all lint size deps golden fuzz coverage pages peers bench bench-gpu clean
+.PHONY: setup unmoved repro quick story test test-all lint size deps golden coverage pages peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -74,9 +73,6 @@ story: .venv/.ready-dev
 
 golden: .venv/.ready-dev
 	python -m tests.golden.run
-
-fuzz: .venv/.ready-dev
-	FUZZ_CASES=1000 pytest -n 2 tests/fuzz
 
 # The site's folder has the pages where the links between them expect them.
 PAGES = ':(glob)*.md' ':(glob)*/README.md' CITATION.cff docs

@@ -25,7 +25,6 @@ FULL = (
     "lab/test_engine.py::test_greedy_text_far_past_the_context",
     "lab/test_engine.py::test_logits_and_attention_of_every_architecture",
     "faults/test_writers.py",
-    "fuzz/",
     "kernels/test_output_loss.py::test_one_chunk_of_logits_at_most_is_alive",
     "pipeline/test_dvc.py",
     "pipeline/test_experiments.py",
