@@ -16,8 +16,6 @@ from tinylm.vocab.gpt2 import read_folder
 
 PETS = ("dog", "cat", "bïrd", "owl")
 STORIES = [f"One day a {child} saw a {pet}." for child in ("boy", "girl") for pet in PETS]
-    f"One day a {child} saw a {pet}." for child in ("boy", "girl") for pet in ("dog", "bïrd")
-]
 WORDS = ["one", "day", "a", "boy"]
 WIDTH = 3
 
