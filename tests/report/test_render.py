@@ -28,7 +28,13 @@ Text {{ evil }}.
 
 **Not shown:** {{ "a.json" }} is missing.
 
-{{ table(("name", "value", "what"), rows, "A caption") }}
+*A caption*
+
+| name | value | what |
+| :--- | ---: | :--- |
+{% for row in rows %}
+| {{ row[0] }} | {{ row[1] }} | {{ row[2] }} |
+{% endfor %}
 
 {{ facts([("perplexity", "3.2"), ("absent", none)]) }}
 
