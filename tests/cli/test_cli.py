@@ -87,14 +87,6 @@ def test_one_prompt_streams_token_by_token(run_folder):
     assert target.getvalue() == text + "\n"
 
 
-def test_several_prompts_are_continued_side_by_side(run_folder, capsys):
-    prompts = ["the dog", "the dog", "once upon"]
-    assert main(["generate", *prompts, "--max-tokens", "30"]) == 0
-    texts, _ = sampled(prompts, 30)
-    assert texts[0] != texts[1]
-    assert capsys.readouterr().out == "\n\n".join(texts) + "\n"
-
-
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
