@@ -42,8 +42,7 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
         "reference_ids": tokenizer.encode("the dog sang to a bird"),
     }
     train = TokenStore(folder / "tokens", "train")
-    metrics, table = measure_memorised(pd.DataFrame([row] * 3), tokenizer, train)
+    metrics = measure_memorised(pd.DataFrame([row] * 3), tokenizer, train)
     copied = metrics["continuations"]
     assert (copied["count"], copied["nearest"]) == (3, {"value": 1.0, "low": 1.0, "high": 1.0})
     assert metrics["references"]["nearest"]["value"] == 0
-    assert table["text"].tolist() == ["continuation", "reference"] * 3

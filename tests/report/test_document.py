@@ -82,7 +82,7 @@ def test_an_empty_text_is_a_text(run, tmp_path):
 def test_samples_are_few_and_the_first_ones(run, settings):
     samples = run.rows("samples")
     many = [samples[0] | {"continuation": f"sample number {index}"} for index in range(20)]
-    files = run.files | {"samples": many, "memorised": [], "sense": []}
+    files = run.files | {"samples": many, "sense": []}
     markdown = write_document(dataclasses.replace(run, files=files), settings, {})
     report, appendix = markdown.split("# Appendix")
     shown = [len(re.findall(r"\| model \| sample number", part)) for part in (report, appendix)]

@@ -60,7 +60,7 @@ def measure_continuations(
     tables: dict[str, Any] = {}
     samples = continue_prompts(run.model, run.tokenizer, run.prompts, settings, decode, cache.slide)
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
-    metrics["memorised"], tables["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
+    metrics["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
         metrics["sense"], tables["sense"] = measure_sense(samples)
     return metrics, tables

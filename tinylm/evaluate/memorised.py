@@ -7,6 +7,7 @@ continuations, which are not in train, show how much is shared by chance.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from tinylm.download.same_story import bare_words
@@ -48,25 +49,19 @@ def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
     return [word.decode() for word in bare_words(tokenizer.decode(ids))]
 
 
-def measure_memorised(
-    samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenStore
-) -> tuple[Metrics, pd.DataFrame]:
-    """(metrics of continuations and references, one row per text) of `continue_prompts`.
+def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenStore) -> Metrics:
+    """Metrics of the continuations and references of `continue_prompts`.
 
-    The mean share has a 95 % bootstrap interval over the texts that have a 4-gram.
+    nearest: mean of `nearest_story` over the texts that have a 4-gram, with a 95 % bootstrap
+    interval. count: how many have one.
     """
-    texts = []
-    for continuation, reference in zip(samples["ids"], samples["reference_ids"], strict=True):
-        texts.append(words_of(tokenizer, continuation))
-        texts.append(words_of(tokenizer, reference))
+    texts = [words_of(tokenizer, ids) for ids in [*samples["ids"], *samples["reference_ids"]]]
     stories = (words_of(tokenizer, train.story(index).tolist()) for index in range(len(train)))
-    table = pd.DataFrame({"prompt": samples["prompt"].repeat(2).to_numpy()})
-    table["text"] = ["continuation", "reference"] * len(samples)
-    table["nearest"] = nearest_story(texts, stories)
+    nearness = np.array(nearest_story(texts, stories))
     metrics: Metrics = {}
-    for name in ("continuation", "reference"):
-        nearest = table.loc[table["text"] == name, "nearest"].dropna()
-        metrics[f"{name}s"] = {"count": len(nearest)}
+    for name, of_texts in zip(("continuations", "references"), np.split(nearness, 2)):
+        nearest = of_texts[~np.isnan(of_texts)]
+        metrics[name] = {"count": len(nearest)}
         if len(nearest):
-            metrics[f"{name}s"]["nearest"] = with_interval(nearest, mean)
-    return metrics, table
+            metrics[name]["nearest"] = with_interval(nearest, mean)
+    return metrics

@@ -18,7 +18,7 @@ STAGES = (
 )  # fmt: skip
 _CURVES = ("loss", "perplexity")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
-_TABLES = ("samples", "roles", "ablation", "memorised", "sense")
+_TABLES = ("samples", "roles", "ablation", "sense")
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},

@@ -6,10 +6,8 @@ Every template also gets `template_values`.
 
 from typing import Any
 
-from tinylm.evaluate.diversity import repeated_share
 from tinylm.report.effects import widest_beam
 from tinylm.report.sources import STAGES, ReportData
-from tinylm.report.wording import share
 
 SAMPLES = 8
 SHOWN = 2  # samples shown on the page; the rest are in the appendix
@@ -119,24 +117,15 @@ def with_and_without(
 
 
 def commented_samples(run: ReportData) -> list[tuple[dict[str, Any], str]]:
-    """The first samples, each with what was measured on it: sense, repetition and copies."""
+    """The first samples, each with its first impossible word; "" if that was not measured."""
     samples = run.rows("samples")
     errors = {error.get("sample"): error for error in run.rows("sense")}
     sense = run.value("evaluate.sense") or {}
     kinds = sense.get("kinds") or {}
     is_judged = sense.get("texts") == len(samples) and len(errors) == sum(kinds.values())
-    near = [row for row in run.rows("memorised") if row["text"] == "continuation"]
     commented = []
-    for index, (row, nearest) in enumerate(zip(samples[:SAMPLES], near or [{}] * len(samples))):
-        lines = []
-        if is_judged:
-            lines.append(_first_error(errors.get(index)))
-        repeated = repeated_share([str(row["continuation"])], 4)
-        lines.append(f"{share(repeated, 0)} of the 4-grams are repeated.")
-        if nearest.get("nearest") is not None:
-            shared = share(nearest["nearest"], 0)
-            lines.append(f"The nearest training story shares {shared} of the 4-grams.")
-        commented.append((row, " ".join(lines)))
+    for index, row in enumerate(samples[:SAMPLES]):
+        commented.append((row, _first_error(errors.get(index)) if is_judged else ""))
     return commented
 
 
