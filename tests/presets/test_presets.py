@@ -1,11 +1,9 @@
 """Presets: every one is a whole, valid params.yaml; a hand-edited file is not lost."""
 
-import difflib
 import re
 from pathlib import Path
 
 import pytest
-from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
 from studies.records import published
@@ -72,24 +70,6 @@ def test_merge_changes_only_the_named_values():
     changed = BASE.replace("3e-3 ", "     ").replace("on: true", "on: false")
     changed = changed.replace("  - 1\n  - 5\n", "  - 2\n  - 3\n  - 4\n")
     assert merge(BASE, override, "x.yaml") == "# why\n" + changed
-
-
-def changed_by_dvc(text, override):
-    """The lines that `dvc exp run -S` takes away from the text, or adds to it."""
-    Path("params.yaml").write_text(text, "utf-8")
-    apply_overrides("params.yaml", [override])
-    after = Path("params.yaml").read_text("utf-8")
-    lines = difflib.ndiff(text.splitlines(), after.splitlines())
-    return [line[2:] for line in lines if line[0] in "+-"]
-
-
-def test_dvc_sets_each_key_without_another_line():
-    text = preset_text("storybook")
-    others = {int: "7", float: "0.25", str: "x", bool: "false", type(None): "3", list: "[3,4]"}
-    for name, value in preset_values("storybook").items():
-        changed = changed_by_dvc(text, f"{name}={others[type(value)]}")
-        key = name.partition(".")[2]
-        assert all(line.startswith((f"  {key}:", "  - ")) for line in changed), name
 
 
 @pytest.mark.parametrize(
