@@ -28,13 +28,7 @@ Text {{ evil }}.
 
 **Not shown:** {{ "a.json" }} is missing.
 
-*A caption*
-
-| name | value | what |
-| :--- | ---: | :--- |
-{% for row in rows %}
-| {{ row[0] }} | {{ row[1] }} | {{ row[2] }} |
-{% endfor %}
+{{ table(("name", "value", "what"), rows, "A caption") }}
 
 {{ facts([("perplexity", "3.2"), ("absent", none)]) }}
 

@@ -8,6 +8,7 @@ from tinylm.report.wording import MINUS, many, number
 
 TEMPLATE = Path(__file__).with_name("compare.md.j2")
 NAMED = 3  # runs; with more, the title gives their number
+HEADS = ("run", "seeds", "perplexity", "difference (95 % interval)", "over", "verdict")
 
 
 def to_markdown(comparison: Comparison) -> str:
@@ -24,7 +25,7 @@ def to_markdown(comparison: Comparison) -> str:
     return render.render(
         TEMPLATE,
         title=f"{names} compared with {first.name}",
-        rows=[[render.escape(cell) for cell in row] for row in cells],
+        table_of_runs=render.table(HEADS, cells),
         comparison=comparison,
         first=first.name,
     )

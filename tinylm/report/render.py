@@ -18,7 +18,7 @@ unchanged.
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +50,36 @@ def escape(value: Any) -> Markup:
     return Markup(_AT_THE_START.sub(r"\\", line))
 
 
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Markup:
+    """A table as Markdown, columns of numbers right-aligned."""
+    cells = [[str(escape(cell)) for cell in row] for row in rows]
+    if not cells:
+        return Markup("")
+    alignments = [_alignment(column, cells) for column in range(len(heads))]
+    names = [str(escape(head)) for head in heads]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in (names, alignments, *cells))
+    return _block(f"*{escape(caption)}*\n\n{text}" if caption else text)
+
+
 def _block(markdown: str) -> Markup:
     """Markdown between blank lines, whatever surrounds it in the template."""
     return Markup(f"\n\n{markdown}\n\n")
 
 
+# A sentence can begin with a number too, but is longer.
+_NUMBER = re.compile(r"(\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-].{,30})?$")
+
+
+def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
+    """Right for a column of numbers."""
+    is_number = column > 0 and all(_NUMBER.match(row[column]) for row in cells)
+    return "---:" if is_number else ":---"
+
+
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
     """Terms and values as a table without column names; absent values are left out."""
-    rows = []
-    for term, value in pairs:
-        shown = escape(value)
-        if shown not in ("", ABSENT):
-            rows.append(f"| {escape(term)} | {shown} |")
-    return _block("\n".join(["|  |  |", "| :--- | :--- |", *rows])) if rows else Markup("")
+    rows = [(term, value) for term, value in pairs if escape(value) not in ("", ABSENT)]
+    return table(("", ""), rows)
 
 
 def quote(text: Any) -> Markup:
@@ -95,7 +112,7 @@ def render(template: Path, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(facts=facts, quote=quote, image=image)
+    environment.globals.update(table=table, facts=facts, quote=quote, image=image)
     environment.filters.update(FORMATS)
     source = environment.parse(template.read_text(encoding="utf-8"))
     names = jinja2.meta.find_undeclared_variables(source)
