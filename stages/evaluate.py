@@ -1,7 +1,6 @@
 """Stage evaluate: loss, continuations and attention on the evaluation split."""
 
 import sys
-from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.files import write_json
@@ -9,6 +8,7 @@ from tinylm.evaluate import measurement
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
+from tinylm.evaluate.truth import above_floor
 from tinylm.host.command import guard
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.params.stage import Stage
@@ -22,20 +22,21 @@ def main() -> None:
     run = load_trained_run(settings, device)
     stage.conditions["step"] = decoding_step(run.model).name
 
-    print("evaluate 1/3: loss of each evaluation story, and of n-grams", flush=True)
+    print("evaluate 1/3: loss of the evaluation stories, with n-grams and generator", flush=True)
     results, tables = measurement.measure_loss(run)
     print("evaluate 2/3: continuations", flush=True)
     continuations, samples = measurement.measure_continuations(
         run, settings, decode, stage.params.cache
     )
     print("evaluate 3/3: attention", flush=True)
-    Path(paths.evaluated("sense.csv")).unlink(missing_ok=True)
     attention, heads = measurement.measure_attention(run)
 
     results |= continuations | attention
     measurement.write_tables(tables | samples | heads)
     write_json(paths.seed_score("train"), headline(results))
-    stage.write(results, {"evaluate": {"perplexity": results["perplexity"]}})
+    measurement.plot_truth(tables)
+    metrics = {"perplexity": results["perplexity"]} | above_floor(results["truth"])
+    stage.write(results, {"evaluate": metrics})
     for warning in results["warnings"]:
         print(f"warning: {warning}")
     baseline = results["baselines"]["kneser_ney"]["perplexity"]

@@ -1,13 +1,14 @@
 """What stage evaluate measures: the loss, continuations and attention; and how it writes its tables."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tinylm.base import paths
-from tinylm.base.files import atomic_write
+from tinylm.base.files import atomic_write, write_csv
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
@@ -26,6 +27,7 @@ from tinylm.evaluate.settings import (
 )
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import TrainedRun
+from tinylm.evaluate.truth import measure_truth
 
 DRAWN_SENTENCES = 3  # whose attention is drawn as heat maps
 ROLE_STORIES = 200  # on which the roles of heads are measured; all where the split has fewer
@@ -46,7 +48,8 @@ def measure_loss(run: TrainedRun) -> MetricsAndTables:
     metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
         once, texts, run.evaluation, run.layout, run.ngrams
     )
-    return metrics, {"stories": stories}
+    truth, tables = measure_truth(run)
+    return metrics | truth, tables | {"stories": stories}
 
 
 def measure_continuations(
@@ -97,7 +100,15 @@ def _roles(run: TrainedRun) -> Rows:
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:
-    """Write each table to data/evaluate/NAME.csv, with five decimals."""
+    """Write each table to data/evaluate/NAME.csv, with five decimals; those of another run go."""
+    for old in Path(paths.EVALUATE).glob("*.csv"):
+        old.unlink()
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
+
+
+def plot_truth(tables: Mapping[str, Any]) -> None:
+    """Write plots/truth.csv; without a bill it has only its header."""
+    rows = map(dict.values, tables.get("truth_training", []))
+    write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)

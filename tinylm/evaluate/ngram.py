@@ -51,6 +51,7 @@ class KneserNey:
     if contexts must not cross stories. A sequence's first token is context only, never predicted.
     Order 1 is the unigram baseline: discounted relative frequencies, mixed with 1/V so that unseen
     ids have a probability.
+    unseen_mass: Good and Turing's estimate of the share of n-grams in new text that are new.
     Raises ValueError for an order below 1.
     """
 
@@ -116,6 +117,7 @@ class KneserNey:
         is_predicted = position >= max(self.order - 1, 1)
         counts = np.bincount(grams.rows[is_predicted], minlength=len(grams.keys))
         levels.append(_interpolate(grams.keys, counts, shorter, contexts, size))
+        self.unseen_mass = float((counts == 1).sum() / max(counts.sum(), 1))
         return levels
 
 

@@ -12,14 +12,12 @@ from tinylm.storybook.corpus import normalise
 from tinylm.storybook.truth import MEANING, Impossible, first_impossible
 
 Text = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
-# (number of words of the continuation that were read, the first impossible one or None)
-Found = tuple[int, Impossible | None]
 
 
-def read_text(prompt: str, continuation: str, ended: bool) -> Found | None:
-    """Read a continuation to its first impossible word, which counts as read, or to an `<unk>`.
+def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossible | None] | None:
+    """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
 
-    None for a prompt that is impossible itself.
+    It is read to its first impossible word, which counts as read, or to an `<unk>`.
     """
     readable, unknown, _ = continuation.partition("<unk>")
     start = len(normalise(prompt).split())

@@ -25,7 +25,7 @@ class TrainedRun:
     """A trained model with its data, and the n-gram models that it is compared with.
 
     checkpoints: (epochs, model) of each of `train.keep_epochs`.
-    corpus: the results of stage download.
+    corpus: the results of stage download. epochs: how many the model was trained for.
     """
 
     model: TinyLM
@@ -36,6 +36,7 @@ class TrainedRun:
     evaluation: TokenStore
     prompts: list[Prompt]
     corpus: Metrics
+    epochs: float
     ngrams: KneserNey
     unigrams: KneserNey
 
@@ -57,6 +58,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         evaluation=evaluation,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
         corpus=read_json(paths.results("download"), "download"),
+        epochs=read_json(paths.results("train"), "train")["epochs"],
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),
         unigrams=count_ngrams(train, layout, 1),
     )

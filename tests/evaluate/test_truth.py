@@ -1,0 +1,156 @@
+"""The bill: it adds up to the model's loss and the generator's, and shows where a model is wrong."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.support.small import model_settings
+from tinylm.evaluate import truth
+from tinylm.evaluate.truth import TrueTokens, above_floor, calibration, compare, measure_truth
+from tinylm.model.transformer import TinyLM
+from tinylm.storybook.corpus import generate
+from tinylm.storybook.lexicon import KINDS
+from tinylm.storybook.truth import MEANING, vocabulary
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import build_tokenizer, count_words
+
+STORIES = list(generate(6, 6, 2)[1])
+
+
+def tokenizer_of(texts, **settings):
+    vocab = VocabSettings(tokenizer="words", **settings)
+    return build_tokenizer(count_words(texts, vocab), vocab)
+
+
+class Train(list):
+    """Ten train stories of ten words."""
+
+    ids = range(120)
+
+
+def run_of(tokenizer, folder, monkeypatch):
+    """What `measure_truth` needs of a run, with a random model in float64."""
+    monkeypatch.chdir(folder)
+    path = folder / "data/stories/evaluation.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps({"text": story.text}) + "\n" for story in STORIES))
+    settings = model_settings(context=200)
+    model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
+    return SimpleNamespace(
+        model=model, checkpoints=[(0.5, model)], epochs=1.0, tokenizer=tokenizer,
+        corpus={"source": "storybook"}, train=Train([0] * 10), ngrams=SimpleNamespace(unseen_mass=0.25),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("known_stories", [300, 3])
+def test_the_bill_adds_up_to_both_losses_of_every_story(tmp_path, monkeypatch, known_stories):
+    texts = [story.text for story in generate(known_stories, 6, 2)[0]]
+    if known_stories == 300:
+        texts += [story.text for story in STORIES]
+    tokenizer = tokenizer_of(texts)
+    run = run_of(tokenizer, tmp_path, monkeypatch)
+    metrics, tables = measure_truth(run)
+    words = tables["truth"]
+    difference = metrics["truth"]["unknown_nats"]
+    for number, story in enumerate(STORIES):
+        rows = words[words["story"] == number]
+        ids = torch.tensor(tokenizer.encode_story(story.text))
+        loss = F.cross_entropy(run.model(ids[None, :-1])[0], ids[1:], reduction="sum").item()
+        assert rows["model"].sum() == pytest.approx(loss, abs=1e-6)
+        by_kind = rows.groupby("kind")["excess"].sum()
+        assert by_kind.sum() == pytest.approx(loss - rows["true"].sum(), abs=1e-6)
+        difference += rows["true"].sum() + story.log_prob
+    assert difference == pytest.approx(0, abs=1e-5)  # log_prob has six decimals
+    assert (metrics["truth"]["unknown_nats"] < 1e-9) == (known_stories == 300)
+    assert list(words["word"][words["kind"] == "end"]) == ["<eos>"] * len(STORIES)
+
+
+def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
+    tokenizer = tokenizer_of([" ".join(vocabulary())])
+    found, tables = measure_truth(run_of(tokenizer, tmp_path, monkeypatch))
+    found = found["truth"]
+    words = tables["truth"]
+    assert (found["stories"], found["words"]) == (len(STORIES), len(words))
+    for name in ("true", "model", "excess", "kl", "impossible"):
+        assert found[name]["value"] == pytest.approx(words[name].mean())
+        assert found[name]["low"] <= found[name]["value"] <= found[name]["high"]
+        by_kind = [found["kinds"][kind][name]["value"] for kind in MEANING]
+        assert sum(by_kind) == pytest.approx(found[name]["value"])
+    # the divergence is the expectation of the excess
+    gaps = (words["excess"] - words["kl"]).groupby(words["story"]).sum()
+    assert abs(gaps.mean()) < 3 * gaps.std() / math.sqrt(len(gaps))
+    training = pd.DataFrame(tables["truth_training"])
+    assert training["tokens"].unique().tolist() == [55, 110]
+    assert training.groupby("tokens")["value"].sum().to_list() == pytest.approx(
+        [found["kl"]["value"]] * 2
+    )
+    assert above_floor(found)["above_floor"] == found["kl"]["value"]
+
+
+def test_distributions_are_compared_as_their_definitions_say():
+    true = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    model = np.log([[0.25, 0.25, 0.5], [0.9, 0.1, 0.0005]])
+    places, ids = np.nonzero(true)
+    tokens = TrueTokens(places, ids, true[places, ids])
+    found = compare(tokens, model, np.array([1, 2]))
+    assert found["true"].tolist() == [math.log(2), math.inf]
+    assert found["model"] == pytest.approx([math.log(4), -math.log(0.0005)])
+    assert found["kl"] == pytest.approx([math.log(2), -math.log(0.9)])
+    assert found["impossible"] == pytest.approx([0.5, 0.1])
+    counts, by_model, by_truth = calibration(tokens, model).T
+    assert counts.sum() == 5  # without the improbable one
+    assert by_model.sum() == pytest.approx(2.0)
+    assert by_truth.sum() == pytest.approx(2.0)
+
+
+def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
+    """Its distributions are the true ones, with the probabilities of places shuffled."""
+    tokenizer = tokenizer_of([story.text for story in STORIES])
+    places = {
+        entry[""] for kind in ("village", "outside", "inside") for entry in KINDS[kind].options
+    }
+    ids = [index for index, word in enumerate(tokenizer.tokens) if word in places]
+    shuffled = np.random.default_rng(1).permutation(ids)
+    run = run_of(tokenizer, tmp_path, monkeypatch)
+
+    def distribution(model, story_ids):
+        positions = truth.read_words([*(tokenizer.tokens[i] for i in story_ids[1:]), truth.END])[
+            :-1
+        ]
+        tokens = truth.true_tokens(tokenizer, positions)
+        probs = np.full((len(positions), len(tokenizer)), 1e-6)
+        probs[tokens.places, tokens.ids] += tokens.probs
+        probs[:, ids] = probs[:, shuffled]
+        return np.log(probs / probs.sum(1, keepdims=True))
+
+    monkeypatch.setattr(truth, "log_probabilities", distribution)
+    kinds = measure_truth(run)[0]["truth"]["kinds"]
+    excess = {kind: row["kl"]["value"] for kind, row in kinds.items()}
+    assert excess["place"] > 0.9 * sum(excess.values()) > 0.1
+
+
+def test_there_is_no_bill_where_words_or_stories_are_not_the_generators(tmp_path, monkeypatch):
+    texts = [story.text for story in STORIES]
+    run = run_of(tokenizer_of(texts), tmp_path, monkeypatch)
+    run.corpus["source"] = "local"
+    assert measure_truth(run) == (
+        {"truth": {"left_out": "the stories are not the storybook's"}},
+        {},
+    )
+    assert truth.problem_with(tokenizer_of(texts)) == ""
+    for other in (tokenizer_of([*texts, "zebu"]), tokenizer_of(texts, punctuation="keep")):
+        run = SimpleNamespace(tokenizer=other, corpus={"source": "storybook"})
+        (metrics, tables) = measure_truth(run)
+        assert metrics["truth"]["left_out"]
+        assert above_floor(metrics["truth"]) == tables == {}
+
+
+def test_every_word_of_a_story_is_in_the_vocabulary():
+    for story in STORIES:
+        assert set(tokenizer_of([story.text]).tokens[4:]) <= vocabulary()

@@ -1,0 +1,249 @@
+"""The bill: how much worse than the generator the model predicts each word of its stories, and which.
+
+The generator of the storybook knows the true distribution p of every next word; the model gives q.
+A word w costs -ln q(w) instead of -ln p(w) nats. What it costs more on average over p is the
+divergence KL(p || q), which has no sampling noise. `<eos>` is a word like the others. Where the
+vocabulary lacks words, p of `<unk>` is the sum of theirs; to say which one it is costs the generator
+`unknown_nats` that no model pays. "a" and "an" are two words for both.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tinylm.base import paths
+from tinylm.download.stories import read_texts
+from tinylm.evaluate.scoring import with_interval
+from tinylm.evaluate.settings import Metrics, MetricsAndTables, Rows
+from tinylm.evaluate.statistics import pooled_ratio
+from tinylm.evaluate.trained_run import TrainedRun
+from tinylm.model.transformer import TinyLM
+from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
+from tinylm.vocab.tokenizer import Tokenizer
+
+STORIES = 50  # on the bill, which takes some seconds
+TOP = 5  # words of each distribution in the table of one story
+PROBABLE = 1e-3  # calibration is of words to which the model gives at least this probability
+BINS = np.array([PROBABLE, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 1.0])
+MEASURES = ("true", "model", "kl", "impossible")
+
+
+def problem_with(tokenizer: Tokenizer) -> str:
+    """Why words of this tokenizer are not words of the generator; "" if they are."""
+    rule = {"kind": "words", "lower_case": True, "punctuation": "drop"}
+    if tokenizer.rule() != rule:
+        return "expected tokenizer words with lower_case and punctuation: drop"
+    words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
+    foreign = min(words - {""} - vocabulary(), default="")
+    return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""
+
+
+class Position(NamedTuple):
+    """A place in a text: the word there ("" after the last one), and what the generator expected."""
+
+    word: str
+    following: NextWords
+
+
+def read_words(words: Sequence[str]) -> list[Position]:
+    """The places of a text, the last one after its last word or at its first impossible word."""
+    truth = Truth()
+    positions = []
+    for word in words:
+        positions.append(Position(word, truth.next_words()))
+        if not truth.read(word):
+            return positions
+    return [*positions, Position("", truth.next_words())]
+
+
+class TrueTokens(NamedTuple):
+    """The possible tokens at T places of a text: place, id and true probability of each, (N,) arrays."""
+
+    places: np.ndarray
+    ids: np.ndarray
+    probs: np.ndarray
+
+
+def true_tokens(tokenizer: Tokenizer, positions: Sequence[Position]) -> TrueTokens:
+    """The generator's distributions over the tokens of a vocabulary."""
+    known = {token: index for index, token in enumerate(tokenizer.tokens)}
+    probs: dict[tuple[int, int], float] = {}
+    for place, position in enumerate(positions):
+        for word, prob in position.following.probs.items():
+            key = (place, known.get(word, tokenizer.unk_id))
+            probs[key] = probs.get(key, 0.0) + prob
+    places, ids = np.array(list(probs)).T
+    return TrueTokens(places, ids, np.array(list(probs.values())))
+
+
+@torch.no_grad()
+def log_probabilities(model: TinyLM, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """ln of the model's probability of each token after each prefix of ids (T,).  -> (T, V) float64"""
+    row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
+    logits = model.logits(model.hidden_states(row[None])[0])
+    return torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
+
+
+def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+    """(T,) of each of MEASURES, from log-probabilities (T, V) and the tokens of the text (T,).
+
+    true, model: surprise at the text's token in nats, infinite where it is impossible.
+    kl: the divergence in nats. impossible: the model's probability of all impossible tokens.
+    """
+    length = len(targets)
+    by_model = model[truth.places, truth.ids]
+    excess = truth.probs * (np.log(truth.probs) - by_model)
+    surprise = np.full(length, np.inf)
+    is_target = targets[truth.places] == truth.ids
+    surprise[truth.places[is_target]] = -np.log(np.minimum(truth.probs[is_target], 1.0))
+    possible = np.bincount(truth.places, np.exp(by_model), length)
+    return {
+        "true": surprise,
+        "model": -model[np.arange(length), targets],
+        "kl": np.bincount(truth.places, excess, length),
+        "impossible": np.maximum(1 - possible, 0.0),
+    }
+
+
+def calibration(truth: TrueTokens, model: np.ndarray) -> np.ndarray:
+    """(bins, 3): the number of words in each of BINS by the model, and both sums of probability."""
+    table = np.zeros_like(model)
+    table[truth.places, truth.ids] = truth.probs
+    chosen = model >= np.log(PROBABLE)
+    by_model = np.exp(model[chosen])
+    bins = np.clip(np.searchsorted(BINS, by_model) - 1, 0, len(BINS) - 2)
+    columns = (np.ones(len(bins)), by_model, table[chosen])
+    return np.stack([np.bincount(bins, column, len(BINS) - 1) for column in columns], axis=1)
+
+
+class _Story(NamedTuple):
+    """An evaluation story: its ids from <sos> to <eos>, and at each place the true probabilities."""
+
+    number: int
+    ids: np.ndarray
+    positions: list[Position]
+    truth: TrueTokens
+
+    def table(self, model: TinyLM) -> pd.DataFrame:
+        """A row for each word with its kind and MEASURES."""
+        table = pd.DataFrame({"story": self.number, "position": range(len(self.positions))})
+        table["word"] = [position.word for position in self.positions]
+        table["kind"] = [position.following.kind for position in self.positions]
+        log_probs = log_probabilities(model, self.ids[:-1])
+        return table.assign(**compare(self.truth, log_probs, self.ids[1:]))
+
+
+def _stories(run: TrainedRun) -> list[_Story]:
+    """Stories of the evaluation split, spread evenly, that fit the context."""
+    tokenizer = run.tokenizer
+    texts = dict(enumerate(read_texts(paths.STORIES, "evaluation")))
+    ids = {number: np.array(tokenizer.encode_story(text)) for number, text in texts.items()}
+    fitting = [n for n, story in ids.items() if len(story) <= run.model.settings.context + 1]
+    spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
+    stories = []
+    for number in (fitting[index] for index in spread):
+        positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
+        truth = true_tokens(tokenizer, positions)
+        stories.append(_Story(number, ids[number], positions, truth))
+    return stories
+
+
+def measure_truth(run: TrainedRun) -> MetricsAndTables:
+    """The bill of the trained model, of each kind of word, and of each checkpoint.
+
+    Metrics are nats per word, with 95 % intervals over stories. `left_out` says why there is no bill.
+    """
+    problem = problem_with(run.tokenizer)
+    if run.corpus["source"] != "storybook":
+        problem = "the stories are not the storybook's"
+    stories = [] if problem else _stories(run)
+    if not stories:
+        return {"truth": {"left_out": problem or "no story fits the context"}}, {}
+    words = pd.concat([story.table(run.model) for story in stories])
+    words["excess"] = words["model"] - words["true"]
+    unknown = sum(_unknown_nats(story) for story in stories)
+    metrics: Metrics = {"stories": len(stories), "words": len(words), "unknown_nats": unknown}
+    metrics |= _metrics(words, words) | {"unseen_mass": run.ngrams.unseen_mass}
+    metrics["kinds"] = {}
+    for kind in MEANING:
+        of_kind = words[words["kind"] == kind]
+        metrics["kinds"][kind] = {"words": len(of_kind)} | _metrics(of_kind, words)
+    tables = {"truth": words, "truth_story": _shown(run, stories[0])}
+    tables["truth_training"] = _over_training(run, stories, words)
+    tables["truth_calibration"] = _calibration(run, stories)
+    return {"truth": metrics}, tables
+
+
+def above_floor(truth: Metrics) -> dict[str, float]:
+    """The nats per word above the generator's, of all words and of each kind; empty without a bill."""
+    if "kl" not in truth:
+        return {}
+    kinds = {f"above_floor_{kind}": row["kl"]["value"] for kind, row in truth["kinds"].items()}
+    return {"above_floor": truth["kl"]["value"], **kinds}
+
+
+def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
+    """KL per word of all words, by kind, at each checkpoint and, in `last`, at the end of training."""
+    bills = []
+    for epochs, model in run.checkpoints:
+        bills.append((epochs, pd.concat([story.table(model) for story in stories])))
+    tokens_per_epoch = len(run.train.ids) - len(run.train)  # <sos> is never predicted
+    rows = []
+    for epochs, words in [*bills, (run.epochs, last)]:
+        sums = words.groupby("kind")["kl"].sum() / len(words)
+        for kind in MEANING:
+            kl = float(sums.get(kind, 0.0))
+            rows.append({"tokens": round(epochs * tokens_per_epoch), "series": kind, "value": kl})
+    return rows
+
+
+def _calibration(run: TrainedRun, stories: Sequence[_Story]) -> pd.DataFrame:
+    """The mean true probability of the words in each bin of the model's probability."""
+    sums = np.zeros((len(BINS) - 1, 3))
+    for story in stories:
+        sums += calibration(story.truth, log_probabilities(run.model, story.ids[:-1]))
+    counts, by_model, by_truth = sums[sums[:, 0] > 0].T
+    return pd.DataFrame({"words": counts, "model": by_model / counts, "true": by_truth / counts})
+
+
+def _metrics(some: pd.DataFrame, words: pd.DataFrame) -> Metrics:
+    """Nats of some of the words, and the probability of impossible ones, per word of all."""
+    sums = some.groupby("story")[["true", "model", "excess", "kl", "impossible"]].sum()
+    stories = words.groupby("story").size()
+    sums = sums.reindex(stories.index, fill_value=0.0)
+    metrics = {}
+    for name, column in sums.items():
+        values = np.column_stack([column, stories])
+        metrics[str(name)] = with_interval(values, pooled_ratio)
+    return metrics
+
+
+def _unknown_nats(story: _Story) -> float:
+    """What the generator's choice among words that are all `<unk>` costs."""
+    of_words = sum(np.log(following.probs[word]) for word, following in story.positions)
+    is_target = story.ids[1:][story.truth.places] == story.truth.ids
+    return float(np.log(story.truth.probs[is_target]).sum() - of_words)
+
+
+def _shown(run: TrainedRun, story: _Story) -> pd.DataFrame:
+    """The words of a story with the likeliest words by both."""
+    table = story.table(run.model)
+    probs = np.exp(log_probabilities(run.model, story.ids[:-1]))
+    table["true_top"] = [in_words(position.following.probs) for position in story.positions]
+    table["model_top"] = [in_words(likeliest(run.tokenizer, row)) for row in probs]
+    return table
+
+
+def likeliest(tokenizer: Tokenizer, probs: np.ndarray) -> dict[str, float]:
+    """The TOP tokens of the highest probabilities (V,)."""
+    order = np.argsort(-probs, kind="stable")[:TOP]
+    return {tokenizer.shown(index): float(probs[index]) for index in order}
+
+
+def in_words(probs: Mapping[str, float]) -> str:
+    """The likeliest words with their probabilities, as in "boy 0.52, girl 0.48"."""
+    ordered = sorted(probs, key=probs.__getitem__, reverse=True)[:TOP]
+    return ", ".join(f"{word} {probs[word]:.2f}" for word in ordered)
