@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         _hand_in_exercises(arguments.entry)
         return
 
+    from tinylm.compare.provenance import authorship
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.handin import NOT_NEEDED, check_entry, write_hand_in
     from tinylm.exchange.loading import load_trained
@@ -94,7 +95,9 @@ def run(arguments: argparse.Namespace) -> None:
         data=data_licence(state.run.params["data"], None),
         weights=arguments.weights,
     )
-    path, files = write_hand_in(entry, settings.author, state.run, publication, code, trained)
+    path, files = write_hand_in(
+        entry, settings.author, state.run, publication, code, trained, authorship()
+    )
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; no weights, --weights adds them"
     print(f"{len(code)} of them are the code{without}")

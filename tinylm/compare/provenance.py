@@ -9,6 +9,7 @@ from tinylm.base.files import require
 
 LOCK = "dvc.lock"
 CODE = ("stages/", "tinylm/")
+SOURCES = ("*.py", "*.cpp", "*.h", "*.js", "*.j2")  # files that count as code, in any folder
 MISSING_FROM_CACHE = "not in cache"  # as `dvc status` reports it; the file itself is as it was
 
 
@@ -37,6 +38,22 @@ def untracked(*paths: str) -> list[str]:
     """The files below these paths that git neither tracks nor ignores; none outside git."""
     names = _git("ls-files", "-z", "--others", "--exclude-standard", "--", *paths) or ""
     return sorted(filter(None, names.split("\0")))
+
+
+def authorship() -> str:
+    """Whose the code is, by git: tinylm's up to its last tag, else its first commit; changed since by others."""
+    release = _git("describe", "--tags", "--abbrev=0") or _git(
+        "rev-list", "--max-parents=0", "HEAD"
+    )
+    if not release:
+        return "unknown, since git has no commit of this code"
+    release = release.partition("\n")[0]
+    changes = _git("diff", "--numstat", "--no-renames", release, "--", *SOURCES) or ""
+    names = _git("log", "--format=%an", f"{release}..HEAD", "--", *SOURCES) or ""
+    files = [line.split("\t") for line in changes.splitlines()]
+    people = ", ".join(sorted(set(names.splitlines()))) or "no author of a commit"
+    listed = "".join(f"\n- `{name}`: +{added} −{removed}" for added, removed, name in files)
+    return f"tinylm's code of {release}; {len(files)} files changed since, by {people}{listed}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,8 @@ README = """\
 
 Author: {author}
 
+Authorship: {authorship}
+
 Perplexity on the evaluation split: {perplexity}
 
 ## Where each part of the assignment is answered
@@ -105,10 +107,11 @@ def write_hand_in(
     publication: Publication,
     code: list[str],
     trained: Trained,
+    authorship: str,
 ) -> tuple[Path, list[str]]:
     """Write exports/ENTRY.zip from the working folder; returns its path and the files in it.
 
-    code: the files of the code. Equal files give equal bytes: names are sorted, times fixed, nothing is compressed.
+    code: its files; authorship: whose it is. Equal files give equal bytes: names sorted, times fixed, no compression.
     """
     files = _run_files(run, code)
     with tempfile.TemporaryDirectory() as scratch:
@@ -120,6 +123,7 @@ def write_hand_in(
     text = README.format(
         entry=entry,
         author=author or "not named",
+        authorship=authorship,
         perplexity=number(run.value("evaluate.perplexity")),
         parts="\n".join(part.row(set(files)) for part in parts() if on_hub or part.part != HUB),
     )

@@ -136,6 +136,19 @@ def test_weights_lab_and_the_place_on_the_hub(here):
     assert b'from_pretrained("me/small-stories")' in files["model/README.md"]
 
 
+def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(here):
+    assert main(["handin", ENTRY]) == 0
+    assert b"Authorship: unknown" in unzip(here)["README.md"]
+    git = ["git", "-c", "user.email=a@b.c", "-c"]
+    subprocess.run([*git, "user.name=tinylm", "commit", "-qm", "all"], cwd=here, check=True)
+    subprocess.run(["git", "tag", "v1"], cwd=here, check=True)
+    write(here, "tinylm/a.py", "one = 1\ntwo = 2\n")
+    subprocess.run([*git, "user.name=Ada", "commit", "-qam", "mine"], cwd=here, check=True)
+    assert main(["handin", ENTRY]) == 0
+    line = "tinylm's code of v1; 1 files changed since, by Ada\n- `tinylm/a.py`: +2 −0\n"
+    assert f"Authorship: {line}" in unzip(here)["README.md"].decode()
+
+
 CASES = {
     "report: ": lambda here: (here / "report/report.pdf").unlink(),
     "report of params.yaml": lambda here: edit(here, "report", "title", "x"),
