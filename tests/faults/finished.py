@@ -15,7 +15,7 @@ LAST_BYTES = {
     ".csv": b"\n",
     ".md": b"\n",
     ".html": b"</html>\n",
-    ".png": b"IEND\xaeB`\x82",
+    ".svg": b"</svg>\n",
     ".pdf": b"%%EOF",
 }
 

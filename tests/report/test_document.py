@@ -131,7 +131,7 @@ def test_numbers_in_words():
 
 def test_every_picture_is_on_the_page_with_an_alt_text(finished_run):
     page = (finished_run / "report/index.html").read_text(encoding="utf-8")
-    drawn = {path.stem for path in (finished_run / "plots/pictures").glob("*.png")}
+    drawn = {path.stem for path in (finished_run / "plots/pictures").glob("*.svg")}
     svgs = re.findall(r"<svg[^>]*>", page)
     assert len(svgs) == len(drawn)
     assert all(re.search(r'role="img" aria-label="[^"]{10,}"', svg) for svg in svgs)
@@ -153,11 +153,11 @@ def test_a_users_matplotlibrc_changes_no_picture(tmp_path):
     draw = """
 import hashlib, pandas
 from tinylm.report.charts import draw_lines
-from tinylm.report.drawing import in_style, to_png, to_svg
+from tinylm.report.drawing import in_style, to_inline, to_png, to_svg
 frame = pandas.DataFrame({"x": [0, 1, 2], "series": "held-out", "value": [9.0, 3.0, 2.0]})
 with in_style():
     drawing = draw_lines(frame, "title", "tokens", "loss").drawing
-print(hashlib.sha256(to_svg(drawing, "p", "alt").encode() + to_png(drawing)).hexdigest())
+print(hashlib.sha256(to_inline(to_svg(drawing), "p", "alt").encode() + to_png(drawing)).hexdigest())
 """
     (tmp_path / "matplotlibrc").write_text(
         "text.usetex: True\naxes.facecolor: black\nsavefig.bbox: tight\n"

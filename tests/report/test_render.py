@@ -1,6 +1,5 @@
 """One template gives Markdown, a page, a PDF and text for a terminal; inserted text is never markup."""
 
-import io
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ import jinja2
 import pytest
 from matplotlib.figure import Figure
 
+from tinylm.report.drawing import to_svg
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
 from tinylm.report.render import escape, render, to_terminal
@@ -90,10 +90,9 @@ def test_a_picture_that_was_not_drawn_is_left_out(markdown):
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path):
-    png = io.BytesIO()
-    Figure(figsize=(2, 1)).savefig(png)
-    pdf = to_pdf(markdown, {"p": png.getvalue()})
-    assert pdf == to_pdf(markdown, {"p": png.getvalue()})
+    svg = to_svg(Figure(figsize=(2, 1)))
+    pdf = to_pdf(markdown, {"p": svg})
+    assert pdf == to_pdf(markdown, {"p": svg})
     (tmp_path / "a.pdf").write_bytes(pdf)
     command = ["pdftotext", "-raw", tmp_path / "a.pdf", "-"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

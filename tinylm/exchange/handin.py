@@ -150,7 +150,7 @@ def _run_files(run: ReportData, code: list[str]) -> dict[str, Path]:
     files["settings.yaml"] = Path(PARAMS_FILE)
     for name in (paths.REPORT_PDF, paths.REPORT_PAGE, paths.REPORT_LAB):
         files[f"report/{Path(name).name}"] = Path(name)
-    for picture in Path(paths.PICTURES).glob("*.png"):
+    for picture in Path(paths.PICTURES).glob("*.svg"):
         files[f"plots/{picture.name}"] = picture
     for name, (path, _) in FILES.items():
         if name in run.files and path.startswith(f"{paths.PLOTS}/"):

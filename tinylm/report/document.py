@@ -11,7 +11,7 @@ from markupsafe import Markup
 from tinylm.base import paths
 from tinylm.base.files import write_bytes
 from tinylm.report import pictures, render, values
-from tinylm.report.drawing import Picture, to_png, to_svg
+from tinylm.report.drawing import Picture, to_inline, to_svg
 from tinylm.report.effects import effects, says
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
@@ -52,15 +52,13 @@ def write_report(
     root = Path(folder)
     drawn = pictures.draw_pictures(run)
     markdown = write_document(run, settings, drawn, lab)
-    svgs = {name: to_svg(picture.drawing, name, picture.alt) for name, picture in drawn.items()}
-    for picture in drawn.values():
-        picture.drawing.set_layout_engine("none")  # laid out already; a second time takes seconds
-    pngs = {name: to_png(picture.drawing) for name, picture in drawn.items()}
+    svgs = {name: to_svg(picture.drawing) for name, picture in drawn.items()}
+    inline = {name: to_inline(svgs[name], name, picture.alt) for name, picture in drawn.items()}
     write_bytes(root / paths.REPORT_TEXT, markdown.encode())
-    write_bytes(root / paths.REPORT_PAGE, to_html(markdown, svgs).encode())
-    write_bytes(root / paths.REPORT_PDF, to_pdf(markdown, pngs))
-    for name, png in pngs.items():
-        write_bytes(root / paths.PICTURES / f"{name}.png", png)
+    write_bytes(root / paths.REPORT_PAGE, to_html(markdown, inline).encode())
+    write_bytes(root / paths.REPORT_PDF, to_pdf(markdown, svgs))
+    for name, svg in svgs.items():
+        write_bytes(root / paths.PICTURES / f"{name}.svg", svg.encode())
     return list(drawn)
 
 
@@ -99,4 +97,4 @@ def _section(name: str, run: ReportData, shared: Mapping[str, Any]) -> str:
 def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:
     if name not in drawn:
         return Markup("")
-    return render.image(f"{PICTURES}/{name}.png", drawn[name].alt, caption)
+    return render.image(f"{PICTURES}/{name}.svg", drawn[name].alt, caption)

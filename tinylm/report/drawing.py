@@ -1,6 +1,6 @@
-"""The style of every picture, and its bytes: SVG that follows the page's colours, PNG for plots/.
+"""The style of every picture, and its bytes: SVG for reports and plots/, PNG for other tools.
 
-In SVG a colour of the light page becomes a CSS variable, so that one drawing serves light and dark.
+On the page a colour of the light page becomes a CSS variable, so that one drawing serves light and dark.
 The same run gives the same bytes.
 """
 
@@ -31,7 +31,7 @@ _LIGHT = STYLE_SHEET.read_text(encoding="utf-8").partition("@media")[0]
 COLOURS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _LIGHT))
 HEAT = COLOURS["heat"]
 
-_WIDE = 7.0  # inches: a wider picture is scrolled on a phone, not shrunk
+_WIDE = 504.0  # points (7 inches): a wider picture is scrolled on a phone, not shrunk
 
 
 @contextlib.contextmanager
@@ -62,8 +62,8 @@ def to_png(drawing: Figure) -> bytes:
     return target.getvalue()
 
 
-def to_svg(drawing: Figure, name: str, alt: str) -> str:
-    """The drawing as an inline <svg>: transparent, its ids made unique by `name`."""
+def to_svg(drawing: Figure) -> str:
+    """The drawing as SVG: transparent, without version or date."""
     drawing.set_facecolor("none")
     for axes in drawing.axes:
         axes.set_facecolor("none")
@@ -71,14 +71,19 @@ def to_svg(drawing: Figure, name: str, alt: str) -> str:
     undated = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with in_style():
         FigureCanvasSVG(drawing).print_svg(target, metadata=undated)
-    text = target.getvalue()
-    text = text[text.index("<svg") :]
+    return target.getvalue()
+
+
+def to_inline(svg: str, name: str, alt: str) -> str:
+    """A picture of `to_svg` as an <svg> of the page: with its colours, its ids made unique by `name`."""
+    text = svg[svg.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"(\sid=\"|href=\"#|url\(#)", rf"\g<1>{name}-", text)
     for variable, colour in COLOURS.items():
         text = text.replace(colour, f"var(--{variable})")
     text = re.sub("'?DejaVu Sans'?(, '[^']*')*", "var(--sans)", text)
     text = re.sub(r"\n\s*", " ", text)
-    kind = "chart wide" if drawing.get_figwidth() > _WIDE else "chart"
+    width = re.search(r'<svg[^>]* width="([\d.]+)pt"', text)
+    kind = "chart wide" if width and float(width[1]) > _WIDE else "chart"
     tag = f'<svg class="{kind}" role="img" aria-label="{html.escape(visible(alt))}"'
     return text.replace("<svg", tag, 1).strip()

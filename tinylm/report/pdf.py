@@ -42,19 +42,19 @@ _TYPST = {  # what each token of the Markdown becomes
 }
 
 
-def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
+def to_pdf(markdown: str, pictures: Mapping[str, str] | None = None) -> bytes:
     """The Markdown as a PDF; the same Markdown gives the same bytes.
 
     Args:
         markdown: what `render` returned.
-        pictures: the PNG of each picture by name. Others are left out.
+        pictures: the SVG of each picture by name. Others are left out.
     """
     images = pictures or {}
     layout = _LAYOUT.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for picture, png in images.items():
-            (folder / f"{picture}.png").write_bytes(png)
+        for picture, svg in images.items():
+            (folder / f"{picture}.svg").write_text(svg, encoding="utf-8")
         source = folder / "report.typ"
         source.write_text(layout + _to_typst(markdown, images), encoding="utf-8")
         # No clock, so that the same run gives the same bytes; tags would double the file's size.
@@ -67,7 +67,7 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
         )
 
 
-def _to_typst(markdown: str, pictures: Mapping[str, bytes]) -> str:
+def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
     """The Markdown as Typst, one block a line; text is always in quotes."""
     lines = markdown.split("\n")
     tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
@@ -105,7 +105,7 @@ def _kind_of_paragraph(inline: Token) -> str:
     return "note" if is_note else "par"
 
 
-def _inline(part: Token, pictures: Mapping[str, bytes]) -> str:
+def _inline(part: Token, pictures: Mapping[str, str]) -> str:
     match part.type:
         case "text":
             return f"#{_quoted(part.content)}"
@@ -118,7 +118,7 @@ def _inline(part: Token, pictures: Mapping[str, bytes]) -> str:
             if name not in pictures:
                 return ""
             title = _quoted(part.attrs.get("title", ""))
-            return f"#picture({_quoted(f'{name}.png')}, {title})"
+            return f"#picture({_quoted(f'{name}.svg')}, {title})"
     return _TYPST[part.type]
 
 

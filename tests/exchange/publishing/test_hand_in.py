@@ -89,7 +89,7 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
     files = unzip(here)
     sources = {
         "report/report.pdf": "report/report.pdf",
-        "plots/loss_tokens.png": "plots/pictures/loss_tokens.png",
+        "plots/loss_tokens.svg": "plots/pictures/loss_tokens.svg",
         "plots/loss.csv": "plots/loss.csv",
         "samples/samples.csv": "data/evaluate/samples.csv",
         "settings.yaml": "params.yaml",
