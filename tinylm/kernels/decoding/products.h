@@ -8,16 +8,20 @@
 #include <cstdint>
 #include <cstring>
 
-typedef float Vector __attribute__((vector_size(64)));
-typedef int32_t Integers __attribute__((vector_size(64)));
+// A vector fills one register: GCC keeps longer ones in memory, which is 50 times slower. TALL rows share a pass over a
+// panel, as many as leave their sums in registers: 24 of 32, or 8 of AVX2's 16.
+#if defined(__AVX512F__)
+constexpr int LANES = 16, TALL = 12;
+#elif defined(__AVX__)
+constexpr int LANES = 8, TALL = 2;
+#else
+constexpr int LANES = 4, TALL = 2;
+#endif
+constexpr int PANEL = 32, PARTS = PANEL / LANES;
+typedef float Vector __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t Integers __attribute__((vector_size(LANES * sizeof(float))));
 #define INLINE inline __attribute__((always_inline))
 
-constexpr int LANES = 16, PANEL = 32;
-#if defined(__AVX512F__)
-constexpr int TALL = 12;  // rows that share a pass over a panel: 24 sums fit into 32 registers
-#else
-constexpr int TALL = 3;
-#endif
 constexpr int64_t LARGE = 4 << 20;  // bytes of weights that are worth a second thread
 
 struct Linear {
@@ -36,16 +40,12 @@ INLINE Vector load(const float* from) {
 
 INLINE void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof vector); }
 
-INLINE float sum_of(Vector vector) {  // in halves, so that it stays in registers
-    typedef float Half __attribute__((vector_size(32)));
-    typedef float Quarter __attribute__((vector_size(16)));
-    Half halves[2];
-    std::memcpy(halves, &vector, sizeof vector);
-    const Half half = halves[0] + halves[1];
-    Quarter quarters[2];
-    std::memcpy(quarters, &half, sizeof half);
-    const Quarter quarter = quarters[0] + quarters[1];
-    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+INLINE float sum_of(Vector vector) {  // in halves
+    float parts[LANES];
+    store(parts, vector);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) parts[i] += parts[i + half];
+    return parts[0];
 }
 
 // e^x for x <= 0 by a polynomial (Cephes' expf), relative error below 2e-7.
@@ -74,7 +74,7 @@ INLINE Vector gelu(Vector x) {
     return 0.5f * x * (1.0f + (x < 0.0f ? -erf : erf));
 }
 
-// Add the bias to one half of a panel's sums, apply what follows the product, and store outputs `first` to first + 16.
+// Add the bias to one part of a panel's sums, apply what follows the product, and store its outputs from `first` on.
 INLINE void finish(const Linear& linear, Vector sum, int64_t first, float* y, After after) {
     if (linear.bias) sum += load(linear.bias + first);
     if (after == After::relu) sum = sum > 0.0f ? sum : Vector{};
@@ -93,24 +93,25 @@ template <int ROWS>
 void panel(const Linear& linear, int64_t first, const float* x, float* y, After after) {
     const int64_t inputs = linear.inputs;
     const float* weight = linear.weight + first * inputs;
-    Vector sums[ROWS][2] = {};
+    Vector sums[ROWS][PARTS] = {};
     for (int64_t input = 0; input < inputs; ++input, weight += PANEL) {
-        const Vector left = load(weight), right = load(weight + LANES);
         if constexpr (ROWS > 2) {  // fewer rows only wait for memory, which the processor reads ahead by itself
             __builtin_prefetch(weight + inputs * PANEL, 0, 2);  // the next panel
-            __builtin_prefetch(weight + inputs * PANEL + LANES, 0, 2);
+            __builtin_prefetch(weight + inputs * PANEL + PANEL / 2, 0, 2);
         }
+        // Unrolled, so that the sums stay in registers.
+#pragma GCC unroll 8
+        for (int part = 0; part < PARTS; ++part) {
+            const Vector weights = load(weight + part * LANES);
 #pragma GCC unroll 16
-        for (int row = 0; row < ROWS; ++row) {  // unrolled, so that the sums stay in registers
-            sums[row][0] += left * x[row * inputs + input];
-            sums[row][1] += right * x[row * inputs + input];
+            for (int row = 0; row < ROWS; ++row) sums[row][part] += weights * x[row * inputs + input];
         }
     }
-    for (int row = 0; row < ROWS; ++row) {
-        float* to = y + row * linear.outputs;
-        finish(linear, sums[row][0], first, to, after);
-        if (first + LANES < linear.outputs) finish(linear, sums[row][1], first + LANES, to, after);
-    }
+    for (int row = 0; row < ROWS; ++row)
+        for (int part = 0; part < PARTS; ++part) {
+            const int64_t output = first + part * LANES;
+            if (output < linear.outputs) finish(linear, sums[row][part], output, y + row * linear.outputs, after);
+        }
 }
 
 // The same for any number of rows up to TALL.
