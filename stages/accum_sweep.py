@@ -1,4 +1,4 @@
-"""Stage accum_sweep: train with each number of mini-batches per update; time each of them."""
+"""Stage accum_sweep: train with each number of mini-batches per update."""
 
 import sys
 
@@ -12,32 +12,18 @@ from tinylm.vocab.kinds import open_tokenizer
 
 def main() -> None:
     stage = Stage("accum_sweep")
-    settings = stage.params.accum_sweep
-    train = stage.params.train
-    model = accum.shortened(stage.params.model, train.layout)
-    stage.begin(train.seed)
+    params = stage.params
+    stage.begin(params.train.seed)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
-    tasks = []
-    for number in sorted(settings.settings):
-        task = accum.Task(
-            accumulation=number,
-            sweep=settings,
-            model=model,
-            train=train,
-            runtime=stage.params.runtime,
-            pad_id=pad_id,
-        )
-        tasks.append(task)
+    tasks = accum.make_tasks(params.accum_sweep, params.model, params.train, pad_id, params.runtime)
     runs, failed = measure.split_failures(accum.train_all(tasks))
     by_number = {run["accumulation"]: run for run in runs}
-    trained = [task for task in tasks if task.accumulation in by_number]
-    timed, not_timed = measure.run_trials(accum.BENCH, trained)
     for axis, rows in accum.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    costs = {row.pop("accumulation"): row for row in accum.BENCH.rows(timed)}
-    times = {"settings": costs, "not_measured": failed + not_timed, "trials": measure.TRIALS}
-    shown = {number: costs.get(number, {}) for number in settings.settings}
-    results = accum.merge(by_number) | {"row_tokens": model.context}
+    costs = {number: {key: run[key] for key in accum.COSTS} for number, run in by_number.items()}
+    shown = {number: costs.get(number, {}) for number in params.accum_sweep.settings}
+    results = accum.merge(by_number) | {"row_tokens": tasks[0].model.context}
+    times = {"settings": costs, "not_measured": failed}
     stage.write(results, measure.shown("accum", shown, "epoch_s", "peak_mib"), times)
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import read_json, write_csv
+from tinylm.base.files import write_csv
 from tinylm.bench import kv, measure
 from tinylm.decoding.session import Step
 from tinylm.host.command import guard
@@ -19,7 +19,6 @@ def main() -> None:
     stage.begin(kv.SEED)
     stage.conditions["step"] = Step.name
     tokenizer = open_tokenizer(paths.TOKENIZER)
-    context = read_json(paths.MODEL_CONFIG, "train")["model"]["context"]
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     prompts = kv.choose_batch(evaluation, settings, tokenizer.sos_id)
@@ -27,7 +26,6 @@ def main() -> None:
     tasks = kv.make_tasks(
         settings,
         prompts,
-        context,
         slide=stage.params.cache.slide,
         eos_id=eos_id,
         runtime=stage.params.runtime,

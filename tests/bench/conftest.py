@@ -27,7 +27,7 @@ CHANGES = {
     "beam_bench": {"widths": [1, 3], "prompts": 3, "new_tokens": 7},
     "kv_bench": {"batch": 3, "lengths": [4, 23]},
     "accum_sweep": {"settings": [1, 2], "batch_size": 3, "stories": None, "tokens": 300},
-    "ckpt_bench": {"depths": [1, 3], "batch_size": 3},
+    "ckpt_bench": {"updates": 3, "batch_size": 3},
     "runtime": {"threads": 1, "device": "cpu"},
 }  # fmt: skip
 

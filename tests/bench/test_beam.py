@@ -35,12 +35,8 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     assert list(methods) == list(times["methods"]) == METHODS
     step = decoding_step(trained).name  # plain without a compiler
     assert found["environment"]["step"] == times["conditions"]["step"] == step
-    compared = {name: row.pop("against_greedy") for name, row in methods.items()}
     # a beam of one that may stop is greedy decoding
     assert methods["greedy"] == pytest.approx(methods["beam 1"], rel=1e-5)
-    for name in ("greedy", "beam 1"):
-        assert compared[name]["difference"]["value"] == 0.0  # without rounding
-    assert compared["beam 3"]["prompts"] == 3
     assert set(times["methods"]["beam 3"]) == {
         f"{end}{key}" for key in beam.BENCH.times for end in ("", "low_", "high_")
     }
@@ -51,9 +47,6 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     assert len({row["prompt"] for row in rows[:4]}) == 1
     greedy = [row for row in rows if row["method"] == "greedy"]
     widest = [row for row in rows if row["method"] == "beam 3"]
-    log_probs = [sum(float(row["log_prob"]) for row in side) for side in (greedy, widest)]
-    difference = compared["beam 3"]["difference"]["value"]
-    assert difference == pytest.approx((log_probs[1] - log_probs[0]) / 3, abs=1e-5)
     scores = [sum(float(row["score"]) for row in side) for side in (greedy, widest)]
     assert scores[1] >= scores[0]
     plotted = list(csv.DictReader((folder / "plots/beam_bench.csv").open()))
@@ -81,7 +74,7 @@ def test_texts_of_the_storybook_are_judged(trained, inline, results, monkeypatch
     methods = results("beam_bench")[0]["methods"]
     assert judged == [4] * len(METHODS)
     assert {row["possible"] for row in methods.values()} == {"judged"}
-    assert {row["against_greedy"]["prompts"] for row in methods.values()} == {4}
+    assert {row["judged"] for row in methods.values()} == {4}
 
 
 def test_a_judged_text_is_read_with_its_prompt():

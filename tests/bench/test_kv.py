@@ -1,6 +1,5 @@
 import csv
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,7 +20,6 @@ def task(trained, params):
         prompts=[[0, 5, 6], [0, 9, 4]],
         new_tokens=23,
         cache=True,
-        past_context=True,
         eos_id=1,
         runtime=read_section(params, "runtime", RuntimeSettings),
     )
@@ -36,13 +34,11 @@ def test_ids_are_the_same_with_and_without_the_cache(trained, inline, folder, re
     assert compared.items() <= found.items()
     assert found["environment"]["step"] == times["conditions"]["step"] == "plain"
     rows = times["settings"]
-    settings = [(row["new_tokens"], row["cache"], row["past_context"]) for row in rows]
-    assert settings[:2] == [(4, False, False), (4, True, False)]
-    assert settings[2:] == [(23, False, True), (23, True, True)]
+    settings = [(row["new_tokens"], row["cache"]) for row in rows]
+    assert settings == [(4, False), (4, True), (23, False), (23, True)]
     assert {"tokens_per_s", "low_first_token_s", "high_rest_s_per_token", "process_mib"} < set(
         rows[0]
     )
-    assert [row["cache_mib"] > 0 for row in rows] == [False, True, False, True]
     assert times["not_measured"] == []
     plotted = list(csv.DictReader((folder / "plots/kv_bench.csv").open()))
     assert [row["series"] for row in plotted] == ["no cache", "cache"] * 2
@@ -56,14 +52,14 @@ def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
     assert times == {"tokens_per_s": 46 / 12, "first_token_s": 1.0, "rest_s_per_token": 11 / 22}
 
 
-def test_the_shown_speedup_is_that_of_the_longest_text_within_the_context():
-    lengths = SimpleNamespace(lengths=(4, 14, 15))
-    tasks = kv.make_tasks(lengths, [[0, 5, 6]], 16, slide="half", eos_id=None, runtime=None)
-    assert [task.past_context for task in tasks] == [False] * 4 + [True] * 2  # 3 + 14 - 1 fit
-    speeds = (1.0, 2.0, 10.0, 30.0, 5.0, 50.0)
-    rows = [task.columns | {"tokens_per_s": speed} for task, speed in zip(tasks, speeds)]
+def test_the_shown_speedup_is_that_of_the_longest_text():
+    rows = [
+        {"new_tokens": length, "cache": cache, "tokens_per_s": speed}
+        for length, cache, speed in ((4, False, 1.0), (4, True, 2.0), (14, False, 10.0), (14, True, 30.0))
+    ]  # fmt: skip
     ways = kv.longest(rows)
     assert (ways["off"]["new_tokens"], ways["on"]["speedup"]) == (14, 3.0)
+    assert kv.longest(rows[:3])["on"] == {}
 
 
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task, trained):

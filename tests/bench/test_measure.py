@@ -1,7 +1,6 @@
 import dataclasses
 import os
 import signal
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -72,14 +71,6 @@ def test_own_process_that_fails_or_dies_is_an_error_of_its_setting(function, arg
 def test_own_process_passes_bad_input_on(tmp_path):
     with pytest.raises(InputError, match=r"absent\.json is missing"):
         measure.in_own_process(read_json, str(tmp_path / "absent.json"))
-
-
-def test_median_leaves_the_warm_up_out(monkeypatch):
-    clock = iter([0.0, 200.0, 201.0, 300.0, 302.0, 400.0, 409.0])  # the warm-up is not stopped
-    monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    calls = []
-    assert measure.median_seconds(lambda: calls.append(1), repeats=3, device=CPU) == 2.0
-    assert len(calls) == 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ HERE = Path(__file__).parents[2]
 SMALL = """
 data.train_stories=400 embedding.width=32 model.layers=4 model.heads=4 model.feed_forward=48 model.dropout=0.1
 train.tokens=12000 runtime.sample_every=15 train.keep_epochs=[0.1] train.precision=fp32
-evaluate.new_tokens=6 beam_bench.widths=[1,3] beam_bench.new_tokens=5 kv_bench.lengths=[6] ckpt_bench.depths=[1,4]
+evaluate.new_tokens=6 beam_bench.widths=[1,3] beam_bench.new_tokens=5 kv_bench.lengths=[6] ckpt_bench.updates=4
 runtime.snapshot_every_s=0.05"""
 WHOLE = ["beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"]
 WHOLE += ["seed_train 2", "seed_score 2", "seeds", "report"]

@@ -31,7 +31,7 @@ SMALL = {
     "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4},
     "kv_bench": {"batch": 2, "lengths": [4]},
     "accum_sweep": {"settings": [1, 2], "batch_size": 2, "stories": None, "tokens": 1200},
-    "ckpt_bench": {"depths": [1], "batch_size": 2},
+    "ckpt_bench": {"updates": 3, "batch_size": 2},
     "seeds": {"more": [2]},
     "runtime": {"sample_every": 10, "threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
 }  # fmt: skip

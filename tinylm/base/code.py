@@ -1,6 +1,5 @@
 """The code that decides what a stage computes; `make deps` lists it in dvc.yaml."""
 
-import functools
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,8 @@ PIPELINE = "dvc.yaml"
 _CODE = ("stages/", "tinylm/")
 
 
-@functools.cache
 def stage_entry(stage: str) -> dict[str, Any]:
-    """What dvc.yaml says of a stage: its deps, params and outs.
-
-    Read once: DVC does not read it again during a run either, and parsing takes 0.1 s.
-    """
+    """What dvc.yaml says of a stage: its deps, params and outs."""
     entry: dict[str, Any] = read_yaml(ROOT / PIPELINE)["stages"][stage]
     return entry
 

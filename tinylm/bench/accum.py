@@ -1,59 +1,25 @@
-"""Gradient accumulation: the runs of the sweep, with the training loop, and their summary."""
+"""Gradient accumulation: the trainings of the sweep and their summary."""
 
 import dataclasses
-import itertools
-import math
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import torch
-
-from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
+from tinylm.base.seeding import derive_seed
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
+from tinylm.bench.training import Task, short, tokens_of, train_store, train_task
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
-from tinylm.train.graphs import new_trainer
-from tinylm.train.loop import train
-from tinylm.train.preparation import SPLITS, TrainingRun, new_run
-from tinylm.train.trainer import Trainer, TrainSettings
-from tinylm.vocab.batches import Batch, TrainBatches
-from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.batches import TrainBatches
 
 CONTEXT = 32  # tokens of a row at most, where rows are single stories
 HELD_OUT_ROWS = 96  # about so many rows are scored in each validation
-TRIAL_UPDATES = 2  # a trial uses the mini-batches of this many updates of the largest setting
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
-    """The inputs of one run in its own process; the data are those of the working directory."""
-
-    accumulation: int
-    sweep: AccumSettings
-    model: ModelSettings
-    train: TrainSettings
-    runtime: RuntimeSettings
-    pad_id: int
-    only_times: bool = False
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The setting's name and number, for its row of results."""
-        return {"setting": f"accumulation {self.accumulation}", "accumulation": self.accumulation}
-
-
-def first_stories(store: TokenStore, count: int | None) -> TokenStore:
-    """Cut the store to its first `count` stories; None keeps all."""
-    if count is not None and count < len(store):
-        store.offsets = store.offsets[: count + 1]
-        store.ids = store.ids[: store.offsets[-1]]
-    return store
+COSTS = ("tokens_per_s", "update_s", "epoch_s", "peak_mib")
 
 
 def shortened(model: ModelSettings, layout: str) -> ModelSettings:
@@ -66,98 +32,57 @@ def shortened(model: ModelSettings, layout: str) -> ModelSettings:
     return dataclasses.replace(model, context=min(CONTEXT, model.context))
 
 
-def plan_budget(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
-    """Return (updates of the largest setting that fit into sweep.tokens, tokens of these updates).
+def plan_updates(batches: TrainBatches, sweep: AccumSettings) -> int:
+    """Updates of the largest setting that fit into sweep.tokens.
 
-    Every setting trains on these tokens. All settings divide the largest, so all end at the same
-    token. Raises InputError if sweep.tokens is too small for one update.
+    Every setting trains on their mini-batches. All settings divide the largest, so all end at the
+    same token. Raises InputError if sweep.tokens is too small for one update.
     """
     largest = max(sweep.settings)
     updates = 0
-    used = 0
-    while True:
-        tokens = sum(batches.batch(updates * largest + i).tokens for i in range(largest))
-        if used + tokens > sweep.tokens:
-            break
+    while tokens_of(batches, (updates + 1) * largest) <= sweep.tokens:
         updates += 1
-        used += tokens
     if not updates:
         raise InputError(
-            f"{PARAMS_FILE}: accum_sweep.tokens: expected at least {tokens}, one update of "
-            f"{largest} mini-batches, got {sweep.tokens}"
+            f"{PARAMS_FILE}: accum_sweep.tokens: expected at least {tokens_of(batches, largest)}, "
+            f"one update of {largest} mini-batches, got {sweep.tokens}"
         )
-    return updates, used
+    return updates
 
 
-def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
-    """Section `train` with this run's accumulation, batch size and budget, without early stopping.
-
-    updates: of the largest setting. Held-out loss is measured each time after this many.
-    """
-    settings = dataclasses.replace(
-        task.train,
-        accumulation=task.accumulation,
-        batch_size=task.sweep.batch_size,
-        processes=1,
-        tokens=budget,
-        epochs=None,
-        validate_every=updates,
-        patience=None,
-        keep_epochs=(),
-    )
-    return settings.resolved(pick_device(task.runtime.device))
-
-
-def fresh(task: Task) -> TrainingRun:
-    """The initial weights of stage train, and mini-batches in an order that no setting changes."""
-    stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
-    stores["train"] = first_stories(stores["train"], task.sweep.stories)
-    train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size, processes=1)
-    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
-    device = pick_device(task.runtime.device)
-    return new_run(task.model, train, matrix, stores, task.pad_id, device, task.runtime.threads)
-
-
-def measure_task(task: Task) -> dict[str, float]:
-    """Speed and memory of one setting: of updates on the first mini-batches, without validation."""
-    start = fresh(task)
-    batches = start.batches
-    device = start.model.embedding.device
-    settings = run_settings(task, 1, task.sweep.tokens)
-    trainer = new_trainer(start.model, batches, settings)
-    chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
-    steps = task.accumulation
-    updates = [chosen[first : first + steps] for first in range(0, len(chosen), steps)]
-    trainer.update(updates[0])  # warm-up
-    measure.synchronize(device)
-    begun = time.perf_counter()
-    for update in updates:
-        trainer.update(update)
-    measure.synchronize(device)
-    seconds = time.perf_counter() - begun
-    tokens = sum(batch.tokens for batch in chosen)
-    times = {
-        "tokens_per_s": tokens / seconds,
-        "update_s": seconds / len(updates),
-        "epoch_s": batches.tokens_per_epoch * seconds / tokens,
-    }
-    if task.only_times:
-        return times
-    # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
-    peak = update_peak_mib(Trainer(start.model, batches, settings), device)
-    return times | {"peak_mib": peak}
-
-
-BENCH = measure.Bench(
-    measure_task,
-    conditions=("accumulation",),
-    times=("tokens_per_s", "update_s", "epoch_s"),
-    memory=("peak_mib",),
-)
+def make_tasks(
+    sweep: AccumSettings,
+    model: ModelSettings,
+    train: TrainSettings,
+    pad_id: int,
+    runtime: RuntimeSettings,
+) -> list[Task]:
+    """One training for each setting, validated each time after equally many updates."""
+    model = shortened(model, train.layout)
+    order = derive_seed(train.seed, "order")
+    rows = (train.layout, sweep.batch_size, model.context, pad_id, order)
+    updates = plan_updates(TrainBatches(train_store(sweep.stories), *rows), sweep)
+    tasks = []
+    for number in sorted(sweep.settings):
+        settings = short(
+            train, accumulation=number, batch_size=sweep.batch_size, validate_every=updates
+        )
+        task = Task(
+            columns={"setting": f"accumulation {number}", "accumulation": number},
+            mini_batches=updates * max(sweep.settings),
+            held_out_rows=HELD_OUT_ROWS,
+            stories=sweep.stories,
+            model=model,
+            train=settings,
+            pad_id=pad_id,
+            runtime=runtime,
+        )
+        tasks.append(task)
+    return tasks
 
 
 def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
-    """The curves of each setting (see `train_setting`), or its error; prints each when it is done.
+    """What `train_task` returns for each setting, or its error; prints a line when one is done.
 
     A step of a few rows gains little from a second thread. So on a CPU each run has one thread, and
     as many run together as there are threads. On a CUDA card they run one after another.
@@ -168,7 +93,7 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
         together = runtime.threads
         one_thread = dataclasses.replace(runtime, threads=1)
         tasks = [dataclasses.replace(task, runtime=one_thread) for task in tasks]
-    results = measure.in_own_processes(train_setting, tasks, together)
+    results = measure.in_own_processes(train_task, tasks, together)
     for task, result in zip(tasks, results, strict=True):
         name = task.columns["setting"]
         if result.get("error") not in (None, measure.OOM):
@@ -181,50 +106,12 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
         yield task.columns | result
 
 
-def train_setting(task: Task) -> dict[str, Any]:
-    """Train one setting; returns its curves, the same in every run.
-
-    Every setting starts from the same weights and uses the same mini-batches. `curve` and `held_out`
-    are lists of (updates, tokens, nats per token). The loss in `curve` is measured on the tokens of
-    the update itself, before the weights change.
-    """
-    start = fresh(task)
-    updates, budget = plan_budget(start.batches, task.sweep)
-    held_out_batches = math.ceil(HELD_OUT_ROWS / task.sweep.batch_size)
-    run = dataclasses.replace(
-        start,
-        held_out=lambda: itertools.islice(start.held_out(), held_out_batches),
-        settings=run_settings(task, updates, budget),
-    )
-    result = train(run, label=f"{task.columns['setting']}: ")
-    curves = result.curves
-    updates_done = len(curves.tokens)
-    numbers = range(1, updates_done + 1)
-    return {
-        "budget_tokens": budget,
-        "compared_update": updates,
-        "updates": updates_done,
-        "curve": list(zip(numbers, curves.tokens, curves.train, strict=True)),
-        "held_out": curves.held_out,
-    }
-
-
-def update_peak_mib(trainer: Trainer, device: torch.device) -> float:
-    """Peak MiB of one update above weights, gradients and optimizer state.
-
-    All mini-batches are the epoch's widest one, so settings differ only in their number.
-    """
-    epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
-    widest = max(epoch, key=lambda batch: batch.inputs.numel())
-    row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] >= 0).sum()))
-    update = [widest] * trainer.settings.accumulation
-    trainer.model.zero_grad(set_to_none=True)
-    return measure.peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))
-
-
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """data/figures/accum_sweep.json: losses at equal tokens and updates. runs: by accumulation."""
-    compared = runs[max(runs)]["compared_update"]
+    """data/figures/accum_sweep.json: losses at equal tokens and updates. runs: by accumulation.
+
+    Equal updates are those of the setting that makes fewest.
+    """
+    compared = min(run["updates"] for run in runs.values())
     table = {}
     for accumulation, run in runs.items():
         losses = {update: nats for update, _, nats in run["held_out"]}
@@ -233,7 +120,7 @@ def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
             "held_out_loss_at_equal_tokens": run["held_out"][-1][2],
             "held_out_loss_at_equal_updates": losses[compared],
         }
-    budget = runs[min(runs)]["budget_tokens"]
+    budget = next(iter(runs.values()))["curve"][-1][1]
     return {"budget_tokens": budget, "equal_updates": compared, "settings": table}
 
 

@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
@@ -23,7 +21,6 @@ from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.sense import possible
 from tinylm.evaluate.settings import Metrics
-from tinylm.evaluate.statistics import bootstrap_interval, mean
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
@@ -34,8 +31,6 @@ from tinylm.vocab.tokenizer import Tokenizer
 
 PLOTTED = {"tokens_per_s": "one prompt", "batch_tokens_per_s": "all prompts at once"}
 JUDGED = 50  # further prompts whose continuations the story generator judges
-RESAMPLES = 1000  # for the intervals
-EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ by less
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,22 +198,6 @@ def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics |
     return possible(texts)
 
 
-def against_greedy(result: dict[str, Any], greedy: dict[str, Any], task: Task) -> Metrics:
-    """How much more probable a method's texts are than greedy decoding's, in nats a text.
-
-    The prompts are the judged ones where there are any, since they are more. difference: mean over
-    different prompts with its 95 % bootstrap interval; 0 for a prompt if it is no more than rounding.
-    """
-    key, prompts = ("judged", task.judged) if task.judged else ("texts", task.prompts)
-    gained = {}  # by prompt: equal ones count once
-    for prompt, (_, nats), (_, theirs) in zip(prompts, result[key], greedy[key], strict=True):
-        gained[tuple(prompt)] = nats - theirs if abs(nats - theirs) > EQUAL else 0.0
-    values = list(gained.values())
-    low, high = bootstrap_interval(np.array(values), mean, RESAMPLES, task.decode.seed)
-    difference = {"value": statistics.fmean(values), "low": low, "high": high}
-    return {"prompts": len(values), "difference": difference}
-
-
 def quality(result: dict[str, Any], rows: Sequence[Text]) -> Metrics:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
     from tinylm.evaluate.bleu import Bleu  # takes seconds to import
@@ -242,15 +221,13 @@ def summary(
     tokenizer: Tokenizer,
 ) -> dict[str, Metrics]:
     """Metrics of each method by its name. texts: of each, by `texts_of`."""
-    greedy = next((result for result in measured if result["setting"] == "greedy"), None)
     methods = {}
     for result in measured:
         name = result["setting"]
         metrics = quality(result, texts[name])
         if task.judged:
             metrics["possible"] = judge(result, task, tokenizer)
-        if greedy is not None:
-            metrics["against_greedy"] = against_greedy(result, greedy, task)
+            metrics["judged"] = len(task.judged)
         methods[name] = metrics
     return methods
 

@@ -1,6 +1,7 @@
 """Greedy decoding with and without the cache: the same ids at different cost."""
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -31,16 +32,12 @@ TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a process needs for one setting; the model is the trained one of the working directory.
-
-    past_context: whether the last step's window lacks the first tokens.
-    """
+    """What a process needs for one setting; the model is the trained one of the working directory."""
 
     slide: str
     prompts: list[list[int]]
     new_tokens: int
     cache: bool
-    past_context: bool
     eos_id: int | None
     runtime: RuntimeSettings
     only_times: bool = False
@@ -52,7 +49,6 @@ class Task:
             "setting": f"{self.new_tokens} new tokens, {'cache' if self.cache else 'no cache'}",
             "new_tokens": self.new_tokens,
             "cache": self.cache,
-            "past_context": self.past_context,
         }
 
 
@@ -99,16 +95,15 @@ def measure_task(task: Task) -> dict[str, Any]:
         "ids": ids,
         **times,
         "process_mib": own_peak_mib(),  # before the profiler of `peak_mib`
-        "cache_mib": cache_bytes(model, task) / measure.MIB,
         "peak_mib": peak_mib(task, model, ids),
     }
 
 
 BENCH = measure.Bench(
     measure_task,
-    conditions=("new_tokens", "cache", "past_context"),
+    conditions=("new_tokens", "cache"),
     times=("tokens_per_s", "first_token_s", "rest_s_per_token"),
-    memory=("cache_mib", "peak_mib", "process_mib"),
+    memory=("peak_mib", "process_mib"),
 )
 
 
@@ -120,13 +115,6 @@ def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
     window = model.settings.context
     widest = [[*prompt, *new[:-1]][:window] for prompt, new in zip(task.prompts, ids, strict=True)]
     return measure.peak_mib(lambda: _timed(task, model, widest, 1), device)
-
-
-def cache_bytes(model: TinyLM, task: Task) -> int:
-    """Bytes of the buffers that decoding keeps; 0 without a cache."""
-    session = Session(model, task.prompts, use_cache=task.cache, new_tokens=task.new_tokens)
-    session.next_logits()
-    return session.cache_bytes
 
 
 def choose_batch(
@@ -146,29 +134,22 @@ def choose_batch(
     return [prompt.ids for prompt in chosen]
 
 
-def make_tasks(
-    settings: KvBenchSettings, prompts: list[list[int]], context: int, **shared: Any
-) -> list[Task]:
+def make_tasks(settings: KvBenchSettings, prompts: list[list[int]], **shared: Any) -> list[Task]:
     """Each length without and with the cache, in turn; `shared` are the other fields of Task."""
-    tasks = []
-    for length in settings.lengths:
-        is_past = len(prompts[0]) + length - 1 > context
-        for cache in (False, True):
-            task = Task(
-                prompts=prompts, new_tokens=length, cache=cache, past_context=is_past, **shared
-            )
-            tasks.append(task)
-    return tasks
+    ways = itertools.product(settings.lengths, (False, True))
+    return [
+        Task(prompts=prompts, new_tokens=length, cache=cache, **shared) for length, cache in ways
+    ]
 
 
 def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The rows "off" and "on" of the most new tokens within the context, or else of all."""
-    within = [row for row in rows if not row["past_context"]] or rows
-    ways = measure.off_and_on(within, "new_tokens", "cache")
-    if ways["off"] and ways["on"]:
-        speedup = ways["on"]["tokens_per_s"] / ways["off"]["tokens_per_s"]
-        ways["on"] = ways["on"] | {"speedup": round(speedup, 2)}
-    return ways
+    """The rows of the most new tokens, "off" and "on"; on has the speedup. Empty if not measured."""
+    length = max(row["new_tokens"] for row in rows)
+    by_cache = {row["cache"]: row for row in rows if row["new_tokens"] == length}
+    off, on = by_cache.get(False, {}), by_cache.get(True, {})
+    if off and on:
+        on = on | {"speedup": round(on["tokens_per_s"] / off["tokens_per_s"], 2)}
+    return {"off": off, "on": on}
 
 
 def compare(

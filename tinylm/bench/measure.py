@@ -8,7 +8,6 @@ import itertools
 import multiprocessing
 import os
 import statistics
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,7 +70,7 @@ class AccumSettings:
 class CkptBenchSettings:
     """Section `ckpt_bench`."""
 
-    depths: tuple[int, ...] = setting(low=1, high=1000, length=1)
+    updates: int = setting(low=1, high=100_000)
     batch_size: int = setting(low=1, high=1_000_000)
 
 
@@ -241,21 +240,6 @@ def synchronize(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def median_seconds(
-    step: Callable[[], object], *, repeats: int, device: Any, warm_up: int = 1
-) -> float:
-    """Median wall time of step() in seconds over `repeats` runs, after `warm_up` untimed runs."""
-    times = []
-    for number in range(warm_up + repeats):
-        synchronize(device)
-        start = time.perf_counter()
-        step()
-        synchronize(device)
-        if number >= warm_up:
-            times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
 def peak_mib(
     step: Callable[[], object],
     device: Any,
@@ -327,13 +311,3 @@ def shown(
         f"{folder}/{name}": {SHOWN.get(key, key): row.get(key) for key in keys}
         for name, row in rows.items()
     }
-
-
-def off_and_on(rows: Sequence[dict[str, Any]], size: str, switch: str) -> dict[str, dict[str, Any]]:
-    """The rows of the largest size without and with the switch; empty where it was not measured."""
-    largest = max((row[size] for row in rows), default=0)
-    ways: dict[str, dict[str, Any]] = {"off": {}, "on": {}}
-    for row in rows:
-        if row[size] == largest:
-            ways["on" if row[switch] else "off"] = row
-    return ways

@@ -103,14 +103,6 @@ PICTURES: dict[str, Draw] = {
     "accum_micro_steps": _accumulation(
         "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches"
     ),
-    "ckpt_memory": _switched(
-        "ckpt_bench_time", "layers", "recompute", "peak_mib",
-        "Memory of a training step", "layers", "peak memory, MiB",
-    ),
-    "ckpt_time": _switched(
-        "ckpt_bench_time", "layers", "recompute", "step_s",
-        "Time of a training step", "layers", "time, s",
-    ),
 }  # fmt: skip
 
 

@@ -96,10 +96,9 @@ def accumulation(run: ReportData) -> dict[str, Any]:
 
 
 def checkpointing(run: ReportData) -> dict[str, Any]:
-    """The deepest model with and without checkpointing, and all measurements by depth."""
-    settings = run.value("ckpt_bench_time.settings") or []
-    recomputed, stored = with_and_without(settings, "layers", "recompute")
-    return {"recomputed": recomputed, "stored": stored, "rows": settings}
+    """The trainings with and without checkpointing; empty if not measured."""
+    rows = {row["recompute"]: row for row in run.value("ckpt_bench_time.settings") or []}
+    return {"recomputed": rows.get(True, {}), "stored": rows.get(False, {})}
 
 
 def appendix(run: ReportData) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""A short training in a process of its own, which accum_sweep and ckpt_bench compare."""
+
+import dataclasses
+import hashlib
+import itertools
+import math
+from typing import Any
+
+import torch
+
+from tinylm.base import paths
+from tinylm.base.machine import pick_device
+from tinylm.bench import measure
+from tinylm.host.runtime import RuntimeSettings
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
+from tinylm.train.loop import train
+from tinylm.train.preparation import SPLITS, TrainingRun, new_run
+from tinylm.train.trainer import Trainer, TrainSettings
+from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.token_store import TokenStore, load_matrix
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """One training; the data are those of the working directory.
+
+    columns: the setting's name and conditions, for its row of results. mini_batches: trained on, a
+    multiple of `train.accumulation`. held_out_rows: about so many are scored in each validation.
+    stories: the number of train stories to use, from the first; None for all.
+    """
+
+    columns: dict[str, Any]
+    mini_batches: int
+    held_out_rows: int = 1
+    model: ModelSettings
+    train: TrainSettings
+    pad_id: int
+    runtime: RuntimeSettings
+    stories: int | None = None
+    only_times: bool = False
+
+
+def short(train: TrainSettings, **changed: Any) -> TrainSettings:
+    """Section `train` for a short run in one process: without early stopping and kept epochs."""
+    alone = {"processes": 1, "epochs": None, "patience": None, "keep_epochs": ()}
+    return dataclasses.replace(train, **alone, **changed)
+
+
+def train_store(stories: int | None) -> TokenStore:
+    """The train split, cut to its first `stories`; None keeps all."""
+    store = TokenStore(paths.TOKENS, "train")
+    if stories is not None and stories < len(store):
+        store.offsets = store.offsets[: stories + 1]
+        store.ids = store.ids[: store.offsets[-1]]
+    return store
+
+
+def tokens_of(batches: TrainBatches, mini_batches: int) -> int:
+    """Scored tokens of the first so many mini-batches."""
+    return sum(batches.batch(index).tokens for index in range(mini_batches))
+
+
+def fresh(task: Task) -> TrainingRun:
+    """The initial weights of stage train, and mini-batches in an order that no setting changes."""
+    stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
+    stores["train"] = train_store(task.stories)
+    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
+    device = pick_device(task.runtime.device)
+    run = new_run(task.model, task.train, matrix, stores, task.pad_id, device, task.runtime.threads)
+    budget = tokens_of(run.batches, task.mini_batches)
+    return dataclasses.replace(run, settings=dataclasses.replace(run.settings, tokens=budget))
+
+
+def train_task(task: Task) -> dict[str, Any]:
+    """Train; returns times, peak memory, a hash of the final weights and the curves.
+
+    `curve` and `held_out` are lists of (updates, tokens, nats per token). The loss in `curve` is
+    measured on the tokens of the update itself, before the weights change.
+    """
+    run = fresh(task)
+    batches = run.batches
+    held_out_batches = math.ceil(task.held_out_rows / task.train.batch_size)
+    short_run = dataclasses.replace(
+        run, held_out=lambda: itertools.islice(run.held_out(), held_out_batches)
+    )
+    result = train(short_run, label=f"{task.columns['setting']}: ")
+    curves = result.curves
+    updates = len(curves.tokens)
+    speed = result.tokens / result.train_s
+    times = {
+        "tokens_per_s": speed,
+        "update_s": result.train_s / updates,
+        "epoch_s": batches.tokens_per_epoch / speed,
+    }
+    if task.only_times:
+        return times
+    numbers = range(1, updates + 1)
+    return {
+        **times,
+        "updates": updates,
+        "curve": list(zip(numbers, curves.tokens, curves.train, strict=True)),
+        "held_out": curves.held_out,
+        "weights": weights_sha256(run.model),
+        # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
+        "peak_mib": update_peak_mib(Trainer(run.model, batches, run.settings)),
+    }
+
+
+def weights_sha256(model: TinyLM) -> str:
+    """One SHA-256 over the bytes of all parameters."""
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def update_peak_mib(trainer: Trainer) -> float:
+    """Peak MiB of one update above weights, gradients and optimizer state.
+
+    All mini-batches are the epoch's widest one, so settings differ only in their number.
+    """
+    epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
+    widest = max(epoch, key=lambda batch: batch.inputs.numel())
+    row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] >= 0).sum()))
+    update = [widest] * trainer.settings.accumulation
+    trainer.model.zero_grad(set_to_none=True)
+    device = trainer.model.embedding.device
+    return measure.peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))
