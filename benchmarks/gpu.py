@@ -109,7 +109,7 @@ def nanogpt_updates(clone: Path, shape: Shape, device: torch.device) -> Work:
     """
     torch.set_deterministic_debug_mode("default")
     torch.manual_seed(1)
-    mode = "bf16+compile" if device.type == "cuda" else "bf16"
+    mode = "bf16+compile" if device.type == "cuda" else "fp32"
     peer = NanoGPT(str(clone), shape, mode, device=device.type)
     ids = shapes.stream(shape, 64 * shape.step_tokens)
 
@@ -153,7 +153,7 @@ def training(options: Options) -> Iterator[dict[str, Any]]:
 
 def _training_at(name: str, shape: Shape, options: Options) -> Iterator[dict[str, Any]]:
     torch._dynamo.reset()  # else torch compiles a second shape for shapes of any size
-    settings = shapes.train_settings(shape, **shapes.ADAMW_BF16)
+    settings = shapes.train_settings(shape, **shapes.ADAMW)
     trainer = shapes.new_trainer(shape, settings, 2, device=options.device)
     works = {"tinylm": our_updates(trainer)}
     peaks = {"tinylm": _peak(works["tinylm"], options)}

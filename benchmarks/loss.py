@@ -26,6 +26,7 @@ from benchmarks.contenders import loss as contenders
 from benchmarks.contenders.loss import PRESET
 from benchmarks.frame import ROOT, Contender, Entry, Options, Row, Spread, spread
 from benchmarks.shape import Shape, of_size, section
+from benchmarks.training import modes
 from tinylm.base.files import read_json, write_json
 from tinylm.download.splits import DataSettings, write_stories
 from tinylm.download.stories import SPLITS, read_stories
@@ -35,7 +36,6 @@ from tinylm.vocab.words import build_tokenizer, count_words
 
 OURS = "tinylm"
 PEER = "nanoGPT"
-MODE = "bf16+compile"
 GRID = {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1), "batch": (8, 16, 32)}
 SEEDS = (1, 2, 3)
 SHARES = (0.1, 0.12, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
@@ -60,9 +60,9 @@ class Plan:
     seeds: Sequence[int]
 
 
-FULL = Plan(GRID, MODE, RECIPES, SHARES, SEEDS)
+FULL = Plan(GRID, modes()[-1], RECIPES, SHARES, SEEDS)
 TINY_GRID = {"lr": (1e-3, 2e-3), "dropout": (0.1,), "batch": (2,)}
-TINY = Plan(TINY_GRID, "bf16", [{"batch": 2, "train": {}}] * 2, (1.0, 2.0, 8.0), (1,))
+TINY = Plan(TINY_GRID, modes(tiny=True)[-1], [{"batch": 2, "train": {}}] * 2, (1.0, 2.0, 8.0), (1,))
 
 
 def _data_settings(tiny: bool) -> DataSettings:

@@ -39,7 +39,7 @@ AS_NANOGPT = {
     "output_bias": False,
     "embedding": "tuned",
 }
-ADAMW_BF16 = {"optimizer": "adamw", "precision": "bf16"}  # of section train
+ADAMW = {"optimizer": "adamw", "precision": "auto"}  # of section train
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,7 @@ def load(clone: str) -> Any:
 
 
 class NanoGPT:
-    """Its model, without biases, and its optimizer at a shape. mode: fp32 | bf16 | bf16+compile"""
+    """Its model, without biases, and its optimizer at a shape. mode: fp32 | bf16, each also with +compile"""
 
     def __init__(
         self, clone: str, shape: Shape, mode: str, lr: float = 1e-3, device: str = "cpu"
@@ -66,7 +66,7 @@ class NanoGPT:
         for group in self.optimizer.param_groups:
             group["lr"] = group["lr"] if lr is None else lr
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.mode != "fp32"):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.mode.startswith("bf16")):
             _, loss = self.model(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.raw.parameters(), CLIP)

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.contenders.nanogpt import NanoGPT, windows
 from benchmarks.frame import Setup, Step, seconds
-from benchmarks.shape import ADAMW_BF16, Shape, model_settings, new_trainer, stream, train_settings
+from benchmarks.shape import ADAMW, Shape, model_settings, new_trainer, stream, train_settings
 from tinylm.bench import measure
 
 CPU = torch.device("cpu")
@@ -32,7 +32,7 @@ def _step(update: Callable[[], object], shape: Shape) -> Step:
 def ours(setup: Setup) -> Step:
     """Our training step, as stage train runs it. setup: preset (default: nanoGPT's architecture)"""
     shape = Shape(**setup["shape"])
-    settings = train_settings(shape, **ADAMW_BF16)
+    settings = train_settings(shape, **ADAMW)
     model = model_settings(shape)
     if "preset" in setup:
         settings = train_settings(shape, setup["preset"])
@@ -42,7 +42,7 @@ def ours(setup: Setup) -> Step:
 
 
 def nanogpt(setup: Setup) -> Step:
-    """nanoGPT from the user's clone. setup: clone, mode (fp32 | bf16 | bf16+compile)."""
+    """nanoGPT from the user's clone. setup: clone, mode (of `NanoGPT`)."""
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])

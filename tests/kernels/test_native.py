@@ -25,8 +25,9 @@ def test_numbers_are_rounded_as_torch_rounds_them():
 
 
 @needs_compiler
-def test_a_loss_that_is_not_finite_is_nan_and_an_unknown_word_is_refused():
-    logits = torch.zeros(2, 5, dtype=LOW)
+@pytest.mark.parametrize("dtype", [LOW, torch.float32])
+def test_a_loss_that_is_not_finite_is_nan_and_an_unknown_word_is_refused(dtype):
+    logits = torch.zeros(2, 5, dtype=dtype)
     for wrong in (-1, 5):
         with pytest.raises(IndexError):
             native_softmax_gradient(logits, torch.tensor([0, wrong]), 5)
@@ -34,11 +35,11 @@ def test_a_loss_that_is_not_finite_is_nan_and_an_unknown_word_is_refused():
     assert native_softmax_gradient(logits, torch.tensor([0, 1]), 5)[0].isnan()
 
 
-def loss_and_gradients(model, ids) -> Tensor:
+def loss_and_gradients(model, ids, dtype) -> Tensor:
     """In one vector."""
     model.zero_grad()
     torch.manual_seed(3)
-    with torch.autocast("cpu", LOW):
+    with torch.autocast("cpu", LOW, enabled=dtype is LOW):
         loss = model.loss(ids[:, :-1], ids[:, 1:])
     loss.backward()
     gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
@@ -46,6 +47,7 @@ def loss_and_gradients(model, ids) -> Tensor:
 
 
 @needs_compiler
+@pytest.mark.parametrize("dtype", [LOW, torch.float32])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -55,21 +57,22 @@ def loss_and_gradients(model, ids) -> Tensor:
     ],
     ids=str,
 )
-def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(settings):
+def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(settings, dtype):
     ids = torch.randint(4, 31, (5, 14), generator=torch.Generator().manual_seed(3))
     results = []
     for ops in (ManualGradOps(), NativeOps()):
         torch.manual_seed(1)
         model = random_model(31, 40, ops=ops, layers=3, **settings).train()
-        results.append(loss_and_gradients(model, ids))
+        results.append(loss_and_gradients(model, ids, dtype))
     expected, native = results
     difference = native - expected
-    assert abs(difference[0]) < 0.005 * expected[0]
-    assert 0 < difference[1:].norm() < 0.02 * expected[1:].norm()
+    loss, gradients = (0.005, 0.02) if dtype is LOW else (1e-6, 1e-5)
+    assert abs(difference[0]) < loss * expected[0]
+    assert 0 < difference[1:].norm() < gradients * expected[1:].norm()
     dropping = random_model(31, 40, ops=NativeOps(), layers=3, dropout=0.2, **settings).train()
-    one_thread = loss_and_gradients(dropping, ids)
+    one_thread = loss_and_gradients(dropping, ids, dtype)
     torch.set_num_threads(2)
-    assert torch.equal(one_thread, loss_and_gradients(dropping, ids))
+    assert torch.equal(one_thread, loss_and_gradients(dropping, ids, dtype))
 
 
 @needs_compiler

@@ -29,7 +29,8 @@ def plain(hidden, weight, bias, targets):
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 12, 13, 14, 26, 40])  # around borders of chunks of 13
 def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
-    monkeypatch.setattr(module, "CHUNK_ROWS", 13)
+    monkeypatch.setattr(module, "LOGITS_BYTES", 13 * 8 * V)
+    monkeypatch.setattr(module, "PART_ROWS", 13)
     monkeypatch.setattr(plain_module, "CHUNK_ROWS", 13)
     hidden, weight, bias, targets = example(rows)
     targets[0] = 5
@@ -81,7 +82,8 @@ def test_a_batch_without_a_scored_row_has_no_loss_and_no_gradient(precision):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_one_chunk_of_logits_at_most_is_alive(precision):
     words = 9000
-    chunk = module.LOGITS_BYTES // (2 * words) if precision == "bf16" else module.CHUNK_ROWS
+    item = 2 if precision == "bf16" else 4
+    chunk = module.LOGITS_BYTES // (item * words)
     rows = 4 * chunk
     hidden = torch.randn(rows, 64, requires_grad=True)
     weight = torch.randn(words, 64, requires_grad=True)
@@ -91,6 +93,6 @@ def test_one_chunk_of_logits_at_most_is_alive(precision):
     sizes = [
         event.nbytes() for event in profiler.kineto_results.events() if event.name() == "[memory]"
     ]
-    one = chunk * words * (2 if precision == "bf16" else 4)
+    one = chunk * words * item
     most = 3.0 if precision == "bf16" else 2.0  # the softmax is in float32, a few rows at a time
     assert max(itertools.accumulate(sizes)) < most * one

@@ -12,7 +12,8 @@ struct Sizes {
 };
 
 // Columns i and i + Dh / 2 rotated as a pair: `table` has Dh / 2 cosines, then as many sines; way -1 rotates back.
-inline void rotate(const bf16* from, bf16* to, const float* table, int64_t width, float way) {
+template <class Number>
+void rotate(const Number* from, Number* to, const float* table, int64_t width, float way) {
     const int64_t half = width / 2;
     const float *cosine = table, *sine = table + half;
 #pragma omp simd
@@ -50,33 +51,32 @@ void each_row(int64_t count, int64_t seen, uint64_t seed, int16_t level, bool dr
     }
 }
 
-}  // namespace
-
-extern "C" {
-
-void tinylm_split_heads(const bf16* inside, bf16* apart, const float* rope, int64_t rows, int64_t length, int64_t parts,
+template <class Number>
+void split_heads(const Number* inside, Number* apart, const float* rope, int64_t rows, int64_t length, int64_t parts,
                         int64_t heads, int64_t width, int64_t threads) {
     reorder({rows, length, parts, heads, width}, rope, threads, [=](int64_t in, int64_t out, const float* table) {
         if (table) rotate(inside + in, apart + out, table, width, 1);
-        else std::memcpy(apart + out, inside + in, width * sizeof(bf16));
+        else std::memcpy(apart + out, inside + in, width * sizeof(Number));
     });
 }
 
-void tinylm_join_heads(const bf16* apart, bf16* inside, const float* rope, int64_t rows, int64_t length, int64_t parts,
+template <class Number>
+void join_heads(const Number* apart, Number* inside, const float* rope, int64_t rows, int64_t length, int64_t parts,
                        int64_t heads, int64_t width, int64_t threads) {
     reorder({rows, length, parts, heads, width}, rope, threads, [=](int64_t in, int64_t out, const float* table) {
         if (table) rotate(apart + out, inside + in, table, width, -1);
-        else std::memcpy(inside + in, apart + out, width * sizeof(bf16));
+        else std::memcpy(inside + in, apart + out, width * sizeof(Number));
     });
 }
 
 // weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, if given, the same times factor with zeros
 // where dropped. mask (B or 1, T, S): `masks` of them.
-void tinylm_softmax_dropout(bf16* weights, bf16* kept, float scale, const float* mask, int64_t masks, uint64_t seed,
+template <class Number>
+void softmax_dropout(Number* weights, Number* kept, float scale, const float* mask, int64_t masks, uint64_t seed,
                    int64_t level, float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
-        bf16* w = weights + at * seen;
+        Number* w = weights + at * seen;
         const float* mask_row = mask + ((masks > 1 ? at / (heads * length) : 0) * length + at % length) * seen;
         float largest = -__builtin_inff(), total = 0;
 #pragma omp simd reduction(max : largest)
@@ -93,22 +93,23 @@ void tinylm_softmax_dropout(bf16* weights, bf16* kept, float scale, const float*
 #pragma omp simd
         for (int64_t i = 0; i < seen; i++) store(w[i], row[i] * share);
         if (!kept) return;
-        bf16* k = kept + at * seen;
+        Number* k = kept + at * seen;
 #pragma omp simd
         for (int64_t i = 0; i < seen; i++) store(k[i], bits[i] >= cut ? row[i] * share * factor : 0.0f);
     });
 }
 
-// by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_softmax_dropout`) in place; kept, if given, as that filled it.
-void tinylm_grad_scores(bf16* by, const bf16* weights, bf16* kept, float scale, uint64_t seed, int64_t level,
+// by (B * H, T, S), dL/dkept, <- dL/d(weights before `softmax_dropout`) in place; kept, if given, as that filled it.
+template <class Number>
+void grad_scores(Number* by, const Number* weights, Number* kept, float scale, uint64_t seed, int64_t level,
                       float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
-        bf16* d = by + at * seen;
-        const bf16* w = weights + at * seen;
+        Number* d = by + at * seen;
+        const Number* w = weights + at * seen;
         float dot = 0;
         if (kept) {
-            bf16* k = kept + at * seen;
+            Number* k = kept + at * seen;
 #pragma omp simd reduction(+ : dot)
             for (int64_t i = 0; i < seen; i++) {
                 bool stays = bits[i] >= cut;
@@ -124,4 +125,10 @@ void tinylm_grad_scores(bf16* by, const bf16* weights, bf16* kept, float scale, 
         for (int64_t i = 0; i < seen; i++) store(d[i], to_float(w[i]) * (row[i] - dot) * scale);
     });
 }
-}
+
+}  // namespace
+
+TINYLM_EXPORT(split_heads)
+TINYLM_EXPORT(join_heads)
+TINYLM_EXPORT(softmax_dropout)
+TINYLM_EXPORT(grad_scores)

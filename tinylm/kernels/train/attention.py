@@ -9,11 +9,9 @@ from torch.nn import functional as F
 from tinylm.kernels.train.binding import call, checked_ptr
 from tinylm.kernels.train.dropout import keep_level, new_seed
 
-BF16 = torch.bfloat16
-
 
 class NativeAttention(torch.autograd.Function):
-    """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16.  (B, T, 3, H, Dh) -> (B, T, H Dh)
+    """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16 or float32.  (B, T, 3, H, Dh) -> (B, T, H Dh)
 
     Q and K are rotated by their positions' angles when the heads are split, and their gradients
     back when these are joined.
@@ -44,7 +42,8 @@ class NativeAttention(torch.autograd.Function):
         dropped_out = torch.empty_like(weights) if ctx.drops else None
         call(
             "softmax_dropout",
-            checked_ptr(weights, BF16, rows * heads, length, length),
+            joined.dtype,
+            checked_ptr(weights, weights.dtype, rows * heads, length, length),
             None if dropped_out is None else dropped_out.data_ptr(),
             scale,
             checked_ptr(mask, torch.float32, rows if len(mask) > 1 else 1, 1, length, length),
@@ -70,8 +69,9 @@ class NativeAttention(torch.autograd.Function):
         dropped_out = torch.empty_like(weights) if ctx.drops else None
         call(
             "grad_scores",
-            checked_ptr(grad_scores, BF16, *weights.shape),
-            checked_ptr(weights, BF16, *weights.shape),
+            packed.dtype,
+            checked_ptr(grad_scores, packed.dtype, *weights.shape),
+            checked_ptr(weights, weights.dtype, *weights.shape),
             None if dropped_out is None else dropped_out.data_ptr(),
             ctx.scale,
             *ctx.drawn,
@@ -90,8 +90,15 @@ def _split_heads(inside: Tensor, rope_cache: Tensor | None = None) -> Tensor:
     """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh); `apply_rotary` to the first two parts with (1, T, 2, Dh / 2), if given."""
     rows, length, parts, heads, width = inside.shape
     apart = inside.new_empty(parts, rows, heads, length, width)
-    address = checked_ptr(inside, BF16, *inside.shape)
-    call("split_heads", address, apart.data_ptr(), _table(rope_cache, inside), *inside.shape)
+    address = checked_ptr(inside, inside.dtype, *inside.shape)
+    call(
+        "split_heads",
+        inside.dtype,
+        address,
+        apart.data_ptr(),
+        _table(rope_cache, inside),
+        *inside.shape,
+    )
     return apart
 
 
@@ -99,8 +106,15 @@ def _merge_heads(apart: Tensor, rope_cache: Tensor | None = None) -> Tensor:
     """`_split_heads` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
     parts, rows, heads, length, width = apart.shape
     inside = apart.new_empty(rows, length, parts, heads, width)
-    address = checked_ptr(apart, BF16, *apart.shape)
-    call("join_heads", address, inside.data_ptr(), _table(rope_cache, inside), *inside.shape)
+    address = checked_ptr(apart, apart.dtype, *apart.shape)
+    call(
+        "join_heads",
+        apart.dtype,
+        address,
+        inside.data_ptr(),
+        _table(rope_cache, inside),
+        *inside.shape,
+    )
     return inside
 
 

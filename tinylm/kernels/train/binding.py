@@ -1,11 +1,12 @@
 """Native kernels of training: C++ that makes one pass over memory instead of torch's several; compiled once.
 
-Each equals an operation of `tinylm.model.ops` for bfloat16 numbers on a CPU, but is rounded less often. OpenMP is the
-one that torch has loaded, since the loader takes a library of the same name once. So both share one team of threads.
+Each equals an operation of `tinylm.model.ops` on a CPU, in bfloat16 or float32, but is rounded less often. OpenMP is the one
+that torch has loaded, since the loader takes a library of the same name once. So both share one team of threads.
 """
 
 import ctypes
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -29,26 +30,30 @@ _ARGUMENTS = {
     "softmax_dropout": "ppfpnsnfnnnn",
     "grad_scores": "pppfsnfnnnn",
     "add_dropped": "pppsnfn",
-    "add_dropped_back": "ppsnfn",
     "dropped": "ppsnfn",
     "nats": "ppppnn",
 }
 
 
+NUMBERS = (torch.bfloat16, torch.float32)  # in the order of TINYLM_EXPORT
+
+
 @functools.cache
-def library() -> ctypes.CDLL:
-    """The compiled kernels, loaded. Raises CannotCompile."""
+def functions() -> dict[tuple[str, torch.dtype], Callable[..., None]]:
+    """The compiled kernels by name and type of their numbers. Raises CannotCompile."""
     shared = KERNELS.load()
+    table: dict[tuple[str, torch.dtype], Callable[..., None]] = {}
     for name, kinds in _ARGUMENTS.items():
-        function = getattr(shared, f"tinylm_{name}")
-        function.restype = None
-        function.argtypes = [_KINDS[kind] for kind in kinds + "n"]
-    return shared
+        prototype = ctypes.CFUNCTYPE(None, *(_KINDS[kind] for kind in kinds + "n"))
+        addresses = (ctypes.c_void_p * len(NUMBERS)).in_dll(shared, f"tinylm_{name}")
+        for number, address in zip(NUMBERS, addresses, strict=True):
+            table[name, number] = prototype(address)
+    return table
 
 
-def call(name: str, *arguments: int | float | None) -> None:
-    """Call a kernel with torch's number of threads."""
-    getattr(library(), f"tinylm_{name}")(*arguments, torch.get_num_threads())
+def call(name: str, number: torch.dtype, *arguments: int | float | None) -> None:
+    """Call a kernel for this type of numbers, with torch's number of threads."""
+    functions()[name, number](*arguments, torch.get_num_threads())
 
 
 def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:

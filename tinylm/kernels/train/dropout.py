@@ -39,31 +39,31 @@ class NativeDropout(torch.autograd.Function):
         return _dropped(grads[0], ctx.drawn), None
 
 
-def _dropped(x: Tensor, drawn: tuple[int, int, float]) -> Tensor:
+def _dropped(
+    x: Tensor, drawn: tuple[int, int, float], dtype: torch.dtype = torch.float32
+) -> Tensor:
     x = x.contiguous()
-    y = torch.empty_like(x)
+    y = torch.empty_like(x, dtype=dtype)
     x_ptr = checked_ptr(x, torch.float32, *x.shape)
-    call("dropped", x_ptr, y.data_ptr(), *drawn, x.numel())
+    call("dropped", dtype, x_ptr, y.data_ptr(), *drawn, x.numel())
     return y
 
 
 class NativeAddDropout(torch.autograd.Function):
-    """x + dropout(y) for x in float32, y in bfloat16."""
+    """x + dropout(y) for x in float32, y in bfloat16 or float32."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, dropout: float) -> Tensor:
         ctx.drawn = new_seed(), *keep_level(dropout)
+        ctx.dtype = y.dtype
         x, y = x.contiguous(), y.contiguous()
         z = torch.empty_like(x)
         x_ptr = checked_ptr(x, torch.float32, *x.shape)
-        y_ptr = checked_ptr(y, torch.bfloat16, *x.shape)
-        call("add_dropped", x_ptr, y_ptr, z.data_ptr(), *ctx.drawn, x.numel())
+        y_ptr = checked_ptr(y, y.dtype, *x.shape)
+        call("add_dropped", y.dtype, x_ptr, y_ptr, z.data_ptr(), *ctx.drawn, x.numel())
         return z
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         grad = grads[0].contiguous()
-        grad_y = torch.empty_like(grad, dtype=torch.bfloat16)
-        grad_pointer = checked_ptr(grad, torch.float32, *grad.shape)
-        call("add_dropped_back", grad_pointer, grad_y.data_ptr(), *ctx.drawn, grad.numel())
-        return grad, grad_y, None
+        return grad, _dropped(grad, ctx.drawn, ctx.dtype), None

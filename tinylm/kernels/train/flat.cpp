@@ -35,22 +35,19 @@ void drop(const float* x, const From* y, To* z, uint64_t seed, int64_t level, fl
     });
 }
 
-}  // namespace
-
-extern "C" {
-
-void tinylm_add_dropped(const float* x, const bf16* y, float* z, uint64_t seed, int64_t level, float factor,
-                        int64_t size, int64_t threads) {
+template <class Number>
+void add_dropped(const float* x, const Number* y, float* z, uint64_t seed, int64_t level, float factor, int64_t size,
+                 int64_t threads) {
     drop(x, y, z, seed, level, factor, size, threads);
 }
 
-void tinylm_add_dropped_back(const float* grad, bf16* grad_y, uint64_t seed, int64_t level, float factor, int64_t size,
-                             int64_t threads) {
-    drop(nullptr, grad, grad_y, seed, level, factor, size, threads);
-}
-
-void tinylm_dropped(const float* x, float* y, uint64_t seed, int64_t level, float factor, int64_t size,
-                    int64_t threads) {
+// y = x where kept, times factor
+template <class Number>
+void dropped(const float* x, Number* y, uint64_t seed, int64_t level, float factor, int64_t size, int64_t threads) {
     drop(nullptr, x, y, seed, level, factor, size, threads);
 }
-}
+
+}  // namespace
+
+TINYLM_EXPORT(add_dropped)
+TINYLM_EXPORT(dropped)

@@ -5,15 +5,16 @@
 
 using namespace kernels;
 
-extern "C" {
+namespace {
 
-// shares (rows), times logits (rows, words) as they are afterwards, is softmax - one-hot(targets); nats (rows) of the
-// targets. A row is not divided by its sum here, since that would be a pass more.
-void tinylm_nats(bf16* logits, const int64_t* targets, float* shares, double* nats, int64_t rows, int64_t words,
-                 int64_t threads) {
+// shares (rows), times logits (rows, words) as they are afterwards, is softmax - one-hot(targets); losses (rows) of the
+// targets, in nats. A row is not divided by its sum here, since that would be a pass more.
+template <class Number>
+void nats(Number* logits, const int64_t* targets, float* shares, double* losses, int64_t rows, int64_t words,
+          int64_t threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t at = 0; at < rows; at++) {
-        bf16* row = logits + at * words;
+        Number* row = logits + at * words;
         float largest = -__builtin_inff(), total = 0, chosen = to_float(row[targets[at]]);
 #pragma omp simd reduction(max : largest)
         for (int64_t i = 0; i < words; i++) largest = to_float(row[i]) > largest ? to_float(row[i]) : largest;
@@ -25,7 +26,10 @@ void tinylm_nats(bf16* logits, const int64_t* targets, float* shares, double* na
         }
         store(row[targets[at]], exponential(chosen - largest) - total);
         shares[at] = 1 / total;
-        nats[at] = double(largest) - chosen + std::log(double(total));
+        losses[at] = double(largest) - chosen + std::log(double(total));
     }
 }
-}
+
+}  // namespace
+
+TINYLM_EXPORT(nats)

@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+// A kernel, a template of the type of its numbers, as a table of two functions: for bfloat16 and for float.
+#define TINYLM_EXPORT(name) \
+    extern "C" void* const tinylm_##name[] = {reinterpret_cast<void*>(name<kernels::bf16>), reinterpret_cast<void*>(name<float>)};
+
 namespace kernels {
 
 using bf16 = uint16_t;  // the bits of a bfloat16

@@ -75,10 +75,10 @@ class CudaOps(ManualGradOps):
 
 
 class NativeOps(ManualGradOps):
-    """C++ for what is not a product, in bfloat16 under autocast on a CPU.
+    """C++ for what is not a product, on a CPU: in float32, or in bfloat16 under autocast.
 
     Results are rounded less often than after torch's several passes over memory, so they differ by
-    rounding. Without autocast these are `ManualGradOps`.
+    rounding. In float64 these are `ManualGradOps`.
     """
 
     native = True
@@ -101,13 +101,13 @@ class NativeOps(ManualGradOps):
         return NativeDropout.apply(x, dropout)
 
     def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
-        if not dropout or not _usable(x):
+        if not dropout or not _usable(x) or not _usable(y):
             return super().add_dropout(x, y, dropout)
         return NativeAddDropout.apply(x, y, dropout)
 
 
 def _usable(x: Tensor) -> bool:
-    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return x.device.type == "cpu" and x.dtype in binding.NUMBERS
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def why_no_kernels() -> str:
     The first call compiles them.
     """
     try:
-        binding.library()
+        binding.functions()
     except CannotCompile as error:
         return str(error)
     return ""
@@ -125,8 +125,8 @@ def why_no_kernels() -> str:
 
 def why_not_native(precision: str, device: torch.device) -> str:
     """Why such a run computes with torch alone, in words; empty if native kernels are used."""
-    if precision != "bf16" or device.type != "cpu":
-        return "native ones are for bf16 on a CPU"
+    if device.type != "cpu":
+        return "native ones are for a CPU"
     return why_no_kernels()
 
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tinylm.kernels.train.binding import call, checked_ptr
+from tinylm.kernels.train.binding import NUMBERS, call, checked_ptr
 from tinylm.model.loss import CHUNK_ROWS, cross_entropy, output_token_loss
 
 BF16 = torch.bfloat16
-# Bytes of logits alive at a time in bfloat16: a product of few rows takes longer for each row.
+# Bytes of logits alive at a time on a CPU: a product of few rows takes longer for each row.
 LOGITS_BYTES = 32 << 20
 SUM_WORDS = 1024  # words whose gradients are added at a time
 PART_ROWS = 64  # rows whose softmax is computed at a time
@@ -62,16 +62,14 @@ def output_loss(
         return OutputLoss.apply(
             hidden, weight, bias, targets, dtype, gradient, rows, CARD_ALIGNMENT
         )
-    if dtype != BF16:
-        return OutputLoss.apply(hidden, weight, bias, targets, dtype, gradient, CHUNK_ROWS, 1)
     scored = (targets >= 0).nonzero()[:, 0]  # the other rows are left out of all products
     hidden = hidden.index_select(0, scored)
     targets = targets[scored]
     if not len(targets):
         return cross_entropy(F.linear(hidden, weight, bias), targets)
-    if native:
+    if native and dtype in NUMBERS:
         gradient = native_softmax_gradient
-    rows = max(PART_ROWS, LOGITS_BYTES // (BF16.itemsize * len(weight)))
+    rows = max(PART_ROWS, LOGITS_BYTES // (dtype.itemsize * len(weight)))
     return OutputLoss.apply(hidden, weight, bias, targets, dtype, gradient, rows, 1)
 
 
@@ -112,6 +110,9 @@ class Gradients:
             self.bias += self._column_sums(grad_logits, factors)[: len(self.bias)]
         if self.weight is not None:
             scaled = h if factors is None else (h * factors).to(h.dtype)
+            if self.weight.dtype == h.dtype and self.weight.shape == w.shape:
+                self.weight.addmm_(grad_logits.T, scaled, beta=0.0 if chunk.start == 0 else 1.0)
+                return
             product = (grad_logits.T @ scaled)[: len(self.weight), :width]
             if chunk.start == 0:
                 self.weight.copy_(product)
@@ -241,7 +242,7 @@ def compiled_softmax_gradient() -> SoftmaxGradient:
 
 
 def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor]:
-    """`torch_softmax_gradient` of scored rows in bfloat16, the nats summed in float64.
+    """`torch_softmax_gradient` of scored rows in bfloat16 or float32, the nats summed in float64.
 
     The factors are the probabilities of the likeliest words. Raises IndexError if a target is not a
     column: memory at the target is written to.
@@ -251,7 +252,8 @@ def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tupl
         raise IndexError(f"a target is outside 0 to {words - 1}")
     scale = torch.empty(rows, 1)
     losses = torch.empty(rows, dtype=torch.float64)
-    logits_ptr = checked_ptr(logits, BF16, rows, words)
+    logits_ptr = checked_ptr(logits, logits.dtype, rows, words)
     targets_ptr = checked_ptr(targets, torch.int64, rows)
-    call("nats", logits_ptr, targets_ptr, scale.data_ptr(), losses.data_ptr(), rows, words)
+    results = (scale.data_ptr(), losses.data_ptr())
+    call("nats", logits.dtype, logits_ptr, targets_ptr, *results, rows, words)
     return losses.sum(), scale
