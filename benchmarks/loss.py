@@ -24,9 +24,9 @@ from typing import Any
 
 from benchmarks.contenders import loss as contenders
 from benchmarks.contenders.loss import PRESET
+from benchmarks.contenders.nanogpt import modes
 from benchmarks.frame import ROOT, Contender, Entry, Options, Row, Spread, spread
 from benchmarks.shape import Shape, of_size, section
-from benchmarks.training import modes
 from tinylm.base.files import read_json, write_json
 from tinylm.download.splits import DataSettings, write_stories
 from tinylm.download.stories import SPLITS, read_stories

@@ -2,21 +2,13 @@
 
 import dataclasses
 
-import torch
-
 from benchmarks.contenders import training as contenders
+from benchmarks.contenders.nanogpt import modes
 from benchmarks.frame import Entry, Options, Row, compared, fastest, prepared, rates, spread, trials
 from benchmarks.shape import of_size
-from tinylm.base.machine import multiplies_in_bf16
 
-FULL_UPDATES = 8  # of a trial: two seconds with native bf16, ten without
+UPDATES = 8  # of a trial: two seconds with native bf16, ten without
 PRESET = "word-50k"
-
-
-def modes(tiny: bool = False) -> list[str]:
-    """nanoGPT's modes: fp32, bf16 if it is native; then each with torch.compile, unless tiny."""
-    precisions = ["fp32", "bf16"] if multiplies_in_bf16(torch.device("cpu")) else ["fp32"]
-    return precisions if tiny else precisions + [f"{name}+compile" for name in precisions]
 
 
 def entries(options: Options) -> dict[str, Entry]:
@@ -37,10 +29,9 @@ def entries(options: Options) -> dict[str, Entry]:
 
 def training(options: Options) -> list[Row]:
     """One step at nanoGPT's architecture, batch and dropout; peak memory; the step of the preset itself."""
-    updates = 1 if options.tiny else FULL_UPDATES
     memory = []
     with prepared(entries(options)) as running:
-        rate = rates(trials(running, options.trials, updates=updates))
+        rate = rates(trials(running, options.trials, updates=1 if options.tiny else UPDATES))
         peer = fastest(rate, "nanoGPT")
         if peer:
             what = "peak of one step above weights, gradients and optimizer state"
@@ -48,6 +39,5 @@ def training(options: Options) -> list[Row]:
             ours, theirs = (spread([size["peak_mib"]]) for size in sizes)
             memory.append(Row(what, "MiB", ours, theirs, peer))
     rows = compared("one training step, nanoGPT in its fastest mode", rate, "tinylm", peer)
-    rows += compared("one training step, nanoGPT's default on CPU", rate, "tinylm", "nanoGPT fp32")
     preset = Row(f"one training step of the preset {PRESET}", "tokens/s", rate[PRESET])
     return [*rows, *memory, preset]

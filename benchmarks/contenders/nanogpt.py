@@ -6,9 +6,10 @@ bf16 and torch.compile on a CPU.
 """
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import io
 import math
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks.shape import Shape
+from tinylm.base.machine import multiplies_in_bf16
 
 BETAS = (0.9, 0.99)  # as in its configurations of small models
 CLIP = 1.0
@@ -28,16 +30,20 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 def load(clone: str) -> Any:
     """Its model.py as a module. Raises FileNotFoundError if the folder is not a clone of it."""
-    spec = importlib.util.spec_from_file_location("nanogpt_model", Path(clone) / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = importlib.machinery.SourceFileLoader("nanogpt_model", str(Path(clone) / "model.py"))
+    module = types.ModuleType(loader.name)
+    loader.exec_module(module)
     return module
 
 
+def modes(tiny: bool = False) -> list[str]:
+    """Its modes here: fp32, bf16 if it is native; then each with torch.compile, unless tiny."""
+    precisions = ["fp32", "bf16"] if multiplies_in_bf16(torch.device("cpu")) else ["fp32"]
+    return precisions if tiny else precisions + [f"{name}+compile" for name in precisions]
+
+
 class NanoGPT:
-    """Its model, without biases, and its optimizer at a shape. mode: fp32 | bf16, each also with +compile"""
+    """Its model, without biases, and its optimizer at a shape; mode: of `modes`."""
 
     def __init__(
         self, clone: str, shape: Shape, mode: str, lr: float = 1e-3, device: str = "cpu"

@@ -15,7 +15,6 @@ from benchmarks.shape import ADAMW, Shape, model_settings, new_trainer, stream, 
 from tinylm.bench import measure
 
 CPU = torch.device("cpu")
-BATCHES = 64
 
 
 def _step(update: Callable[[], object], shape: Shape) -> Step:
@@ -47,5 +46,5 @@ def nanogpt(setup: Setup) -> Step:
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])
     peer = NanoGPT(setup["clone"], shape, setup["mode"])
-    ids = stream(shape, BATCHES * shape.step_tokens)
+    ids = stream(shape, 64 * shape.step_tokens)
     return _step(lambda: peer.update(windows(ids, shape)), shape)
