@@ -41,10 +41,9 @@ def untracked(*paths: str) -> list[str]:
 
 
 def authorship() -> str:
-    """Whose the code is, by git: tinylm's up to its last tag, else its first commit; changed since by others."""
-    release = _git("describe", "--tags", "--abbrev=0") or _git(
-        "rev-list", "--max-parents=0", "HEAD"
-    )
+    """Whose the code is, by git: tinylm's up to its last tag v*, else its first commit; changed since by others."""
+    tag = _git("describe", "--tags", "--abbrev=0", "--match=v*")
+    release = tag or _git("rev-list", "--max-parents=0", "HEAD")
     if not release:
         return "unknown, since git has no commit of this code"
     release = release.partition("\n")[0]
@@ -53,7 +52,7 @@ def authorship() -> str:
     files = [line.split("\t") for line in changes.splitlines()]
     people = ", ".join(sorted(set(names.splitlines()))) or "no author of a commit"
     listed = "".join(f"\n- `{name}`: +{added} −{removed}" for added, removed, name in files)
-    return f"tinylm's code of {release}; {len(files)} files changed since, by {people}{listed}"
+    return f"tinylm's code of {release}; files changed since: {len(files)}, by {people}{listed}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -145,7 +145,7 @@ def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(he
     write(here, "tinylm/a.py", "one = 1\ntwo = 2\n")
     subprocess.run([*git, "user.name=Ada", "commit", "-qam", "mine"], cwd=here, check=True)
     assert main(["handin", ENTRY]) == 0
-    line = "tinylm's code of v1; 1 files changed since, by Ada\n- `tinylm/a.py`: +2 −0\n"
+    line = "tinylm's code of v1; files changed since: 1, by Ada\n- `tinylm/a.py`: +2 −0\n"
     assert f"Authorship: {line}" in unzip(here)["README.md"].decode()
 
 
