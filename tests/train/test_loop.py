@@ -1,4 +1,5 @@
 import copy
+import time
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.train.curves import run_metrics
-from tinylm.train.loop import train
+from tinylm.train.loop import _Loop, train
 from tinylm.train.trainer import Trainer, accumulate_gradients
 from tinylm.train.validation import split_loss
 from tinylm.vocab.batches import Batch
@@ -159,3 +160,11 @@ def test_early_stopping_leaves_the_weights_of_the_best_held_out_loss(
 def test_rules_between_the_settings(new_settings, changes, key):
     (problem,) = new_settings(**changes).problems()
     assert problem.startswith(key)
+
+
+@pytest.mark.parametrize(("used", "lines"), [(time.perf_counter, 0), (lambda: 1.0, 1)])
+def test_a_run_that_others_slow_down_says_so_once(start, monkeypatch, capsys, used, lines):
+    monkeypatch.setattr(_Loop, "window_s", 0.0)
+    monkeypatch.setattr(time, "thread_time", used)
+    start(tokens=2000)
+    assert capsys.readouterr().out.count("other programs") == lines

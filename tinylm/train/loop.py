@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -76,6 +77,8 @@ class _Loop:
     checkpoints: see `checkpoint_tokens`. best: the weights with the lowest held-out loss.
     """
 
+    window_s = 20.0  # over which the share of the processor is measured
+
     def __init__(
         self,
         run: TrainingRun,
@@ -93,6 +96,8 @@ class _Loop:
         self.progress = progress
         self.curves = Curves()
         self.best: dict[str, Tensor] = {}
+        self.window = time.perf_counter(), time.thread_time()
+        self.warned = trainer.model.embedding.is_cuda  # a card computes while this thread waits
         self.checkpoints = checkpoint_tokens(
             run.settings.keep_epochs, run.batches.tokens_per_epoch, trainer.budget
         )
@@ -117,6 +122,7 @@ class _Loop:
         self.record(trainer.advance(batches))
         note = f"loss {self.curves.train[-1]:.3f}" if self.curves.train else ""
         self.progress.advance(trainer.tokens - before, note)
+        self.warn_if_starved()
         per_epoch = self.run.batches.tokens_per_epoch
         ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch
         if ends_an_epoch or trainer.updates % self.run.settings.validate_every == 0:
@@ -129,6 +135,18 @@ class _Loop:
             self.sample()
         if self.snapshots is not None and self.snapshots.due():
             self.save()
+
+    def warn_if_starved(self) -> None:
+        """Say once if this thread, which waits for the others, runs for less than half of the time."""
+        wall = time.perf_counter() - self.window[0]
+        if self.warned or wall < self.window_s:
+            return
+        share = (time.thread_time() - self.window[1]) / wall
+        self.window = time.perf_counter(), time.thread_time()
+        self.warned = share < 0.5
+        if self.warned:
+            remedy = "stop them, or set runtime.threads to 1"
+            self.progress.write(f"other programs leave training {share:.0%} of its time: {remedy}")
 
     def record(self, results: list[Result]) -> None:
         """Add the results of updates to the curves."""
