@@ -13,15 +13,13 @@ from tinylm.params.stage import Stage
 def main() -> None:
     stage = Stage("download")
     settings = stage.params.data
-    tells_apart = stage.params.vocab.tells_apart()
-    corpus = write_stories(settings, Path(paths.STORIES), cores(), tells_apart)
+    exact = stage.params.vocab.keeps_punctuation
+    corpus = write_stories(settings, Path(paths.STORIES), cores(), exact)
     stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")
     if same := corpus["dropped"]["in_evaluation"]:
         print(f"dropped: {same:,} train stories that are the same as evaluation stories")
-    if corpus.get("left_out"):
-        print(f"not read: {', '.join(corpus['left_out'])}")
     for warning in corpus["near_copies"]["warnings"]:
         print(f"warning: {warning}")
 

@@ -84,14 +84,11 @@ def test_a_planted_problem_is_the_only_one(changes, named, monkeypatch):
     assert named in problem
 
 
-def test_files_that_are_not_read_are_noted_before_training():
+def test_data_outside_the_repository_is_noted():
     Path("stories").mkdir()
     Path("stories/a.jsonl").write_text('{"text": "a dog"}\n')
-    Path("stories/b.csv").touch()
     plant({"data.source": "local", "data.path": f"../{Path.cwd().name}/stories"})
-    notes = "\n".join(check.find_all().notes)
-    for named in ("b.csv", "--temp"):
-        assert named in notes
+    assert "--temp" in "\n".join(check.find_all().notes)
 
 
 def test_a_setting_that_needs_a_card_is_a_problem_without_one(monkeypatch):

@@ -36,7 +36,7 @@ def test_every_story_is_in_exactly_one_split(corpus):
     assert 30 < len(written["held_out"]) < 90
     assert 30 < len(written["evaluation"]) < 90
     assert written["train"] == sorted(written["train"], key=STORIES.index)
-    assert (info["files"], info["left_out"]) == ({"train": ["a.jsonl"]}, [])
+    assert info["files"] == {"train": ["a.jsonl"]}
     assert info["splits"]["train"] == {
         "stories": len(written["train"]),
         "words": 3 * len(written["train"]),
@@ -65,27 +65,20 @@ CODE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("tells_apart", "kept"),
-    [
-        ((), []),  # of the brackets the tokenizer sees nothing
-        (("punctuation",), [1, 5]),
-        (("punctuation", "case"), [1, 2, 5]),
-        (("punctuation", "case", "white space"), [1, 2, 3, 5]),
-    ],
-)
-def test_stories_are_the_same_if_the_tokenizer_cannot_tell_them_apart(corpus, tells_apart, kept):
+# without `exact`: of the brackets the tokenizer sees nothing
+@pytest.mark.parametrize(("exact", "kept"), [(False, []), (True, [1, 2, 3, 5])])
+def test_stories_that_the_tokenizer_tells_apart_are_different(corpus, exact, kept):
     settings = corpus.dataset([*CODE, *STORIES], [CODE[0], CODE[4], "a"])
-    info = corpus.write(settings, tells_apart=tells_apart)
+    info = corpus.write(settings, exact=exact)
     written = corpus.splits()
     assert set(written["train"] + written["held_out"]) == {*STORIES, *(CODE[i] for i in kept)}
-    assert info["dropped"]["in_evaluation"] == (4 if not tells_apart else 6 - len(kept))
-    assert info["dropped"]["empty"] == (3 if not tells_apart else 0)
+    assert info["dropped"]["in_evaluation"] == (2 if exact else 4)
+    assert info["dropped"]["empty"] == (0 if exact else 3)
 
 
 def test_a_language_of_brackets_has_every_split(corpus):
     brackets = ["".join("([{<"[i // 4**k % 4] for k in range(5)) for i in range(300)]
-    corpus.write(corpus.file(brackets), tells_apart={"punctuation"})
+    corpus.write(corpus.file(brackets), exact=True)
     assert all(len(texts) > 20 for texts in corpus.splits().values())
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import glob
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tinylm.base.config import InputError
@@ -27,7 +27,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
     if glob.has_magic(str(root)) or "::" in str(root):  # `datasets` would take them as patterns
         raise InputError(f"data.path: expected a folder without * ? [ :: in its path, got {root}")
     if not is_downloaded:
-        refuse_unhashed("data.path", path)
+        _refuse_unhashed(path)
     try:
         with quiet_datasets() as (datasets, cache):
             builder = datasets.load_dataset_builder(str(root), cache_dir=cache)
@@ -48,7 +48,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
     return splits
 
 
-def refuse_unhashed(key: str, folder: Path) -> None:
+def _refuse_unhashed(folder: Path) -> None:
     """Raise InputError if DVC leaves part of a folder out of its hash, and so would miss edits."""
     for place, subfolders, files in os.walk(folder):
         if ".dvc" in subfolders:
@@ -59,18 +59,7 @@ def refuse_unhashed(key: str, folder: Path) -> None:
             advice = f"DVC does not follow the symlinked folder {place}/{linked[0]}: copy it"
         else:
             continue
-        raise InputError(f"{key} = {str(folder)!r}: {advice}")
-
-
-def other_files(folder: Path, read: Collection[Path]) -> list[str]:
-    """The files of a folder that are not read, except README.md and hidden files."""
-    others = []
-    for file in sorted(folder.rglob("*")):
-        name = file.relative_to(folder)
-        is_hidden = any(part.startswith(".") for part in name.parts)
-        if not (file.is_dir() or is_hidden or file in read or str(name) == "README.md"):
-            others.append(str(name))
-    return others
+        raise InputError(f"data.path = {str(folder)!r}: {advice}")
 
 
 def hub_folder(hub_id: str, revision: str) -> Path:

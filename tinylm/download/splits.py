@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
 from tinylm.download.cleaning import clean_text
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.same_story import bare_text, count_near_copies, form_of
+from tinylm.download.same_story import bare_text, count_near_copies
 from tinylm.download.stories import SPLITS, DataSettings, read_texts, split_hub
 from tinylm.host.progress import Progress
 
@@ -56,7 +56,7 @@ def open_source(settings: DataSettings) -> Source:
     """The source that the settings name. Raises InputError if it does not exist."""
     if settings.source == "storybook":
         return _open_storybook(settings)
-    from tinylm.download.folders import hub_folder, local_files, other_files
+    from tinylm.download.folders import hub_folder, local_files
     from tinylm.download.readers import read_file
 
     description: dict[str, Any]
@@ -80,7 +80,6 @@ def open_source(settings: DataSettings) -> Source:
     for role, of_role in inputs.items():
         files += of_role
         description["files"][role] = [str(path.relative_to(root)) for path in of_role]
-    description["left_out"] = other_files(folder, files) if folder.is_dir() else []
 
     def rows(role: str) -> Iterator[Row]:
         for path in inputs[role]:
@@ -108,9 +107,9 @@ def _open_storybook(settings: DataSettings) -> Source:
 class CleanRow(NamedTuple):
     """A story as stored in the corpus.
 
-    line: JSON; side: hash of the bare text and the seed, which decides the split; form: hash of what
-    this run's tokenizer sees, equal if stories are the same; words: their number; log_prob: in nats,
-    if there is one.
+    line: JSON; side: hash of the bare text and the seed, which decides the split; form: hash of the
+    text or the bare text, equal if stories are the same; words: their number; log_prob: in nats, if
+    there is one.
     """
 
     line: bytes
@@ -129,19 +128,23 @@ def without_first_lines(text: str) -> str:
 
 
 def clean_row(
-    text: str, log_prob: float | None, settings: DataSettings, tells_apart: Collection[str] = ()
+    text: str, log_prob: float | None, settings: DataSettings, exact: bool = False
 ) -> CleanRow | None:
-    """The row of a raw story; None if this run's tokenizer sees no word in it."""
+    """The row of a raw story; None if it is empty.
+
+    exact: compare the texts themselves, not their bare texts.
+    """
     text = clean_text(text)
     if settings.drop_first_line:
         text = without_first_lines(text)
-    form = form_of(text, tells_apart)
+    bare = bare_text(text)
+    form = text.encode() if exact else bare
     if not form:
         return None
     story: dict[str, str | float] = {"text": text}
     if log_prob is not None:
         story["log_prob"] = log_prob
-    decides = f"{settings.seed}\n".encode() + (bare_text(text) or form)
+    decides = f"{settings.seed}\n".encode() + (bare or form)
     return CleanRow(
         line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
         side=hashlib.blake2b(decides, digest_size=16).digest(),
@@ -151,10 +154,8 @@ def clean_row(
     )
 
 
-def _clean_rows(
-    rows: Sequence[Row], settings: DataSettings, tells_apart: Collection[str]
-) -> list[CleanRow | None]:
-    return [clean_row(text, log_prob, settings, tells_apart) for text, log_prob in rows]
+def _clean_rows(rows: Sequence[Row], settings: DataSettings, exact: bool) -> list[CleanRow | None]:
+    return [clean_row(text, log_prob, settings, exact) for text, log_prob in rows]
 
 
 def _key_at(share: float) -> bytes:
@@ -200,12 +201,12 @@ def write_stories(
     settings: DataSettings,
     folder: str | Path = paths.STORIES,
     workers: int = 1,
-    tells_apart: Collection[str] = (),
+    exact: bool = False,
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
     Returns the source with its files, the near-copies, and the number of dropped stories. For each
-    split it has stories, words and the sum of log_prob in nats. tells_apart: see `form_of`. Raises
+    split it has stories, words and the sum of log_prob in nats. exact: see `clean_row`. Raises
     InputError with file and line; then nothing is written.
     """
     source = open_source(settings)
@@ -223,7 +224,7 @@ def write_stories(
         def clean(rows: Iterator[Row]) -> Iterator[CleanRow]:
             """The stories that are not empty, cleaned by several processes if there are many."""
             groups = in_groups(rows, CHUNK_ROWS)
-            for chunk in map_in_order(_clean_rows, groups, workers, settings, tells_apart):
+            for chunk in map_in_order(_clean_rows, groups, workers, settings, exact):
                 for row in chunk:
                     if row is None:
                         dropped["empty"] += 1

@@ -6,8 +6,6 @@ from tinylm.base.config import setting
 
 TOKENIZERS = ("words", "bpe", "gpt2", "longest_match")
 PUNCTUATIONS = ("drop", "keep", "attached")
-GPT2_SIZE = 50_257
-WORD_SPECIALS = 4  # special tokens of `words`, which max_size does not count
 LEAST_SIZE = {"bpe": 256 + 3, "longest_match": 1}  # bpe: each byte, and the special tokens
 
 
@@ -22,24 +20,10 @@ class VocabSettings:
     max_size: int | None = setting(None, low=1, high=1 << 32)  # as many ids as 32 bits hold
     path: str = setting("")
 
-    def size_limit(self) -> int | None:
-        """The most ids that these settings allow; None without a limit."""
-        if self.tokenizer == "gpt2":
-            return GPT2_SIZE
-        if self.tokenizer == "words" and self.max_size is not None:
-            return self.max_size + WORD_SPECIALS
-        return self.max_size
-
-    def tells_apart(self) -> frozenset[str]:
-        """What two texts may differ in to be different to the tokenizer, as `form_of` expects it."""
-        if self.tokenizer == "words" and self.punctuation == "drop":
-            return frozenset()
-        names = {"punctuation"}
-        if self.tokenizer != "words":
-            names.add("white space")
-        if self.tokenizer in ("gpt2", "longest_match") or not self.lower_case:
-            names.add("case")
-        return frozenset(names)
+    @property
+    def keeps_punctuation(self) -> bool:
+        """Whether texts that differ in punctuation alone have different ids."""
+        return self.tokenizer != "words" or self.punctuation != "drop"
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
