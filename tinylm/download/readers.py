@@ -7,11 +7,9 @@ error message is one line that names the file and the line or row.
 import contextlib
 import csv
 import glob
-import gzip
 import json
 import os
 import tempfile
-import zlib
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -22,7 +20,7 @@ from tinylm.download.cleaning import clean_text
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 END_OF_TEXT = "<|endoftext|>"
-HEAD_LINES = 100_000  # a text file is split at END_OF_TEXT if these first lines contain one
+HEAD_LINES = 100_000  # blank lines separate no stories if one of these has END_OF_TEXT
 BATCH_ROWS = 1000
 LONGEST_FIELD = 1 << 30  # characters; by default the csv module rejects more than 128 Ki
 Texts = Iterator[tuple[int, Any]]  # (line or row number, the story)
@@ -80,8 +78,9 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     except InputError:
         raise
     except UnicodeDecodeError:
-        where = f"{path}, line {_first_bad_line(path)}"
-        raise InputError(f"{where}: expected UTF-8 text, got other bytes") from None
+        raise InputError(
+            f"{path}: expected UTF-8 text after line {number}, got other bytes"
+        ) from None
     except Exception as error:  # the library passes on all kinds: Arrow, gzip, the system
         reason = first_line(error)
         raise InputError(f"{path} cannot be read after {unit} {number}: {reason}") from None
@@ -106,22 +105,8 @@ def _lines(path: Path) -> Iterator[str]:
         yield line.removeprefix("\ufeff") if number == 1 else line  # the byte order mark
 
 
-def _first_bad_line(path: Path) -> int:
-    """The number of the first line that is not UTF-8, which the library does not report."""
-    number = 1
-    # An archive may be damaged as well; the line in which it breaks off is then the one to name.
-    with (
-        contextlib.suppress(UnicodeDecodeError, OSError, EOFError, zlib.error),
-        gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb") as handle,
-    ):
-        for line in handle:
-            line.decode()
-            number += 1
-    return number
-
-
 def _text_stories(path: Path, column: str) -> Texts:
-    """Stories separated by markers or, if there are none, by blank lines."""
+    """Stories separated by markers or, if the first lines have none, also by blank lines."""
     lines = _lines(path)
     head = list(islice(lines, HEAD_LINES))
     has_marks = any(END_OF_TEXT in line for line in head)
@@ -129,11 +114,6 @@ def _text_stories(path: Path, column: str) -> Texts:
     number = 0
     for number, line in enumerate(chain(head, lines), start=1):
         if END_OF_TEXT in line:
-            if not has_marks:
-                raise InputError(
-                    f"{path}, line {number}: the first {END_OF_TEXT} comes after stories that "
-                    "blank lines separate; if only markers separate stories, add one as line 1"
-                )
             *ended, story = (story + line).split(END_OF_TEXT)
             yield from ((number, text) for text in ended if text.strip())
         elif has_marks or clean_text(line, repair=False):
