@@ -4,7 +4,7 @@ import pytest
 from tokenizers import decoders, pre_tokenizers
 
 from tinylm.base.config import InputError
-from tinylm.vocab.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens, chunks, pre_tokenizer
+from tinylm.vocab.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens, checked
 
 PIECES = [
     " ", "  ", "\n", "\t", "\u00a0", "a", "it's", "Don't", "12", "3", ".", "?!", "é", "日本", "😀", "\ufffd",
@@ -41,18 +41,5 @@ def test_decoding_equals_the_library_even_within_a_character():
 def test_a_word_too_long_to_merge_is_named_with_its_story():
     for word in ("a" * 40_000, " " * 40_000):
         with pytest.raises(InputError, match=r"a story with.*words of at most"):
-            list(chunks("a story with " + word))
-    assert "".join(chunks("word " * 20_000)) == "word " * 20_000
-
-
-@pytest.mark.parametrize("size", [1, 7, 50])
-def test_tokens_of_the_chunks_are_those_of_the_whole(size):
-    split = pre_tokenizer().pre_tokenize_str
-    cuts = 0
-    for text in hostile_texts(500, 60):
-        pieces = list(chunks(text, size))
-        assert "".join(pieces) == text
-        words = [word for piece in pieces for word, _ in split(piece)]
-        assert words == [word for word, _ in split(text)]
-        cuts += len(pieces) - 1
-    assert cuts > 30
+            checked("a story with " + word)
+    assert checked("word " * 20_000) == "word " * 20_000

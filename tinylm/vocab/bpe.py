@@ -6,11 +6,11 @@ merges follow, the most frequent pair first, equally frequent ones by ids.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinylm.download.cleaning import unify
-from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, chunks, pre_tokenizer
+from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, checked, pre_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>")
@@ -85,11 +85,7 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
         initial_alphabet=sorted(BYTE_OF),
     )
 
-    def pieces() -> Iterator[str]:
-        for text in texts:
-            yield from chunks(unify(text))
-
     library = byte_pair_library((), (), settings.lower_case)
-    library.train_from_iterator(pieces(), trainer)
+    library.train_from_iterator((checked(unify(text)) for text in texts), trainer)
     tokens, merges = parts_of(library)
     return BpeTokenizer([*SPECIALS, *tokens], merges, settings.lower_case)

@@ -7,17 +7,15 @@ that begins a word includes the space before it. Every text can be spelt, so not
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.download.cleaning import IGNORED
 from tinylm.vocab.tokenizer import Tokenizer
 
-CHUNK = 1 << 16  # characters for the library at once: it uses 200 times a text's size in memory
 LONGEST_WORD = 1 << 15  # characters; the time to train merges grows with its square
 _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
-_SAFE_CUT = re.compile(r"(?<=\S) (?=\S)")  # a single space always begins a token
 
 _VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))
 _HIDDEN = (byte for byte in range(256) if byte not in _VISIBLE)
@@ -26,24 +24,14 @@ CHARACTER_OF |= {byte: chr(256 + number) for number, byte in enumerate(_HIDDEN)}
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 
-def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
-    """The text in pieces of about `size` characters; their tokens are those of the whole text.
-
-    Raises InputError for a word, or white space, that is longer than LONGEST_WORD.
-    """
+def checked(text: str) -> str:
+    """The text. Raises InputError if a word, or white space, is longer than LONGEST_WORD."""
     if len(text) > LONGEST_WORD and (found := _TOO_LONG.search(text)):
         raise InputError(
             f"the text that begins {text[:40]!r}: expected words of at most {LONGEST_WORD:,} characters, "
             f"got a longer one that begins {found[0][:20]!r}"
         )
-    start = 0
-    while len(text) - start > size:
-        cut = _SAFE_CUT.search(text, start + size)
-        if cut is None:
-            break
-        yield text[start : cut.start()]
-        start = cut.start()
-    yield text[start:]
+    return text
 
 
 @functools.cache
@@ -69,10 +57,8 @@ class ByteTokens(Tokenizer):
             self._bytes.append(bytes(BYTE_OF[character] for character in spelt))
 
     def ids_of(self, text: str) -> list[int]:
-        """Ids by the library's rule, chunk by chunk."""
-        ids: list[int] = []
-        for chunk in chunks(text):
-            ids += self._library.encode_batch_fast([chunk])[0].ids
+        """Ids by the library's rule."""
+        ids: list[int] = self._library.encode_batch_fast([checked(text)])[0].ids
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:

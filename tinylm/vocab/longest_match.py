@@ -25,9 +25,9 @@ from tinylm.download.cleaning import unify
 from tinylm.vocab.byte_level import (
     BYTE_OF,
     CHARACTER_OF,
-    CHUNK,
+    LONGEST_WORD,
     ByteTokens,
-    chunks,
+    checked,
     pre_tokenizer,
 )
 from tinylm.vocab.settings import VocabSettings
@@ -38,9 +38,8 @@ KIND = "longest_match"
 def words_of(text: str) -> Iterator[str]:
     """GPT-2's words of each line, in the visible characters of their bytes."""
     for line in text.splitlines():
-        for chunk in chunks(line):
-            for word, _ in pre_tokenizer().pre_tokenize_str(chunk):
-                yield word
+        for word, _ in pre_tokenizer().pre_tokenize_str(checked(line)):
+            yield word
 
 
 def small_capitals(word: str) -> str:
@@ -79,7 +78,9 @@ def story_library(tokens: Sequence[str]) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     ids = {token: index for index, token in enumerate(tokens)}
-    model = models.WordPiece(ids, continuing_subword_prefix="", max_input_chars_per_word=4 * CHUNK)
+    model = models.WordPiece(
+        ids, continuing_subword_prefix="", max_input_chars_per_word=8 * LONGEST_WORD
+    )
     library = Tokenizer(model)
     line_ends = pre_tokenizers.Split("\n", "removed")
     library.pre_tokenizer = pre_tokenizers.Sequence([line_ends, pre_tokenizer()])
