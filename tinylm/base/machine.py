@@ -4,8 +4,6 @@ from typing import Any
 
 from tinylm.base.config import InputError
 
-_VECTOR_SETS = ("avx", "amx", "f16c", "fma", "neon", "sve")
-
 
 def pick_device(name: str) -> Any:
     """torch.device for auto | cpu | cuda; auto is CUDA if torch has a card. Raises InputError."""
@@ -17,22 +15,6 @@ def pick_device(name: str) -> Any:
             "params.yaml: runtime.device: expected auto or cpu, got cuda; torch finds no CUDA GPU"
         )
     return torch.device("cuda" if name != "cpu" and available else "cpu")
-
-
-def instructions() -> dict[str, str]:
-    """The processor's vector instructions, and the level of them that torch uses.
-
-    The environment variable ATEN_CPU_CAPABILITY may lower torch's level.
-    """
-    import torch
-
-    capabilities = torch.cpu.get_capabilities()
-    names = [name for name, value in capabilities.items() if value is True]
-    vectors = sorted(name for name in names if name.startswith(_VECTOR_SETS))
-    return {
-        "instructions": " ".join(vectors),
-        "torch_level": torch.backends.cpu.get_cpu_capability().lower(),
-    }
 
 
 def multiplies_in_bf16(device: Any) -> bool:

@@ -93,17 +93,7 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
 
 
 def own_peak_mib() -> float:
-    """The peak resident memory of this process, in MiB.
-
-    It is read from /proc if that exists: `getrusage` would count the parent's memory at the start.
-    """
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as handle:
-            for line in handle:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) / 1024
-    except OSError:
-        pass
+    """The peak resident memory of this process in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
 

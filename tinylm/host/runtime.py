@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinylm.base.config import setting
-from tinylm.base.machine import instructions
 from tinylm.host.processes import cores
 
 
@@ -49,8 +48,6 @@ def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
     if processes > 1:
         values["processes"] = processes
     values["device"] = name
-    if device is not None:
-        values |= instructions()
     values["torch"] = importlib.metadata.version("torch")
     values["python"] = platform.python_version()
     values["date"] = time.strftime("%Y-%m-%d")

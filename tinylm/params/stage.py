@@ -26,11 +26,6 @@ from tinylm.host.processes import own_peak_mib
 from tinylm.host.runtime import conditions, in_words
 from tinylm.params.params import params_from
 
-# Conditions that can change the last bits of a result.
-ENVIRONMENT = (
-    "device", "threads", "processes", "precision", "kernels", "step", "torch", "torch_level",
-)  # fmt: skip
-
 
 def seed_argument(stage: str) -> int:
     """Parse the seed of a stage that dvc.yaml runs once per seed. Raises InputError without one."""
@@ -86,18 +81,13 @@ class Stage:
     ) -> None:
         """Write the results, metrics and times of the stage, then call `refuse_edits`.
 
-        results: go to data/figures/NAME.json, and are identical in every run in the same
-            environment, which is recorded with them if the stage used torch.
+        results: go to data/figures/NAME.json, and are identical in every run under the same
+            conditions.
         metrics: {row: {metric: value}}; each row goes to metrics/ROW.json for `dvc metrics show`.
             None (could not be measured) is left out.
         times: go to data/times/NAME.json, with the seconds, the peak memory of this process and the
             conditions. They vary from run to run, so only stage report depends on that file.
         """
-        if "torch_level" in self.conditions:
-            environment = {
-                key: self.conditions[key] for key in ENVIRONMENT if key in self.conditions
-            }
-            results = {**results, "environment": environment}
         write_json(paths.results(self.name), results)
         for row, values in (metrics or {}).items():
             available = {name: value for name, value in values.items() if value is not None}

@@ -27,8 +27,6 @@ from tinylm.model.checkpoint import CHECKPOINTS
 RUN_FILE = "run.json"
 KEPT_SNAPSHOTS = 2  # so that one is whole even if a disk damages the other
 MAX_TIME_SHARE = 0.05  # of a run's time, for writing snapshots
-# A run that goes on elsewhere may end with other last bits, which costs less than starting again.
-ONLY_WARNED_OF = ("cpu", "instructions", "torch_level")
 SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints if no epochs are given
 State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
 
@@ -159,7 +157,7 @@ class Snapshots:
             if earlier.get(key) == value:
                 continue
             change = f"{key} {earlier.get(key)!s:.40} -> {value!s:.40}"
-            if key in ONLY_WARNED_OF:
+            if key == "cpu":  # other last bits cost less than starting again
                 print(f"warning: the run began on another machine: {change}", flush=True)
             else:
                 changed.append(change)
