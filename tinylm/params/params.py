@@ -106,18 +106,6 @@ def _prompts_fit_the_context(params: Params) -> Iterator[str]:
         )
 
 
-def _choices_fit_the_vocabulary(params: Params) -> Iterator[str]:
-    size = params.vocab.size_limit()
-    if size is None:
-        return
-    widest = max(params.beam_bench.widths)
-    if widest > size:
-        yield f"beam_bench.widths: expected at most {size}, the vocabulary size, got {widest}"
-    top_k = params.decode.top_k
-    if top_k > size:
-        yield f"decode.top_k: expected 0 or at most {size}, the vocabulary size, got {top_k}"
-
-
 def _budget_allows_an_update(params: Params) -> Iterator[str]:
     train = params.train
     if train.tokens is None or train.layout == "stories":  # rows of layout `stories` may be shorter
@@ -136,31 +124,6 @@ def _budget_allows_an_update(params: Params) -> Iterator[str]:
         )
 
 
-def _accumulation_allows_an_update(params: Params) -> Iterator[str]:
-    sweep = params.accum_sweep
-    largest = max(sweep.settings)
-    tokens_per_update = largest * sweep.batch_size * params.model.context
-    if params.train.layout != "stories" and sweep.tokens < tokens_per_update:
-        yield (
-            f"accum_sweep.tokens: expected at least {tokens_per_update}, one update of "
-            f"accumulation {largest} x batch_size x model.context, got {sweep.tokens}"
-        )
-
-
-def _evaluation_stories_suffice(params: Params) -> Iterator[str]:
-    most = params.data.evaluation_stories
-    if most is None:
-        return
-    wanted = {
-        "evaluate.stories": params.evaluate.stories,
-        "beam_bench.prompts": params.beam_bench.prompts,
-        "kv_bench.batch": params.kv_bench.batch,
-    }
-    for name, count in wanted.items():
-        if count > most:
-            yield f"{name}: expected at most data.evaluation_stories = {most}, got {count}"
-
-
 def _seeds_differ(params: Params) -> Iterator[str]:
     if params.train.seed in params.seeds.more:
         yield f"seeds.more: expected seeds other than train.seed, got {params.train.seed}"
@@ -169,9 +132,6 @@ def _seeds_differ(params: Params) -> Iterator[str]:
 RULES: tuple[Callable[[Params], Iterator[str]], ...] = (
     _heads_fit_the_width,
     _prompts_fit_the_context,
-    _choices_fit_the_vocabulary,
     _budget_allows_an_update,
-    _accumulation_allows_an_update,
-    _evaluation_stories_suffice,
     _seeds_differ,
 )
