@@ -61,7 +61,6 @@ def test_two_revisions_as_text_and_a_page(asked, capsys, tmp_path):
     [
         ([], "two or more revisions"),
         (["a", "b", "a"], "'a'"),
-        (["a", "b", "--html", "params.yaml"], "--html params.yaml"),
         (["--effect", "0"], "--effect"),
         (["--effect", "1", "--power", "0.1"], "--power"),
         (["a", "--effect", "1"], "seeds"),

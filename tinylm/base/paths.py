@@ -1,15 +1,7 @@
 """Where each file of the pipeline is, relative to the folder in which it runs."""
 
-import os
-from pathlib import Path
-
-from tinylm.base.config import PARAMS_FILE, InputError
-
-DATA = "data"
 MODELS = "models"
-METRICS = "metrics"
 PLOTS = "plots"
-OUTPUTS = (DATA, MODELS, METRICS, PLOTS, "report")  # what the stages give to DVC
 RUNS = "runs"  # what is in progress
 
 STORIES = "data/stories"
@@ -63,22 +55,3 @@ def seed_run(seed: int) -> str:
 def seed_score(seed: int | str) -> str:
     """The scores of a seed; "train" for the model of stage train."""
     return f"data/seeds/{seed}.json"
-
-
-def output_file(option: str, name: str | Path) -> Path:
-    """The file that a command writes for `--option name`; a link stays a link to what is written.
-
-    Raises InputError for anything but a file, and for what belongs to the pipeline in this folder.
-    """
-    path = Path(os.path.realpath(name))
-    is_other = path.exists() and not path.is_file()
-    problem = ""
-    if is_other or any(parent.is_file() for parent in path.parents):
-        problem = "expected a file in a folder"
-    elif Path(PARAMS_FILE).exists() and path.is_relative_to(Path.cwd()):
-        top = path.relative_to(Path.cwd()).parts[0]
-        if top in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):
-            problem = "belongs to the pipeline; choose another file"
-    if problem:
-        raise InputError(f"--{option} {str(name) or repr(name)}: {problem}")
-    return path

@@ -12,7 +12,6 @@ import argparse
 
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes
-from tinylm.base.paths import output_file
 from tinylm.cli.command import number
 
 EXAMPLES = """\
@@ -54,7 +53,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    html_file = output_file("html", arguments.html) if arguments.html else None
     from tinylm.compare import page
     from tinylm.compare.comparison import compare
     from tinylm.compare.results import read_result
@@ -69,8 +67,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     comparison = compare(runs)
     markdown = page.to_markdown(comparison)
     print(to_terminal(markdown))
-    if html_file:
-        write_bytes(html_file, to_html(markdown).encode())
+    if arguments.html:
+        write_bytes(arguments.html, to_html(markdown).encode())
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:

@@ -24,8 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the page, with the metrics of the run in this folder if the model is that run's."""
-    path = paths.output_file("output", arguments.output)
-
     from tinylm.exchange.loading import find, read_params
     from tinylm.lab.making import make_page
     from tinylm.report.sources import read_run
@@ -35,5 +33,5 @@ def run(arguments: argparse.Namespace) -> None:
     is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
     run_files = read_run(".", params) if is_of_this_run else None
     page = make_page(models, vocab, params, run_files)
-    write_bytes(path, page)
+    write_bytes(arguments.output, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")
