@@ -83,14 +83,3 @@ def test_a_launcher_of_one_process_is_an_ordinary_run(monkeypatch):
     assert not is_rank()
     with joined_group(1) as group:
         assert group == Group()
-
-
-def test_without_torchrun_a_rank_prints_its_error(folder):
-    """As under `srun`, where nobody reads the file of torchrun."""
-    words = [sys.executable, "-m", "tests.train.ranks_script", str(folder), "2"]
-    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
-    environment.pop("MASTER_ADDR", None)
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "MASTER_ADDR" in done.stderr
-    assert len(done.stderr.splitlines()) == 1

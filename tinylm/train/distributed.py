@@ -1,4 +1,4 @@
-"""Data parallel training: several processes of one run (ranks), started by torchrun.
+"""Data parallel training: several processes of one run (ranks) on one host, started by torchrun.
 
 Every rank holds the whole model and takes its share of the rows of each mini-batch. Its loss is
 divided by the tokens of all ranks, and gradients are summed. So any number of ranks computes the
@@ -55,14 +55,11 @@ def _collective() -> Iterator[None]:
 class Group:
     """The rank of this process and the number of processes in its run.
 
-    The default is a run of one process, whose methods change and send nothing. local_rank and
-    local_size count the processes of this host.
+    The default is a run of one process, whose methods change and send nothing.
     """
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
 
     @property
     def is_rank0(self) -> bool:
@@ -76,10 +73,10 @@ class Group:
             yield
 
     def device(self, name: str) -> torch.device:
-        """As `pick_device`; on a host with several CUDA devices the ranks take them in turn."""
+        """As `pick_device`; with several CUDA devices the ranks take them in turn."""
         device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
-            torch.cuda.set_device(self.local_rank % torch.cuda.device_count())
+            torch.cuda.set_device(self.rank % torch.cuda.device_count())
         return device
 
     def share(self, batches: list[Batch]) -> list[Batch]:
@@ -122,6 +119,10 @@ class Group:
             dist.all_gather(gathered, mine)
         return torch.stack(gathered)
 
+    def wait(self) -> None:
+        """Wait until every rank has called this."""
+        self.gather(0.0)
+
     def summed_loss(
         self, score: Callable[[Iterable[Batch]], tuple[float, int]], batches: Iterable[Batch]
     ) -> tuple[float, int]:
@@ -145,12 +146,12 @@ class Group:
 
 
 def is_rank() -> bool:
-    """Whether torchrun, or a user's launcher, started this process as one of several."""
+    """Whether torchrun started this process as one of several."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
 def start_ranks(processes: int, command: list[str]) -> None:
-    """Run a command, such as ["-m", "stages.train"], in several processes of this host.
+    """Run a command, such as ["-m", "stages.train"], in several processes.
 
     Raises the error that ended it.
     """
@@ -185,14 +186,9 @@ def joined_group(processes: int) -> Iterator[Group]:
     if not is_rank():
         yield Group()
         return
-    group = Group(
-        rank=int(os.environ["RANK"]),
-        size=int(os.environ["WORLD_SIZE"]),
-        local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-        local_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-    )
+    group = Group(rank=int(os.environ["RANK"]), size=int(os.environ["WORLD_SIZE"]))
     if group.size != processes:
-        size = f"{group.size}, the WORLD_SIZE of the launcher"
+        size = f"{group.size}, the number of torchrun's processes"
         raise InputError(f"{PARAMS_FILE}: train.processes: expected {size}, got {processes}")
     end_with_parent(signal.SIGKILL)  # no rank outlives torchrun
     if not group.is_rank0:
@@ -212,23 +208,22 @@ def joined_group(processes: int) -> Iterator[Group]:
 def _connected(group: Group) -> Iterator[None]:
     """Connect the ranks by gloo, and CUDA tensors by NCCL if each rank has its own device."""
     backend = "gloo"
-    if dist.is_nccl_available() and group.local_size <= torch.cuda.device_count():
+    if dist.is_nccl_available() and group.size <= torch.cuda.device_count():
         backend = "cpu:gloo,cuda:nccl"
     with _collective():
         dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))
     yield
-    group.gather(0.0)  # waits until rank 0 has written its last file
+    group.wait()  # rank 0 may still be writing
     dist.destroy_process_group()
 
 
 def _leave_reason(error: BaseException, group: Group) -> int:
-    """Write the error to the file that torchrun reads, or print it; returns the exit code."""
+    """Write the error to the file that torchrun reads; returns the exit code."""
     text = str(error) if isinstance(error, InputError | Interrupted) else one_line(error)
-    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-    if path:
-        write_json(path, {"message": text, "timestamp": int(time.time())})
-    if path is None or (isinstance(error, Interrupted) and group.is_rank0):
-        print(text if isinstance(error, Interrupted) else f"error: {text}", file=sys.stderr)
+    path = os.environ["TORCHELASTIC_ERROR_FILE"]
+    write_json(path, {"message": text, "timestamp": int(time.time())})
+    if isinstance(error, Interrupted) and group.is_rank0:
+        print(text, file=sys.stderr)
     if isinstance(error, RankLost):
         return LOST
     if isinstance(error, Interrupted | KeyboardInterrupt):

@@ -218,7 +218,7 @@ class _Loop:
         if not number:
             return
         self.save()
-        self.run.group.gather(0.0)  # a barrier: the launcher kills rank 0 as soon as another exits
+        self.run.group.wait()  # torchrun kills rank 0 as soon as another rank exits
         raise Interrupted(
             number,
             f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "

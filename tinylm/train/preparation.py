@@ -66,7 +66,7 @@ def prepare(
     folder: where its snapshots are kept. Raises InputError if a file is missing.
     """
     device = group.device(runtime.device)
-    threads = max(1, runtime.threads // group.local_size)
+    threads = max(1, runtime.threads // group.size)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     run = new_run(model, train, matrix, stores, tokenizer.pad_id, device, threads, tokenizer.unk_id)
