@@ -41,8 +41,7 @@ def main() -> None:
     encode_splits(tokenizer, STORIES, TOKENS, cores())
     split: dict[str, Any] = {"by": data.held_out}
     if data.held_out == "tokens":
-        with_vectors = embedding.source == "skipgram"
-        split = cut_stream(TOKENS, data.held_out_share, data.overlap, vectors=with_vectors)
+        split = cut_stream(TOKENS, data.held_out_share, data.overlap)
     stores = {name: TokenStore(TOKENS, name) for name in SPLITS}
     if data.held_out == "tokens":
         texts = {name: decoded(tokenizer, stores[name]) for name in ("train", "held_out")}

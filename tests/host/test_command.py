@@ -49,12 +49,6 @@ def test_a_warning_is_one_line(capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_streams_that_were_closed_are_empty(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    monkeypatch.setattr(sys, "stdout", None)
-    assert guard(lambda: print(len(sys.stdin.read()))) == 0
-
-
 def test_a_wrong_option_is_bad_input_that_names_the_command():
     parser = Parser(prog="tinylm lab")
     with pytest.raises(InputError, match=r"tinylm lab.*--nonsense"):

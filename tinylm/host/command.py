@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import errno
-import io
 import os
 import signal
 import sys
@@ -113,13 +112,10 @@ def one_line(error: BaseException) -> str:
 
 
 def _prepare() -> None:
-    """Let signals raise, replace closed streams, and let any terminal print any character."""
+    """Let signals raise, and let any terminal print any character."""
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # else the next file that is opened gets its number
-            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode)))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

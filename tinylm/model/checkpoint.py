@@ -63,8 +63,8 @@ def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings]:
 
 def check_vocabulary(models: str | Path, tokenizer: str | Path) -> None:
     """InputError if the model was trained with another tokenizer.json: its ids mean other words."""
-    config = read_json(Path(models) / CONFIG, "train")
-    expected = config.get("tokenizer_sha256") if isinstance(config, dict) else None
+    config, _ = _read_config(Path(models) / CONFIG)
+    expected = config.get("tokenizer_sha256")
     if expected is not None and expected != sha256(require(tokenizer, "vocab")):
         raise InputError(
             f"{tokenizer}: not the vocabulary that {models} was trained with; run dvc repro train"
@@ -92,16 +92,9 @@ def load_checkpoints(
     naming the file.
     """
     _, settings = _read_config(Path(folder) / CONFIG)
-    by_epoch = {}
-    for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
-        try:
-            by_epoch[float(weights.stem)] = weights
-        except ValueError:
-            raise InputError(
-                f"{weights}: expected an epoch as the name, such as 1.safetensors"
-            ) from None
-    for epoch, weights in sorted(by_epoch.items()):
-        yield epoch, _load_weights(weights, settings).to(device).eval()
+    files = (Path(folder) / CHECKPOINTS).glob("*.safetensors")
+    for weights in sorted(files, key=lambda file: float(file.stem)):
+        yield float(weights.stem), _load_weights(weights, settings).to(device).eval()
 
 
 def _load_weights(weights: Path, settings: ModelSettings) -> TinyLM:

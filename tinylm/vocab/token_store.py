@@ -164,9 +164,7 @@ def decoded(tokenizer: Tokenizer, store: TokenStore) -> Iterator[str]:
         yield tokenizer.decode(store.story(index).tolist())
 
 
-def cut_stream(
-    folder: str | Path, share: float, overlap: int, *, vectors: bool = False
-) -> dict[str, Any]:
+def cut_stream(folder: str | Path, share: float, overlap: int) -> dict[str, Any]:
     """Cut the store `train`, which holds the whole stream, into stores `train` and `held_out`.
 
     N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out =
@@ -174,8 +172,8 @@ def cut_stream(
     same share: int((1 - share) * windows) start in train, the rest in held_out. If the store
     `evaluation` is empty, it becomes a copy of held_out.
 
-    Returns where the cut is, and notes on what crosses it; `vectors`: skip-gram vectors use this
-    text too. Raises InputError if a side has nothing to predict or no token of its own.
+    Returns where the cut is, and notes on what crosses it. Raises InputError if a side has nothing
+    to predict or no token of its own.
     """
     whole = TokenStore(folder, "train")
     tokens = len(whole.ids)
@@ -193,15 +191,19 @@ def cut_stream(
         evaluation = "evaluation is the held-out tokens"
         write_store(folder, "evaluation", _pieces(whole, cut, tokens), size)
     write_store(folder, "train", _pieces(whole, 0, cut + overlap), size)
-    makers = "a vocabulary and word vectors" if vectors else "a vocabulary"
     notes = [
         f"train is ids[:{cut + overlap}], held out ids[{cut}:]: windows straddle the cut by "
         f"{overlap} tokens",
-        f"{makers} made here saw the whole stream",
+        "a vocabulary or skip-gram vectors made here saw the whole stream",
         evaluation,
     ]
-    info: dict[str, Any] = {"by": "tokens", "stream_tokens": tokens}
-    return info | {"cut": cut, "overlap": overlap, "notes": notes}
+    return {
+        "by": "tokens",
+        "stream_tokens": tokens,
+        "cut": cut,
+        "overlap": overlap,
+        "notes": notes,
+    }
 
 
 def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> dict[str, Any]:
