@@ -3,7 +3,7 @@
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import write_json
+from tinylm.base.files import write_csv, write_json
 from tinylm.evaluate import measurement
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
@@ -34,7 +34,8 @@ def main() -> None:
     results |= continuations | attention
     measurement.write_tables(tables | samples | heads)
     write_json(paths.seed_score("train"), headline(results))
-    measurement.plot_truth(tables)
+    rows = map(dict.values, tables.get("truth_training", []))
+    write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)
     metrics = {"perplexity": results["perplexity"]} | above_floor(results["truth"])
     stage.write(results, {"evaluate": metrics})
     for warning in results["warnings"]:

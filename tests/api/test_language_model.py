@@ -176,3 +176,8 @@ def test_importing_it_is_quick_also_where_a_folder_has_its_name(tmp_path):
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=env)
+
+
+def test_truth_needs_a_model_of_the_storybook(lm):
+    with pytest.raises(InputError, match="truth: expected tokenizer words with"):
+        lm.truth("once upon a time")

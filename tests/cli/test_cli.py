@@ -195,6 +195,11 @@ def totals(text):
     return int(line[1].replace(",", ""))
 
 
+def test_truth_needs_a_model_of_the_storybook(run_folder, capsys):
+    assert main(["truth", "once upon a time"]) == 2
+    assert capsys.readouterr().err.startswith("error: truth: expected ")
+
+
 def test_describe_counts_the_model_of_params(run_folder, capsys):
     _, tokenizer = parts()
     changed = load_params()

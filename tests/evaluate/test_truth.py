@@ -120,9 +120,7 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
     run = run_of(tokenizer, tmp_path, monkeypatch)
 
     def distribution(model, story_ids):
-        positions = truth.read_words([*(tokenizer.tokens[i] for i in story_ids[1:]), truth.END])[
-            :-1
-        ]
+        positions = truth.read_words([tokenizer.tokens[token] for token in story_ids[1:]])
         tokens = truth.true_tokens(tokenizer, positions)
         probs = np.full((len(positions), len(tokenizer)), 1e-6)
         probs[tokens.places, tokens.ids] += tokens.probs
@@ -154,3 +152,18 @@ def test_there_is_no_bill_where_words_or_stories_are_not_the_generators(tmp_path
 def test_every_word_of_a_story_is_in_the_vocabulary():
     for story in STORIES:
         assert set(tokenizer_of([story.text]).tokens[4:]) <= vocabulary()
+
+
+def test_a_text_is_explained_up_to_its_first_impossible_word(tmp_path, monkeypatch):
+    tokenizer = tokenizer_of([" ".join(vocabulary())])
+    run = run_of(tokenizer, tmp_path, monkeypatch)
+    table = truth.explain(run.model, tokenizer, ["once", "upon", "a", "time"])
+    assert table["word"].tolist() == ["once", "upon", "a", "time", ""]
+    assert table["true"].isna().tolist() == table["model"].isna().tolist() == [False] * 4 + [True]
+    assert table["true_next"].iloc[-1] == {"there": 1.0}
+    log_probs = torch.log_softmax(run.model(torch.tensor([tokenizer.encode_story("once")[:2]])), -1)
+    (upon,) = tokenizer.encode("upon")
+    assert table["model"][1] == pytest.approx(-log_probs[0, -1, upon].item())
+    table = truth.explain(run.model, tokenizer, ["once", "once", "upon"])
+    assert table["word"].tolist() == ["once", "once"]
+    assert table["true"][1] == math.inf

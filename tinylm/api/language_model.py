@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 import torch
 
 from tinylm.api.results import Attention, NextWord, NextWords, Text
@@ -22,6 +23,7 @@ from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.download.cleaning import clean_text
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
+from tinylm.evaluate.truth import explain, problem_with
 from tinylm.exchange.loading import load_trained
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
@@ -206,6 +208,18 @@ class LanguageModel:
             top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
         pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
         return NextWords(NextWord(self.tokenizer.shown(token), value) for token, value in pairs)
+
+    def truth(self, text: str) -> pd.DataFrame:
+        """Each word of a storybook text as its generator and as this model expected it.
+
+        A row for each word, up to the first impossible one, and one for the word after the text; its
+        columns are those of `tinylm.evaluate.truth.explain`. Raises InputError for a model that was
+        not trained on the storybook.
+        """
+        if problem := problem_with(self.tokenizer):
+            raise InputError(f"truth: {problem}")
+        with decoding_mode(self.model):
+            return explain(self.model, self.tokenizer, self.tokenizer.split(self._clean(text)))
 
     def log_prob(self, text: str, given: str = "") -> float:
         """ln P of a text in nats, after `given` or as the start of a story.

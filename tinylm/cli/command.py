@@ -27,6 +27,7 @@ PURPOSE = "A laboratory for small language models. `dvc repro` runs the pipeline
 COMMANDS = {
     "Try the model": {
         "generate": "continue a text",
+        "truth": "compare the model with the generator of its stories, word by word",
         "lab": "write one HTML page in which the model runs",
     },
     "Inspect": {

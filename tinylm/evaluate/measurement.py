@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tinylm.base import paths
-from tinylm.base.files import atomic_write, write_csv
+from tinylm.base.files import atomic_write
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
@@ -106,9 +106,3 @@ def write_tables(tables: Mapping[str, Any]) -> None:
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
-
-
-def plot_truth(tables: Mapping[str, Any]) -> None:
-    """Write plots/truth.csv; without a bill it has only its header."""
-    rows = map(dict.values, tables.get("truth_training", []))
-    write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)

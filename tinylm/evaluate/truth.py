@@ -41,22 +41,20 @@ def problem_with(tokenizer: Tokenizer) -> str:
     return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""
 
 
-class Position(NamedTuple):
-    """A place in a text: the word there ("" after the last one), and what the generator expected."""
-
-    word: str
-    following: NextWords
+Positions = list[
+    tuple[str, NextWords]
+]  # the words of a text, and what the generator expected there
 
 
-def read_words(words: Sequence[str]) -> list[Position]:
-    """The places of a text, the last one after its last word or at its first impossible word."""
+def read_words(words: Sequence[str]) -> Positions:
+    """The places of a text up to its first impossible word, or to "" after its last word."""
     truth = Truth()
     positions = []
     for word in words:
-        positions.append(Position(word, truth.next_words()))
+        positions.append((word, truth.next_words()))
         if not truth.read(word):
             return positions
-    return [*positions, Position("", truth.next_words())]
+    return [*positions, ("", truth.next_words())]
 
 
 class TrueTokens(NamedTuple):
@@ -67,12 +65,12 @@ class TrueTokens(NamedTuple):
     probs: np.ndarray
 
 
-def true_tokens(tokenizer: Tokenizer, positions: Sequence[Position]) -> TrueTokens:
+def true_tokens(tokenizer: Tokenizer, positions: Positions) -> TrueTokens:
     """The generator's distributions over the tokens of a vocabulary."""
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
     probs: dict[tuple[int, int], float] = {}
-    for place, position in enumerate(positions):
-        for word, prob in position.following.probs.items():
+    for place, (_, following) in enumerate(positions):
+        for word, prob in following.probs.items():
             key = (place, known.get(word, tokenizer.unk_id))
             probs[key] = probs.get(key, 0.0) + prob
     places, ids = np.array(list(probs)).T
@@ -98,7 +96,7 @@ def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[s
     excess = truth.probs * (np.log(truth.probs) - by_model)
     surprise = np.full(length, np.inf)
     is_target = targets[truth.places] == truth.ids
-    surprise[truth.places[is_target]] = -np.log(np.minimum(truth.probs[is_target], 1.0))
+    surprise[truth.places[is_target]] = np.abs(np.log(truth.probs[is_target]))  # never -0.0
     possible = np.bincount(truth.places, np.exp(by_model), length)
     return {
         "true": surprise,
@@ -124,16 +122,19 @@ class _Story(NamedTuple):
 
     number: int
     ids: np.ndarray
-    positions: list[Position]
+    positions: Positions
     truth: TrueTokens
 
     def table(self, model: TinyLM) -> pd.DataFrame:
         """A row for each word with its kind and MEASURES."""
-        table = pd.DataFrame({"story": self.number, "position": range(len(self.positions))})
-        table["word"] = [position.word for position in self.positions]
-        table["kind"] = [position.following.kind for position in self.positions]
-        log_probs = log_probabilities(model, self.ids[:-1])
-        return table.assign(**compare(self.truth, log_probs, self.ids[1:]))
+        measures = compare(self.truth, log_probabilities(model, self.ids[:-1]), self.ids[1:])
+        table = _table(self.positions, measures)
+        return table.assign(story=self.number, position=range(len(table)))
+
+
+def _table(positions: Positions, measures: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    words = pd.DataFrame({"word": [word for word, _ in positions]})
+    return words.assign(kind=[following.kind for _, following in positions], **measures)
 
 
 def _stories(run: TrainedRun) -> list[_Story]:
@@ -164,14 +165,17 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
         return {"truth": {"left_out": problem or "no story fits the context"}}, {}
     words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
-    unknown = sum(_unknown_nats(story) for story in stories)
+    of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
+    unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
     metrics: Metrics = {"stories": len(stories), "words": len(words), "unknown_nats": unknown}
-    metrics |= _metrics(words, words) | {"unseen_mass": run.ngrams.unseen_mass}
-    metrics["kinds"] = {}
+    metrics |= {**_metrics(words, words), "unseen_mass": run.ngrams.unseen_mass, "kinds": {}}
     for kind in MEANING:
         of_kind = words[words["kind"] == kind]
         metrics["kinds"][kind] = {"words": len(of_kind)} | _metrics(of_kind, words)
-    tables = {"truth": words, "truth_story": _shown(run, stories[0])}
+    shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
+    for name in ("true_next", "model_next"):
+        shown[name] = shown[name].map(in_words)
+    tables = {"truth": words, "truth_story": shown}
     tables["truth_training"] = _over_training(run, stories, words)
     tables["truth_calibration"] = _calibration(run, stories)
     return {"truth": metrics}, tables
@@ -202,9 +206,10 @@ def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFram
 
 def _calibration(run: TrainedRun, stories: Sequence[_Story]) -> pd.DataFrame:
     """The mean true probability of the words in each bin of the model's probability."""
-    sums = np.zeros((len(BINS) - 1, 3))
-    for story in stories:
-        sums += calibration(story.truth, log_probabilities(run.model, story.ids[:-1]))
+    by_story = [
+        calibration(story.truth, log_probabilities(run.model, story.ids[:-1])) for story in stories
+    ]
+    sums = np.sum(by_story, axis=0)
     counts, by_model, by_truth = sums[sums[:, 0] > 0].T
     return pd.DataFrame({"words": counts, "model": by_model / counts, "true": by_truth / counts})
 
@@ -221,29 +226,30 @@ def _metrics(some: pd.DataFrame, words: pd.DataFrame) -> Metrics:
     return metrics
 
 
-def _unknown_nats(story: _Story) -> float:
-    """What the generator's choice among words that are all `<unk>` costs."""
-    of_words = sum(np.log(following.probs[word]) for word, following in story.positions)
-    is_target = story.ids[1:][story.truth.places] == story.truth.ids
-    return float(np.log(story.truth.probs[is_target]).sum() - of_words)
+def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.DataFrame:
+    """What both expected at each word of a text, at most the context, and after its last word ("").
 
-
-def _shown(run: TrainedRun, story: _Story) -> pd.DataFrame:
-    """The words of a story with the likeliest words by both."""
-    table = story.table(run.model)
-    probs = np.exp(log_probabilities(run.model, story.ids[:-1]))
-    table["true_top"] = [in_words(position.following.probs) for position in story.positions]
-    table["model_top"] = [in_words(likeliest(run.tokenizer, row)) for row in probs]
+    It ends at the first impossible word. Columns: word, kind, MEASURES (true and model are nan after
+    the last word); true_next, model_next: {word: probability}, likeliest first, at least PROBABLE.
+    """
+    positions = read_words(words)[: model.settings.context]
+    known = {token: index for index, token in enumerate(tokenizer.tokens)}
+    ids = [tokenizer.sos_id, *(known.get(word, tokenizer.unk_id) for word in words)]
+    targets = np.array([*ids[1:], tokenizer.pad_id])[: len(positions)]
+    log_probs = log_probabilities(model, ids[: len(positions)])
+    table = _table(positions, compare(true_tokens(tokenizer, positions), log_probs, targets))
+    table.loc[table["word"] == "", ["true", "model"]] = np.nan
+    table["true_next"] = [_likeliest(following.probs) for _, following in positions]
+    shown = list(map(tokenizer.shown, range(len(tokenizer))))
+    table["model_next"] = [_likeliest(dict(zip(shown, row))) for row in np.exp(log_probs).tolist()]
     return table
 
 
-def likeliest(tokenizer: Tokenizer, probs: np.ndarray) -> dict[str, float]:
-    """The TOP tokens of the highest probabilities (V,)."""
-    order = np.argsort(-probs, kind="stable")[:TOP]
-    return {tokenizer.shown(index): float(probs[index]) for index in order}
+def _likeliest(probs: Mapping[str, float]) -> dict[str, float]:
+    ordered = sorted(probs, key=probs.__getitem__, reverse=True)
+    return {word: probs[word] for word in ordered if probs[word] >= PROBABLE}
 
 
 def in_words(probs: Mapping[str, float]) -> str:
-    """The likeliest words with their probabilities, as in "boy 0.52, girl 0.48"."""
-    ordered = sorted(probs, key=probs.__getitem__, reverse=True)[:TOP]
-    return ", ".join(f"{word} {probs[word]:.2f}" for word in ordered)
+    """The first TOP words with their probabilities, as in "boy 0.52, girl 0.48"."""
+    return ", ".join(f"{word} {prob:.2f}" for word, prob in list(probs.items())[:TOP])
