@@ -141,13 +141,8 @@ export class Model {
       this.positions = Array.from({ length: context }, (_, t) => table.row(t));
     }
     this.inner = this.blocks[0].out.columns; // width of the heads together
-    this.heads = [];
-    for (let head = 0, start = 0; head < heads; head++) {
-      const isWider = head < this.inner % heads; // heads need not divide the width
-      const columns = Math.floor(this.inner / heads) + (isWider ? 1 : 0);
-      this.heads.push({ start, columns });
-      start += columns;
-    }
+    const columns = this.inner / heads;
+    this.heads = Array.from({ length: heads }, (_, head) => ({ start: head * columns, columns }));
   }
 
   // For each layer the keys and values of each token so far, 2 * inner numbers
