@@ -34,9 +34,7 @@ def make_run():
         values = PARAMS | dict(params)
         table = stories_table(**stories)
         perplexity = float(np.exp(table["nats"].sum() / table["tokens"].sum()))
-        return RevisionResult(
-            name, f"{name:0<40}", values, dict(inputs), perplexity, {values["train.seed"]: table}
-        )
+        return RevisionResult(name, values, dict(inputs), perplexity, {values["train.seed"]: table})
 
     return make
 

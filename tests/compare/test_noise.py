@@ -27,7 +27,7 @@ def sweep(rng, settings, seeds, stories):
             columns = {"text_id": texts, "tokens_id": texts, "nats": nats, "tokens": tokens}
             raw = {"raw_bits": nats / np.log(2), "raw_bytes": tokens * 4}
             table = {seed: pd.DataFrame(columns | raw)}
-            runs.append(RevisionResult(f"{setting}-{seed}", None, params, stories=table))
+            runs.append(RevisionResult(f"{setting}-{seed}", params, stories=table))
     return runs
 
 

@@ -32,7 +32,6 @@ class RevisionResult:
     """
 
     name: str
-    commit: str | None
     params: Values
     inputs: dict[str, str] = field(default_factory=dict)
     perplexity: float | None = None
@@ -87,7 +86,7 @@ def read_result(revision: Revision) -> RevisionResult:
         keys = ", ".join(changed)
         revision.notes.append(f"{PARAMS_FILE} changed since the last run ({keys}); run dvc repro")
     result = RevisionResult(
-        name, revision.commit, params, _inputs(stages), _perplexity(revision), notes=revision.notes
+        name, params, _inputs(stages), _perplexity(revision), notes=revision.notes
     )
     trained = _md5s(stages, "train", "outs").get(paths.MODELS)
     evaluated = _md5s(stages, "evaluate", "deps").get(paths.MODELS)
