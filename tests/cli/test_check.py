@@ -7,7 +7,9 @@ import torch
 import yaml
 
 from tinylm.base.config import load_params
+from tinylm.base.files import read_json
 from tinylm.cli import check, main
+from tinylm.params import estimate
 from tinylm.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -25,6 +27,7 @@ def folder(tmp_path, monkeypatch):
         path.touch()
     Path("dvc.yaml").touch()
     plant({})
+    monkeypatch.setattr(estimate, "measure", lambda params: (1e-4, 0.03))
     return tmp_path
 
 
@@ -43,7 +46,8 @@ def problems() -> list[str]:
 
 def test_a_folder_in_order_has_no_problem(capsys):
     assert main(["check"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert sum(read_json(estimate.FILE).values()) > 100
 
 
 def test_problems_of_all_sections_and_the_machine_are_shown_at_once(capsys):

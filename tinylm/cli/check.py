@@ -1,7 +1,7 @@
 """Check params.yaml, the data and this machine before a run.
 
 Prints problems in each section, between sections and in the files that params.yaml names, and notes
-on what may surprise you. `make repro` does this first. What needs the stories or the vocabulary is
+on what may surprise you, then how long a run takes. `make repro` does this first. What needs the stories or the vocabulary is
 checked at the start of the stage that reads them.
 """
 
@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.files import write_json
 from tinylm.cli.command import check_clone
-from tinylm.params.params import params_from, read_sections
+from tinylm.params import estimate
+from tinylm.params.params import params_from, read_params, read_sections
 
 EXAMPLES = "  tinylm check && dvc repro\n"
+LONG_S = 600  # a run that is estimated longer comes with a suggestion
 FROM_HUB = "; tinylm preset NAME --hub takes data from the Hugging Face hub"
 
 
@@ -146,3 +149,14 @@ def run(arguments: argparse.Namespace) -> None:
     if findings.problems:
         raise InputError("\n".join(findings.problems))
     print("checked: no problems found")
+    print(_duration())
+
+
+def _duration() -> str:
+    """How long a run of all stages takes here, which is also kept for the stages to show."""
+    params = read_params()
+    seconds = estimate.stage_seconds(params, *estimate.measure(params))
+    write_json(estimate.FILE, seconds)
+    total = sum(seconds.values())
+    line = f"all stages: {estimate.in_words(total)} on this machine, of which train {estimate.in_words(seconds['train'])}"
+    return line + ("; make quick is a shorter run" if total > LONG_S else "")

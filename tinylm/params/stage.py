@@ -24,6 +24,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.host.command import CommandFailed, Parser
 from tinylm.host.processes import own_peak_mib
 from tinylm.host.runtime import conditions, in_words
+from tinylm.params.estimate import announce
 from tinylm.params.params import params_from
 
 
@@ -49,6 +50,7 @@ class Stage:
     def __init__(self, name: str) -> None:
         self.name = name
         self.start = time.perf_counter()
+        announce(name)
         self.values = load_params()
         self.params = params_from(self.values)
         self.conditions = conditions(None, self.params.runtime.threads)

@@ -1,0 +1,110 @@
+"""How long a run takes, estimated from two seconds of work on this machine.
+
+`tinylm check` writes the estimate, and each stage of the run that follows prints what is left of it.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.files import read_json
+from tinylm.bench.measure import TRIALS
+from tinylm.params.params import Params
+
+FILE = Path(".dvc/tmp/estimate.json")
+MEASURED_S = 1.0  # of each of two measurements
+VOCABULARY = 3_000  # words of the model that is measured
+STORY = 128  # tokens of a row that holds a story, about
+# Measured with preset storybook, where a forward pass of `measure` took REFERENCE_S.
+REFERENCE_S = 0.046
+
+
+def measure(params: Params) -> tuple[float, float]:
+    """(seconds of training for each token, seconds of a plain forward pass of 1,024 tokens)."""
+    import torch
+
+    from tinylm.base.machine import pick_device
+    from tinylm.model.checkpoint import new_model
+    from tinylm.train.preparation import training_model
+    from tinylm.train.trainer import accumulate_gradients, make_optimizers
+    from tinylm.vocab.batches import Batch
+
+    torch.set_num_threads(params.runtime.threads)
+    device = pick_device(params.runtime.device)
+    settings = params.train.resolved(device)
+    embedding = 0.02 * torch.randn(VOCABULARY, params.embedding.width)
+    model = training_model(params.model, settings, embedding, device).train()
+    optimizers = make_optimizers(model, settings)
+    ids = torch.randint(0, VOCABULARY, (settings.batch_size, _row(params)))
+    batch = Batch(ids, ids, ids.numel())
+
+    def update() -> None:
+        model.zero_grad(set_to_none=True)
+        float(accumulate_gradients(model, [batch], settings.precision))
+        for optimizer, rate in optimizers:
+            optimizer.step(1e-3 * rate, 1)
+
+    plain = new_model(params.model, embedding).eval()
+    with torch.inference_mode():
+        forward_s = _median_s(lambda: plain(ids[:8]))
+    return _median_s(update) / batch.tokens, forward_s * 1024 / ids[:8].numel()
+
+
+def _row(params: Params) -> int:
+    context = params.model.context
+    return min(STORY, context) if params.train.layout == "stories" else context
+
+
+def _median_s(work: Callable[[], Any]) -> float:
+    """Median wall time of some work in `MEASURED_S`, after two calls that are not timed."""
+    times: list[float] = []
+    while len(times) < 5 or sum(times[2:]) < MEASURED_S:
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[2:])
+
+
+def stage_seconds(params: Params, token_s: float, forward_s: float) -> dict[str, float]:
+    """Seconds of each stage, in the order in which they run; see `measure` for the two speeds."""
+    train, sweep, ckpt = params.train, params.accum_sweep, params.ckpt_bench
+    beams, cache = params.beam_bench, params.kv_bench
+    pace = forward_s / REFERENCE_S
+    stories = (params.data.train_stories or 2_000_000) / 20_000
+    vectors = 18 * stories if params.embedding.source == "skipgram" else 3
+    tokens = train.tokens or (train.epochs or 0) * 20_000 * stories * STORY
+    searched = sum(beams.widths) * beams.new_tokens * (beams.prompts + 50) / 1e6
+    uncached = cache.batch * sum(length**2 for length in cache.lengths) / 1e6
+    ckpt_tokens = 2 * TRIALS * ckpt.updates * ckpt.batch_size * _row(params)
+    training = tokens * token_s
+    return {
+        "download": pace * (3 + 8 * stories),
+        "vocab": pace * (3 + 3 * stories + vectors),
+        "train": pace * 5 + 1.1 * training,
+        "evaluate": pace
+        * (12 + 25 * params.data.evaluation_stories / 500 + params.evaluate.stories / 10),
+        "beam_bench": pace * (15 + 200 * searched),
+        "kv_bench": pace * (10 + 35 * uncached),
+        "accum_sweep": pace * 10 + len(sweep.settings) * sweep.tokens * token_s,
+        "ckpt_bench": pace * 10 + 1.2 * ckpt_tokens * token_s,
+        "seeds": pace * 2 + len(params.seeds.more) * 1.1 * training,
+        "report": pace * 12,
+    }
+
+
+def in_words(seconds: float) -> str:
+    """A duration as “about 4 min”."""
+    if seconds < 90:
+        return f"about {max(seconds, 1):.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+def announce(stage: str) -> None:
+    """Print where a stage stands in the run and what is left, if `tinylm check` has estimated it."""
+    seconds = read_json(FILE) if FILE.exists() else {}
+    if stage in seconds:
+        before = list(seconds).index(stage)
+        left = in_words(sum(list(seconds.values())[before:]))
+        print(f"stage {before + 1} of {len(seconds)}, {stage}; {left} left in all", flush=True)
