@@ -37,22 +37,6 @@ def test_one_seed_has_no_spread():
     assert rows == [(0, 0, "seed 1", 5.0), (10, 100, "seed 1", 4.0)]
 
 
-def test_the_band_is_interpolated_over_tokens_up_to_where_the_shortest_run_ends():
-    first = [(0, 0, 5.0), (10, 100, 4.0), (20, 220, 3.0)]
-    second = [(0, 0, 6.0), (10, 200, 2.0)]
-    rows = curves({1: first, 2: second})
-    band = {}
-    for step, tokens, series, value in rows:
-        band.setdefault(series, []).append((step, tokens, value))
-    assert (band["seed 1"], band["seed 2"]) == (first, second)
-    assert [row[:2] for row in band["mean"]] == [(0, 0), (10, 100), (18, 200)]
-    last = 3.0 + 20 / 120
-    losses = {"lowest": [5.0, 4.0, 2.0], "highest": [6.0, 4.0, last]}
-    losses["mean"] = [5.5, 4.0, (2.0 + last) / 2]
-    for series, values in losses.items():
-        assert [row[2] for row in band[series]] == pytest.approx(values)
-
-
 def test_further_seeds_are_all_different():
     assert read_section({"seeds": {"more": []}}, "seeds", SeedSettings).more == ()
     with pytest.raises(InputError, match=r"seeds\.more"):

@@ -6,8 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tinylm.base import paths
 from tinylm.base.files import read_json, require
 from tinylm.evaluate.statistics import student_critical_value
@@ -63,25 +61,9 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
-    """plots/seeds.csv: held-out losses as (step, tokens, series, nats per token), one series per seed.
-
-    With several seeds there are three more series: the mean, lowest and highest of all of them at the first seed's
-    validations, up to where the shortest run ends; between two validations the other seeds' losses are interpolated
-    linearly over the tokens.
-    """
-    rows = []
-    for seed, curve in by_seed.items():
-        for step, tokens, value in curve:
-            rows.append((int(step), int(tokens), f"seed {seed}", value))
-    if len(by_seed) < 2:
-        return rows
-    tables = [np.array(curve, dtype=float) for curve in by_seed.values()]
-    end = min(table[-1, 1] for table in tables)
-    grid = np.append(tables[0][tables[0][:, 1] < end, 1], end)
-    steps = np.interp(grid, tables[0][:, 1], tables[0][:, 0]).round().astype(int)
-    losses = np.stack([np.interp(grid, table[:, 1], table[:, 2]) for table in tables])  # (seeds, G)
-    summary = {"mean": losses.mean(0), "lowest": losses.min(0), "highest": losses.max(0)}
-    for series, values in summary.items():
-        for step, tokens, value in zip(steps, grid, values, strict=True):
-            rows.append((int(step), int(tokens), series, float(value)))
-    return rows
+    """plots/seeds.csv: held-out losses as (step, tokens, series, nats per token), one series per seed."""
+    return [
+        (int(step), int(tokens), f"seed {seed}", value)
+        for seed, curve in by_seed.items()
+        for step, tokens, value in curve
+    ]
