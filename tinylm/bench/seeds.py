@@ -62,8 +62,8 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
     """plots/seeds.csv: held-out losses as (step, tokens, series, nats per token), one series per seed."""
-    return [
-        (int(step), int(tokens), f"seed {seed}", value)
-        for seed, curve in by_seed.items()
-        for step, tokens, value in curve
-    ]
+    rows = []
+    for seed, curve in by_seed.items():
+        for step, tokens, value in curve:
+            rows.append((int(step), int(tokens), f"seed {seed}", value))
+    return rows
