@@ -4,6 +4,8 @@ import pandas as pd
 import pytest
 
 from tinylm.report.charts import draw_lines
+from tinylm.report.drawing import in_style, to_inline, to_svg
+from tinylm.report.truth_charts import draw_story, draw_training
 
 
 @pytest.mark.parametrize("worst", [9.0, 3000.0, 3e5, 3.6e23])
@@ -15,3 +17,23 @@ def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     assert 2 <= len(shown) <= 14
     for label, tick in zip(axes.get_yticklabels(), axes.get_yticks()):
         assert label.get_text() or tick not in shown
+
+
+def test_a_story_shows_both_surprises_and_what_was_expected():
+    row = {"word": "boy", "true": 0.5, "model": 0.75, "true_next": "boy 0.61", "model_next": "<b>"}
+    with in_style():
+        picture = draw_story(pd.DataFrame([row, row | {"word": "an"}]))
+        svg = to_inline(to_svg(picture), "story", picture.alt)
+    assert svg.count("<title>") == 4
+    assert "<title>generator, 0.50 nats: boy 0.61</title>" in svg
+    assert "&lt;b&gt;" in svg
+
+
+def test_the_distance_over_training_is_stacked_by_kind():
+    rows = [(tokens, kind, 1 / tokens) for tokens in (10, 1000) for kind in ("person", "end")]
+    picture = draw_training(pd.DataFrame(rows, columns=["tokens", "series", "value"]))
+    (axes,) = picture.drawing.axes
+    assert axes.get_xscale() == "log"
+    assert [area.get_label() for area in axes.collections] == ["person", "end"]
+    top = axes.collections[-1].get_paths()[0].vertices[:, 1].max()
+    assert top == pytest.approx(0.2)

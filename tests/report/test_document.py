@@ -154,8 +154,9 @@ from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import in_style, to_inline, to_png, to_svg
 frame = pandas.DataFrame({"x": [0, 1, 2], "series": "held-out", "value": [9.0, 3.0, 2.0]})
 with in_style():
-    drawing = draw_lines(frame, "title", "tokens", "loss").drawing
-print(hashlib.sha256(to_inline(to_svg(drawing), "p", "alt").encode() + to_png(drawing)).hexdigest())
+    picture = draw_lines(frame, "title", "tokens", "loss")
+svg = to_inline(to_svg(picture), "p", "alt")
+print(hashlib.sha256(svg.encode() + to_png(picture.drawing)).hexdigest())
 """
     (tmp_path / "matplotlibrc").write_text(
         "text.usetex: True\naxes.facecolor: black\nsavefig.bbox: tight\n"

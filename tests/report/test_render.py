@@ -8,7 +8,7 @@ import jinja2
 import pytest
 from matplotlib.figure import Figure
 
-from tinylm.report.drawing import to_svg
+from tinylm.report.drawing import Picture, to_svg
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
 from tinylm.report.render import escape, render, to_terminal
@@ -90,7 +90,7 @@ def test_a_picture_that_was_not_drawn_is_left_out(markdown):
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path):
-    svg = to_svg(Figure(figsize=(2, 1)))
+    svg = to_svg(Picture(Figure(figsize=(2, 1)), ""))
     pdf = to_pdf(markdown, {"p": svg})
     assert pdf == to_pdf(markdown, {"p": svg})
     (tmp_path / "a.pdf").write_bytes(pdf)

@@ -30,6 +30,7 @@ DAMAGED = (
 )
 SECTIONS: dict[str, Callable[[ReportData], dict[str, Any]]] = {
     "summary": values.summary,
+    "truth": values.truth,
     "method": values.method,
     "training": values.training,
     "generation": values.generation,
@@ -52,7 +53,7 @@ def write_report(
     root = Path(folder)
     drawn = pictures.draw_pictures(run)
     markdown = write_document(run, settings, drawn, lab)
-    svgs = {name: to_svg(picture.drawing) for name, picture in drawn.items()}
+    svgs = {name: to_svg(picture) for name, picture in drawn.items()}
     inline = {name: to_inline(svgs[name], name, picture.alt) for name, picture in drawn.items()}
     write_bytes(root / paths.REPORT_TEXT, markdown.encode())
     write_bytes(root / paths.REPORT_PAGE, to_html(markdown, inline).encode())

@@ -9,7 +9,7 @@ import html
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,10 +46,14 @@ def in_style() -> Iterator[None]:
 
 
 class Picture(NamedTuple):
-    """A drawing and its alt text, for readers who cannot see it."""
+    """A drawing, its alt text for readers who cannot see it, and what is shown at parts of it.
+
+    tips: texts by the gid of the part that they explain.
+    """
 
     drawing: Figure
     alt: str
+    tips: Mapping[str, str] = {}
 
 
 def to_png(drawing: Figure) -> bytes:
@@ -62,8 +66,9 @@ def to_png(drawing: Figure) -> bytes:
     return target.getvalue()
 
 
-def to_svg(drawing: Figure) -> str:
-    """The drawing as SVG: transparent, without version or date."""
+def to_svg(picture: Picture) -> str:
+    """The drawing as SVG: transparent, without version or date; a page shows tips at the pointer."""
+    drawing = picture.drawing
     drawing.set_facecolor("none")
     for axes in drawing.axes:
         axes.set_facecolor("none")
@@ -71,7 +76,11 @@ def to_svg(drawing: Figure) -> str:
     undated = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with in_style():
         FigureCanvasSVG(drawing).print_svg(target, metadata=undated)
-    return target.getvalue()
+    svg = target.getvalue()
+    for name, text in picture.tips.items():
+        part = f'<g id="{name}">'
+        svg = svg.replace(part, f"{part}<title>{html.escape(visible(text))}</title>")
+    return svg
 
 
 def to_inline(svg: str, name: str, alt: str) -> str:

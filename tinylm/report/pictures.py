@@ -9,6 +9,7 @@ from tinylm.report import heatmaps
 from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import Picture, in_style
 from tinylm.report.sources import ReportData, Sentence
+from tinylm.report.truth_charts import draw_story, draw_training
 from tinylm.report.wording import prediction
 
 Draw = Callable[[ReportData], Picture | None]
@@ -85,6 +86,8 @@ def _sentence(sentence: Sentence) -> Picture:
 
 
 PICTURES: dict[str, Draw] = {
+    "truth_story": lambda run: draw_story(run.frame("truth_story")),
+    "truth_training": lambda run: draw_training(run.frame("truth_training")),
     "loss_tokens": _curves("loss", "Loss during training", "tokens seen", "loss, nats per token"),
     "perplexity": _curves(
         "perplexity", "Perplexity during training", "tokens seen", "perplexity", log_y=True

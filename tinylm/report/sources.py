@@ -18,7 +18,8 @@ STAGES = (
 )  # fmt: skip
 _CURVES = ("loss", "perplexity")
 _ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
-_TABLES = ("samples", "roles", "ablation", "sense")
+_TABLES = ("samples", "roles", "ablation", "sense", "truth_story", "truth_training")
+STORY_WORDS = 40  # of the story that is shown word by word
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
@@ -101,6 +102,8 @@ class ReportData:
         if name == "sense":  # which needs the storybook's generator
             from_storybook = self.param("data", "source") == "storybook"
             return from_storybook and self.param("evaluate", "prompts") == "starts"
+        if name.startswith("truth"):
+            return self.value("evaluate.truth.left_out") is None
         return True
 
     def roles(self) -> pd.DataFrame:

@@ -7,7 +7,7 @@ Every template also gets `template_values`.
 from typing import Any
 
 from tinylm.report.effects import widest_beam
-from tinylm.report.sources import STAGES, ReportData
+from tinylm.report.sources import STAGES, STORY_WORDS, ReportData
 
 SAMPLES = 8
 SHOWN = 2  # samples shown on the page; the rest are in the appendix
@@ -38,6 +38,12 @@ def summary(run: ReportData) -> dict[str, Any]:
             not_measured.append(f"{row['setting']}, {row['figure']}: {row['reason']}")
     samples = run.rows("samples")[:SHOWN]
     return {"not_measured": not_measured, "samples": samples, "warnings": warnings}
+
+
+def truth(run: ReportData) -> dict[str, Any]:
+    """The kinds of words, the one that is farthest from the generator first."""
+    kinds = run.value("evaluate.truth.kinds") or {}
+    return {"kinds": sorted(kinds.items(), key=lambda pair: -pair[1]["kl"]["value"])}
 
 
 def method(run: ReportData) -> dict[str, Any]:
@@ -102,8 +108,12 @@ def checkpointing(run: ReportData) -> dict[str, Any]:
 
 
 def appendix(run: ReportData) -> dict[str, Any]:
-    """Further samples, and the stages."""
-    return {"commented": commented_samples(run)[SHOWN:], "stages": STAGES}
+    """Further samples, what was expected at each word of a story, and the stages."""
+    return {
+        "commented": commented_samples(run)[SHOWN:],
+        "explained": run.rows("truth_story")[:STORY_WORDS],
+        "stages": STAGES,
+    }
 
 
 def with_and_without(

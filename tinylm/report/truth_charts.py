@@ -1,0 +1,54 @@
+"""The storybook's truth beside the model: a story word by word, and the distance over training."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from tinylm.report.drawing import COLOURS, Picture
+from tinylm.report.sources import STORY_WORDS
+
+_SIDES = (("true", "generator", -0.2, "ink"), ("model", "model", 0.2, "series-6"))
+_LINE = 0.17  # height of a word, in inches
+_HATCHES = ("", "//", "\\\\", "--", "||", "++", "xx", "")  # tell areas apart in print
+
+
+def draw_story(words: pd.DataFrame) -> Picture:
+    """Two bars for each of the first words of a story, the surprise of the generator and of the model.
+
+    Pointing at a bar shows what it expected.
+    """
+    shown = words.head(STORY_WORDS)
+    places = np.arange(len(shown))
+    drawing = Figure(figsize=(5.0, 0.9 + _LINE * len(shown)))
+    axes = drawing.add_subplot()
+    tips = {}
+    for column, label, shift, colour in _SIDES:  # shift: of the bar from the middle of the line
+        bars = axes.barh(places + shift, shown[column], 0.38, label=label, color=COLOURS[colour])
+        for number, (bar, expected) in enumerate(zip(bars, shown[f"{column}_next"], strict=True)):
+            bar.set_gid(f"{column}-{number}")
+            tips[f"{column}-{number}"] = f"{label}, {bar.get_width():.2f} nats: {expected}"
+    axes.set(title="A story, word by word", xlabel="surprise, nats", ylim=(len(shown) - 0.5, -0.5))
+    axes.set_yticks(places, shown["word"])
+    axes.grid(visible=False, axis="y")
+    drawing.legend(loc="outside lower center", ncols=2)
+    alt = "Surprise of the generator and of the model at the first words of a story; the appendix has them."
+    return Picture(drawing, alt, tips)
+
+
+def draw_training(frame: pd.DataFrame) -> Picture:
+    """Nats per word above the generator, stacked by kind, against the tokens seen (logarithmic)."""
+    by_kind = frame.pivot(index="tokens", columns="series", values="value")
+    by_kind = by_kind[frame["series"].unique()]
+    drawing = Figure()
+    axes = drawing.add_subplot()
+    areas = axes.stackplot(by_kind.index, by_kind.T, labels=by_kind.columns, edgecolor="white")
+    for area, hatch in zip(areas, _HATCHES, strict=False):
+        area.set_hatch(hatch)
+    axes.set(title="Distance to the generator during training", xscale="log", xlabel="tokens seen")
+    axes.set_ylabel("nats per word above the generator")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.margins(x=0)
+    drawing.legend(loc="outside lower center", ncols=4)
+    first, *_, last = by_kind.sum(axis=1)
+    return Picture(drawing, f"Nats per word above the generator, from {first:.3f} to {last:.3f}.")
