@@ -60,6 +60,7 @@ def test_only_a_missing_params_file_is_answered_with_a_preset(tmp_path, monkeypa
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     layers: int = setting(low=1, high=10)
+    threads: int = setting(low=1, auto=4)
     width: int | None = setting(low=1)
     rate: float = setting(above=0.0, high=1.0)
     bias: bool = setting()
@@ -74,6 +75,7 @@ class Settings:
 
 GOOD = {
     "layers": 3,
+    "threads": "auto",
     "width": None,
     "rate": 1e-3,
     "bias": False,
@@ -91,6 +93,7 @@ def read(**changes):
 def test_good_values_come_through_with_their_types():
     settings = read(width=5, rate=1)
     assert settings.width == 5
+    assert (settings.threads, read(threads=9).threads) == (4, 9)
     assert type(settings.rate) is float
     assert settings.compile == "true"
     assert settings.sizes == (4, 2)
@@ -101,6 +104,7 @@ def test_good_values_come_through_with_their_types():
     ("key", "values"),
     [
         ("layers", [0, 11, True, 3.0, "3", None, [3]]),
+        ("threads", [0, "Auto", None]),
         ("width", [0, False, "null"]),
         ("rate", ["1e-3", 0, -0.5, math.nan, math.inf, True, {"a": 1}, 10**4000]),
         ("bias", ["off", 0, None]),

@@ -13,7 +13,7 @@ from tinylm.params import estimate
 from tinylm.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
-BASE["runtime"] |= {"threads": 1, "device": "auto"}
+BASE["runtime"] |= {"threads": "auto", "device": "auto"}
 
 
 @pytest.fixture(autouse=True)

@@ -76,6 +76,7 @@ class Allowed:
     """The values that a setting may have: low <= value <= high, value > above, or one of choices.
 
     For a tuple, the range applies to each element, and `length` is the minimum number of elements.
+    auto: what the word auto stands for, if it is not 0.
     """
 
     low: float = -math.inf
@@ -83,6 +84,7 @@ class Allowed:
     above: float = -math.inf
     choices: tuple[str, ...] = ()
     length: int = 0
+    auto: int = 0
 
     def holds(self, number: float) -> bool:
         """Whether a number is within the range."""
@@ -127,7 +129,7 @@ def describe_setting(kind: Any, allowed: Allowed) -> str:
     elif allowed.choices:
         text = str(allowed)
     else:
-        text = f"{_TYPE_NAMES[kind]} {allowed}".rstrip()
+        text = f"{'auto or ' if allowed.auto else ''}{_TYPE_NAMES[kind]} {allowed}".rstrip()
     return f"{text}, or null" if nullable else text
 
 
@@ -165,6 +167,8 @@ def _to_choice(value: Any, choices: tuple[str, ...]) -> str:
 def _to_plain(value: Any, kind: Any, allowed: Allowed) -> Any:
     if allowed.choices:
         return _to_choice(value, allowed.choices)
+    if value == "auto" and allowed.auto:
+        return allowed.auto
     converted = _to_float(value) if kind is float else _to_type(value, kind)
     if kind in (int, float) and not allowed.holds(converted):
         raise ValueError

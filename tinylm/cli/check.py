@@ -114,7 +114,7 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
 def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     """Cores and device that section `runtime` names."""
     from tinylm.base.machine import pick_device
-    from tinylm.host.processes import cores
+    from tinylm.host.processes import cores, useful_cores
 
     runtime = sections.get("runtime")
     if runtime is None:
@@ -123,6 +123,8 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
         findings.notes.append(
             f"runtime.threads: {runtime.threads} is slower than {cores()}, the number of cores"
         )
+    elif runtime.threads < useful_cores():
+        findings.notes.append(f"runtime.threads: auto uses {useful_cores()} cores, which is faster")
     try:
         device = pick_device(runtime.device)
         if "train" in sections:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinylm.base.config import setting
-from tinylm.host.processes import cores
+from tinylm.host.processes import cores, useful_cores
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
     """Section `runtime`. No stage lists it; only the thread count can change a result."""
 
-    threads: int = setting(low=1, high=1024)
+    threads: int = setting(low=1, high=1024, auto=useful_cores())
     device: str = setting(choices=("auto", "cpu", "cuda"))
     snapshot_every_s: float = setting(above=0.0)
     sample_every: int = setting(low=1)
