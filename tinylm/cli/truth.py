@@ -5,6 +5,7 @@ better. Below the words is what both expect next. A surprise of 0.69 nats is a c
 """
 
 import argparse
+import math
 
 from tinylm.cli.command import add_model_options
 
@@ -28,13 +29,12 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.api.language_model import load
 
     words = load(arguments.models, arguments.vocab).truth(arguments.text)
-    print(f"{'word':<16}{'kind':<9}{'generator':>9}{'model':>8}   generator and model expected")
-    for row in words.itertuples():
-        surprise = "impossible" if row.true == float("inf") else f"{row.true:9.2f}"
-        if not row.word:
-            surprise = ""
-        model = f"{row.model:8.2f}" if row.word else ""
-        print(
-            f"{row.word or '(next)':<16}{row.kind:<9}{surprise:>9}{model:>8}   {_in_words(row.true_next)}"
-        )
-        print(f"{'':<45}{_in_words(row.model_next)}")
+    print(f"{'word':<16}{'kind':<8}{'generator':>10}{'model':>8}   generator and model expected")
+    for row in words.to_dict("records"):
+        expected = _in_words(row["true_next"])
+        if row["word"]:
+            true = "impossible" if row["true"] == math.inf else f"{row['true']:.2f}"
+            print(f"{row['word']:<16}{row['kind']:<8}{true:>10}{row['model']:>8.2f}   {expected}")
+        else:
+            print(f"{'(next)':<16}{row['kind']:<29}{expected}")
+        print(f"{'':<45}{_in_words(row['model_next'])}")

@@ -23,6 +23,7 @@ from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
 from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.words import SOS_ID, UNK_ID
 
 STORIES = 50  # on the bill, which takes some seconds
 TOP = 5  # words of each distribution in the table of one story
@@ -71,7 +72,7 @@ def true_tokens(tokenizer: Tokenizer, positions: Positions) -> TrueTokens:
     probs: dict[tuple[int, int], float] = {}
     for place, (_, following) in enumerate(positions):
         for word, prob in following.probs.items():
-            key = (place, known.get(word, tokenizer.unk_id))
+            key = (place, known.get(word, UNK_ID))
             probs[key] = probs.get(key, 0.0) + prob
     places, ids = np.array(list(probs)).T
     return TrueTokens(places, ids, np.array(list(probs.values())))
@@ -175,10 +176,9 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
     shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
     for name in ("true_next", "model_next"):
         shown[name] = shown[name].map(in_words)
-    tables = {"truth": words, "truth_story": shown}
-    tables["truth_training"] = _over_training(run, stories, words)
-    tables["truth_calibration"] = _calibration(run, stories)
-    return {"truth": metrics}, tables
+    training = _over_training(run, stories, words)
+    tables = {"truth": words, "truth_story": shown, "truth_training": training}
+    return {"truth": metrics}, tables | {"truth_calibration": _calibration(run, stories)}
 
 
 def above_floor(truth: Metrics) -> dict[str, float]:
@@ -234,15 +234,15 @@ def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.Dat
     """
     positions = read_words(words)[: model.settings.context]
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
-    ids = [tokenizer.sos_id, *(known.get(word, tokenizer.unk_id) for word in words)]
+    ids = [SOS_ID, *(known.get(word, UNK_ID) for word in words)]
     targets = np.array([*ids[1:], tokenizer.pad_id])[: len(positions)]
     log_probs = log_probabilities(model, ids[: len(positions)])
     table = _table(positions, compare(true_tokens(tokenizer, positions), log_probs, targets))
     table.loc[table["word"] == "", ["true", "model"]] = np.nan
-    table["true_next"] = [_likeliest(following.probs) for _, following in positions]
-    shown = list(map(tokenizer.shown, range(len(tokenizer))))
-    table["model_next"] = [_likeliest(dict(zip(shown, row))) for row in np.exp(log_probs).tolist()]
-    return table
+    true_next = [_likeliest(following.probs) for _, following in positions]
+    probs = np.exp(log_probs).tolist()
+    model_next = [_likeliest(dict(zip(tokenizer.tokens, row))) for row in probs]
+    return table.assign(true_next=pd.Series(true_next), model_next=pd.Series(model_next))
 
 
 def _likeliest(probs: Mapping[str, float]) -> dict[str, float]:
