@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tinylm.evaluate.bleu import bleu, bleu_of
+from tinylm.evaluate.bleu import Bleu, bleu_of
 
 WORDS = ["the", "a", "dog", "cat", "ran", "sat", "and", "big"]
 
@@ -40,7 +40,7 @@ def random_texts(seed, count, longest=29):
 @pytest.mark.parametrize("seed", range(3))
 def test_corpus_bleu_matches_papineni(seed, longest):
     predictions, references = random_texts(seed, 23, longest), random_texts(seed + 100, 23)
-    scores = bleu(predictions, references)
+    scores = Bleu().compute(predictions=predictions, references=references)
     statistics = scores["statistics"]
     for order in (1, 2, 3, 4):
         parts = [papineni(predictions[:n], references[:n], order) for n in (23, 7)]
@@ -54,7 +54,7 @@ def test_corpus_bleu_matches_papineni(seed, longest):
 
 def test_sentence_bleu_uses_exp_smoothing_and_the_orders_that_fit():
     """'a b x d': 3/4, 1/3, then 1/2 and 1/4 of one match in 2 and 1 n-grams; 'a b' is perfect at its orders."""
-    scores = bleu(["a b x d", "a b"], ["a b c d", "a b"])
+    scores = Bleu().compute(predictions=["a b x d", "a b"], references=["a b c d", "a b"])
     assert scores["sentence_bleu"] == pytest.approx([(3 / 4 * 1 / 3 * 1 / 4 * 1 / 4) ** (1 / 4), 1])
 
 
@@ -66,7 +66,7 @@ def test_sentence_bleu_uses_exp_smoothing_and_the_orders_that_fit():
     ],
 )  # fmt: skip
 def test_nothing_in_common_is_zero_not_an_error(predictions, references):
-    scores = bleu(predictions, references)
+    scores = Bleu().compute(predictions=predictions, references=references)
     for order in (1, 2, 3, 4):
         assert scores[f"bleu{order}"] == 0.0
         assert (bleu_of(scores["statistics"], order) == 0.0).all()
@@ -75,6 +75,6 @@ def test_nothing_in_common_is_zero_not_an_error(predictions, references):
 
 def test_scripts_without_spaces_are_scored_by_characters():
     text, other = "小猫看见一只狗", "小猫看见一棵树"
-    scores = bleu([text, text], [text, other])
+    scores = Bleu().compute(predictions=[text, text], references=[text, other])
     assert scores["sentence_bleu"][0] == 1.0
     assert scores["statistics"][:, :3].tolist() == [[7, 7, 7], [7, 7, 5]]

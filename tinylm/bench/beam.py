@@ -17,7 +17,6 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.bleu import bleu
 from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.sense import possible
@@ -201,12 +200,14 @@ def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics |
 
 def quality(result: dict[str, Any], rows: Sequence[Text]) -> Metrics:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
+    from tinylm.evaluate.bleu import Bleu  # takes seconds to import
+
     texts = [row.text for row in rows]
-    scores = bleu(texts, [row.reference for row in rows])
+    bleu = Bleu().compute(predictions=texts, references=[row.reference for row in rows])
     tokens = sum(len(ids) for ids, _ in result["texts"])
     log_prob = sum(log_prob for _, log_prob in result["texts"])
     return {
-        "bleu4": scores["bleu4"],
+        "bleu4": bleu["bleu4"],
         "log_prob_per_token": log_prob / max(tokens, 1),
         "distinct2": distinct_n(texts, 2),
         "repeated_4grams": repeated_share(texts, 4),

@@ -1,8 +1,13 @@
-"""BLEU by sacrebleu (Papineni et al. 2002), one reference per text."""
+"""BLEU by the libraries `evaluate` and sacrebleu (Papineni et al. 2002), one reference per text.
 
-from collections.abc import Sequence
+Importing this module loads the library `evaluate`, which takes seconds.
+"""
+
+import tempfile
 from typing import Any
 
+import datasets
+import evaluate
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
@@ -12,9 +17,10 @@ MAX_ORDER = 4
 TOKENIZE = "none"  # words are split at white space, so `<unk>` is one word
 
 
-def bleu(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """BLEU of texts, all scores from 0 to 1.
+class Bleu(evaluate.Metric):
+    """BLEU of texts, all scores from 0 to 1; it needs neither network nor cache.
 
+    `Bleu().compute(predictions=texts, references=texts)` gives
       bleu1 .. bleu4      corpus BLEU up to that order, without smoothing
       sentence_bleu       of each text, with "exp" smoothing: an order without a match counts 1/2,
                           1/4, ... of one match, and orders longer than the text are left out
@@ -23,29 +29,45 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Any
     What is not defined (no text, an empty one, fewer words than the order) is 0.0. In scripts
     without spaces each character is a word.
     """
-    predictions = [spaced(text) for text in predictions]
-    references = [spaced(text) for text in references]
-    scores: dict[str, Any] = {}
-    for order in range(1, MAX_ORDER + 1):
-        scorer = BLEU(tokenize=TOKENIZE, smooth_method="none", max_ngram_order=order)
-        whole = scorer.corpus_score(predictions, [references]).score if predictions else 0.0
-        scores[f"bleu{order}"] = whole / 100
-    scorer = BLEU(tokenize=TOKENIZE, smooth_method="exp", effective_order=True)
-    sentences = []
-    statistics = []
-    for text, reference in zip(predictions, references, strict=True):
-        score = scorer.sentence_score(text, [reference])
-        sentences.append(min(score.score / 100, 1.0))  # rounding makes perfect ones exceed 1
-        statistics.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
-    scores["sentence_bleu"] = np.array(sentences)
-    scores["statistics"] = np.array(statistics).reshape(-1, 2 + 2 * MAX_ORDER)
-    return scores
+
+    def __init__(self) -> None:
+        # the library makes a cache folder even if it stays empty
+        with tempfile.TemporaryDirectory() as unused:
+            super().__init__(keep_in_memory=True, cache_dir=unused, seed=0)
+
+    def _info(self) -> evaluate.MetricInfo:
+        text = datasets.Value("string")
+        return evaluate.MetricInfo(
+            description="BLEU with one reference",
+            citation="Papineni et al. 2002, BLEU: a method for automatic evaluation",
+            inputs_description="predictions, references: lists of strings",
+            features=datasets.Features({"predictions": text, "references": text}),
+        )
+
+    def _compute(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
+        predictions = [spaced(text) for text in predictions]
+        references = [spaced(text) for text in references]
+        scores: dict[str, Any] = {}
+        for order in range(1, MAX_ORDER + 1):
+            scorer = BLEU(tokenize=TOKENIZE, smooth_method="none", max_ngram_order=order)
+            whole = scorer.corpus_score(predictions, [references]).score if predictions else 0.0
+            scores[f"bleu{order}"] = whole / 100
+        scorer = BLEU(tokenize=TOKENIZE, smooth_method="exp", effective_order=True)
+        sentences = []
+        statistics = []
+        for text, reference in zip(predictions, references, strict=True):
+            score = scorer.sentence_score(text, [reference])
+            sentences.append(min(score.score / 100, 1.0))  # rounding makes perfect ones exceed 1
+            statistics.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+        scores["sentence_bleu"] = np.array(sentences)
+        scores["statistics"] = np.array(statistics).reshape(-1, 2 + 2 * MAX_ORDER)
+        return scores
 
 
 def bleu_of(statistics: np.ndarray, order: int) -> np.ndarray:
     """Corpus BLEU up to `order` of many resamples at once: (..., 10) -> (...).
 
-    statistics: the sums or means of `bleu`'s over the texts of each resample.
+    statistics: the sums or means of `Bleu`'s over the texts of each resample.
     """
     written = statistics[..., 0]
     matches = statistics[..., 2 : 2 + order]

@@ -142,17 +142,17 @@ def measure_samples(
     perplexity: exp of all nats over all tokens. BLEU is over words split at white space, each
     continuation against its one reference.
     """
-    from tinylm.evaluate.bleu import MAX_ORDER, bleu, bleu_of
+    from tinylm.evaluate.bleu import MAX_ORDER, Bleu, bleu_of  # takes seconds to import
 
     texts = samples["continuation"].tolist()
     references = samples["reference"].tolist()
-    scores = bleu(texts, references)
-    words = scores["statistics"][:, :2].sum(axis=0)
+    bleu = Bleu().compute(predictions=texts, references=references)
+    words = bleu["statistics"][:, :2].sum(axis=0)
     metrics: Metrics = {
         "protocol": protocol(len(samples), settings, decode),
         "count": len(samples),
         "finished": int(samples["finished"].sum()),
-        "sentence_bleu": with_interval(scores["sentence_bleu"], mean),
+        "sentence_bleu": with_interval(bleu["sentence_bleu"], mean),
         "hypothesis_tokens": int(words[0]),
         "reference_tokens": int(words[1]),
     }
@@ -163,9 +163,9 @@ def measure_samples(
     for order in range(1, MAX_ORDER + 1):
         name = f"bleu{order}"
         statistic = functools.partial(bleu_of, order=order)
-        metrics[name] = with_interval(scores["statistics"], statistic, scores[name])
+        metrics[name] = with_interval(bleu["statistics"], statistic, bleu[name])
     for prefix, written in (("", texts), ("reference_", references)):
         for n in (1, 2, 3):
             metrics[f"{prefix}distinct{n}"] = distinct_n(written, n)
         metrics[f"{prefix}repeated_4grams"] = repeated_share(written, 4)
-    return metrics, samples.assign(bleu=scores["sentence_bleu"])[TABLE]
+    return metrics, samples.assign(bleu=bleu["sentence_bleu"])[TABLE]
