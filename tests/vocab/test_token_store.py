@@ -24,16 +24,9 @@ def test_round_trip(tmp_path, vocab_size, dtype):
     assert [store.story(i).tolist() for i in range(len(store))] == stories
 
 
-def test_coverage(tmp_path):
+def test_coverage_of_pieces_of_words(tmp_path):
     write_store(tmp_path, "train", STORIES, 8)
-    store = TokenStore(tmp_path, "train")
-    lengths = {"mean": 1.667, "median": 2.0, "largest": 3}
-    assert coverage(store, 3, (0, 1)) == {
-        "unknown_share": 0.4,
-        "coverage": 0.6,
-        "sequence_length": lengths,
-    }
-    pieces = coverage(store, None, ())  # pieces of words: none unknown, no mark
+    pieces = coverage(TokenStore(tmp_path, "train"), None, ())  # none unknown, no mark
     assert (pieces["sequence_length"]["mean"], pieces["coverage"]) == (3.667, 1.0)
 
 

@@ -1,0 +1,57 @@
+"""Two recorded runs: the one that many tests share, and one with other stories, seeds and settings."""
+
+import json
+import signal
+
+import pytest
+
+from tests.recomputed.plain_run import PlainRun
+from tests.support.shared import made_once
+from tests.support.stages import STORIES, plant, run, small_params
+from tinylm.train.trainer import Trainer
+
+OTHER = {
+    "data": {"seed": 4},
+    "vocab": {"min_count": 2},
+    "model": {"layers": 1, "heads": 4, "feed_forward": 11, "context": 13},
+    "train": {
+        "seed": 3, "accumulation": 2, "batch_size": 3, "unknown": 0.2, "lr": 0.06, "muon_lr": 0.05,
+        "tokens": 2500, "warmup": 0.9, "clip_norm": 0.5, "validate_every": 4, "patience": 1,
+    },
+    "evaluate": {"stories": 7, "new_tokens": 9, "prompt_tokens": 3},
+}  # fmt: skip
+CUT_AT = 9  # updates: one after the best held-out loss, three before the end
+
+
+def finish_other(folder):
+    """Training is ended by a signal, and continued."""
+    params = small_params()
+    for section, values in OTHER.items():
+        params[section] |= values
+    plant(folder, params)
+    with open(folder / "stories.jsonl", "w", encoding="utf-8") as file:
+        for number, story in enumerate(STORIES):
+            name = f" Its name was n{number}." if number % 3 else ""  # a word that occurs once
+            print(json.dumps({"text": story + name}), file=file)
+    launch = Trainer.launch
+
+    def launch_and_signal(self, batches):
+        if self.updates == CUT_AT:
+            signal.raise_signal(signal.SIGTERM)
+        return launch(self, batches)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert [run("download"), run("vocab")] == [0, 0]
+        with pytest.MonkeyPatch.context() as cut:
+            cut.setattr(Trainer, "launch", launch_and_signal)
+            assert run("train") == 128 + signal.SIGTERM
+        assert [run("train"), run("evaluate")] == [0, 0]
+
+
+@pytest.fixture(scope="session", params=["shared", "other"])
+def plain(request, tmp_path_factory) -> PlainRun:
+    """Each run, computed a second time."""
+    if request.param == "shared":
+        return PlainRun(request.getfixturevalue("finished_run"))
+    return PlainRun(made_once(tmp_path_factory, "other_run", finish_other))
