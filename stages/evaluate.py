@@ -34,7 +34,7 @@ def main() -> None:
     results |= continuations | attention
     measurement.write_tables(tables | samples | heads)
     write_json(paths.seed_score("train"), headline(results))
-    rows = map(dict.values, tables.get("truth_training", []))
+    rows = [tuple(row.values()) for row in tables.get("truth_training", [])]
     write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)
     metrics = {"perplexity": results["perplexity"]} | above_floor(results["truth"])
     stage.write(results, {"evaluate": metrics})

@@ -123,7 +123,7 @@ def changed_since(path: Path) -> list[str]:
     """What differs between the preset of a recorded run, as it is now, and the run; "(none)" is a key that is gone."""
     run = read_run(path)
     then = settings_of(run)
-    values = preset_values(run.loc["preset"].iloc[0])
+    values = preset_values(str(run.loc["preset"].iloc[0]))
     return differences({key: shown(values, key) for key in then if key in values}, then)
 
 

@@ -57,7 +57,7 @@ def read_run(path: Path) -> pd.DataFrame:
 def settings_of(run: pd.DataFrame) -> Record:
     """The parameters of a recorded run, as its file has them: {"section.key": text}."""
     params = run[run.index.str.startswith("params/")].iloc[:, 0]
-    return {place.partition("/")[2].replace("/", "."): text for place, text in params.items()}
+    return {str(place).partition("/")[2].replace("/", "."): text for place, text in params.items()}
 
 
 @functools.cache

@@ -5,7 +5,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.small import model_settings
-from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.describe import describe, summary
 from tinylm.model.transformer import TinyLM
 from tinylm.train.optimizers import Adam
@@ -27,7 +26,7 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 def test_operations_are_those_that_torch_counts(new_model, settings):
-    model = new_model(ops=ManualGradOps(), **settings).train()
+    model = new_model(**settings).train()
     ids = full_batch(model)
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         model(ids)

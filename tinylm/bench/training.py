@@ -43,8 +43,8 @@ class Task:
 
 def short(train: TrainSettings, **changed: Any) -> TrainSettings:
     """Section `train` for a short run in one process: without early stopping and kept epochs."""
-    alone = {"processes": 1, "epochs": None, "patience": None, "keep_epochs": ()}
-    return dataclasses.replace(train, **alone, **changed)
+    alone = dataclasses.replace(train, processes=1, epochs=None, patience=None, keep_epochs=())
+    return dataclasses.replace(alone, **changed)
 
 
 def train_store(stories: int | None) -> TokenStore:

@@ -73,6 +73,7 @@ def stage_seconds(params: Params, token_s: float, forward_s: float) -> dict[str,
     beams, cache = params.beam_bench, params.kv_bench
     pace = forward_s / REFERENCE_S
     stories = (params.data.train_stories or 2_000_000) / 20_000
+    evaluated = (params.data.evaluation_stories or 20_000) / 500
     vectors = 18 * stories if params.embedding.source == "skipgram" else 3
     tokens = train.tokens or (train.epochs or 0) * 20_000 * stories * STORY
     searched = sum(beams.widths) * beams.new_tokens * (beams.prompts + 50) / 1e6
@@ -83,8 +84,7 @@ def stage_seconds(params: Params, token_s: float, forward_s: float) -> dict[str,
         "download": pace * (3 + 8 * stories),
         "vocab": pace * (3 + 3 * stories + vectors),
         "train": pace * 5 + 1.1 * training,
-        "evaluate": pace
-        * (12 + 25 * params.data.evaluation_stories / 500 + params.evaluate.stories / 10),
+        "evaluate": pace * (12 + 25 * evaluated + params.evaluate.stories / 10),
         "beam_bench": pace * (15 + 200 * searched),
         "kv_bench": pace * (10 + 35 * uncached),
         "accum_sweep": pace * 10 + len(sweep.settings) * sweep.tokens * token_s,
