@@ -1,4 +1,4 @@
-"""Stage ckpt_bench: gradient checkpointing; memory and time of two short trainings with equal results."""
+"""Stage ckpt_bench: gradient checkpointing; memory and time of two equal short runs."""
 
 import sys
 

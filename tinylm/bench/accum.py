@@ -1,4 +1,4 @@
-"""Gradient accumulation: the trainings of the sweep and their summary."""
+"""Gradient accumulation: the training runs of the sweep and their summary."""
 
 import dataclasses
 import sys
@@ -18,7 +18,7 @@ from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import TrainBatches
 
 CONTEXT = 32  # tokens of a row at most, where rows are single stories
-HELD_OUT_ROWS = 96  # about so many rows are scored in each validation
+HELD_OUT_ROWS = 96  # scored in each validation, rounded up to whole mini-batches
 COSTS = ("tokens_per_s", "update_s", "epoch_s", "peak_mib")
 
 
@@ -33,10 +33,10 @@ def shortened(model: ModelSettings, layout: str) -> ModelSettings:
 
 
 def plan_updates(batches: TrainBatches, sweep: AccumSettings) -> int:
-    """Updates of the largest setting that fit into sweep.tokens.
+    """How many updates of the largest setting fit into sweep.tokens.
 
-    Every setting trains on their mini-batches. All settings divide the largest, so all end at the
-    same token. Raises InputError if sweep.tokens is too small for one update.
+    Every setting trains on the mini-batches of these. All settings divide the largest, so all end
+    at the same token. Raises InputError if sweep.tokens is too small for one update.
     """
     largest = max(sweep.settings)
     updates = 0
@@ -57,7 +57,7 @@ def make_tasks(
     pad_id: int,
     runtime: RuntimeSettings,
 ) -> list[Task]:
-    """One training for each setting, validated each time after equally many updates."""
+    """One training run for each setting, all validated after the same number of updates."""
     model = shortened(model, train.layout)
     order = derive_seed(train.seed, "order")
     rows = (train.layout, sweep.batch_size, model.context, pad_id, order)
@@ -85,7 +85,7 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
     """What `train_task` returns for each setting, or its error; prints a line when one is done.
 
     A step of a few rows gains little from a second thread. So on a CPU each run has one thread, and
-    as many run together as there are threads. On a CUDA card they run one after another.
+    as many go in parallel as there are threads. On a CUDA card they run one after another.
     """
     runtime = tasks[0].runtime
     together = 1
@@ -109,7 +109,7 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """data/figures/accum_sweep.json: losses at equal tokens and updates. runs: by accumulation.
 
-    Equal updates are those of the setting that makes fewest.
+    equal_updates: the number of updates of the setting that makes the fewest.
     """
     compared = min(run["updates"] for run in runs.values())
     table = {}

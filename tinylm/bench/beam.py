@@ -35,11 +35,10 @@ JUDGED = 50  # further prompts whose continuations the story generator judges
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a process needs for one method: a beam search of `width`, or token by token if it is None.
+    """What a process needs for one method: beam search, or token by token if `width` is None.
 
-    The model is the trained one of the working directory. judged: further prompts, whose
-    continuations are only judged: could the generator have written them? Empty for stories that it
-    did not write.
+    The model is the one trained in the working directory. judged: further prompts, not timed: could
+    the generator have written their continuations? Empty if it did not write the stories.
     """
 
     name: str
@@ -96,8 +95,8 @@ def continue_prompts(
 def measure_task(task: Task) -> dict[str, Any]:
     """One method: its texts, which may stop at <eos>, and its speed under the settings' stop rule.
 
-    Speed is tokens of the returned continuations over seconds, one prompt at a time (medians) and
-    all at once.
+    Speed counts the tokens of the returned continuations, one prompt at a time (medians) and all at
+    once.
     """
     device = pick_device(task.runtime.device)
     seed_everything(task.decode.seed, task.runtime.threads)
@@ -165,7 +164,7 @@ def judged_prompts(
 
 
 class Text(NamedTuple):
-    """The text of one method for one prompt, a row of outputs.csv; score: as beam search orders."""
+    """One method's text for one prompt, a row of outputs.csv. score: what beam search ranks by."""
 
     prompt: str
     reference: str
@@ -220,7 +219,7 @@ def summary(
     task: Task,
     tokenizer: Tokenizer,
 ) -> dict[str, Metrics]:
-    """Metrics of each method by its name. texts: of each, by `texts_of`."""
+    """Metrics of each method by its name. texts: each method's, from `texts_of`."""
     methods = {}
     for result in measured:
         name = result["setting"]

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: two equal trainings, one of which recomputes the blocks."""
+"""Gradient checkpointing: two identical training runs, one of which recomputes the blocks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ BENCH = measure.Bench(
 
 
 def make_tasks(settings: CkptBenchSettings, train: TrainSettings, **shared: Any) -> list[Task]:
-    """The trainings without and with recomputation; `shared` are the other fields of Task.
+    """The runs without and with recomputation; `shared` are the other fields of Task.
 
     They are in fp32 and not compiled, so that equal formulas give equal bits.
     """

@@ -32,7 +32,7 @@ TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a process needs for one setting; the model is the trained one of the working directory."""
+    """What a process needs for one setting. The model is the one in the working directory."""
 
     slide: str
     prompts: list[list[int]]
@@ -53,7 +53,7 @@ class Task:
 
 
 def _model(task: Task) -> TinyLM:
-    """The trained model, which is decoded by its own code: all but the cache is equal in both ways."""
+    """The trained model. Its own code decodes, so that the two ways differ only in the cache."""
     seed_everything(SEED, task.runtime.threads)
     return load_model(paths.MODELS, pick_device(task.runtime.device))[0]
 
@@ -61,7 +61,7 @@ def _model(task: Task) -> TinyLM:
 def _timed(
     task: Task, model: TinyLM, prompts: list[list[int]], new_tokens: int
 ) -> tuple[list[list[int]], float, float]:
-    """(new tokens of each row, seconds to the first one, seconds of all)."""
+    """(new tokens of each row, seconds to the first one, seconds in total)."""
     device = model.embedding.device
     arrivals: list[float] = []
 
@@ -108,7 +108,7 @@ BENCH = measure.Bench(
 
 
 def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
-    """The allocator's peak; without a cache in the step with the longest window, given the new tokens of each row."""
+    """The allocator's peak; without a cache, in the step with the longest window. ids: new tokens."""
     device = model.embedding.device
     if task.cache:
         return measure.peak_mib(lambda: _timed(task, model, task.prompts, task.new_tokens), device)
@@ -120,9 +120,9 @@ def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
 def choose_batch(
     store: TokenStore, settings: KvBenchSettings, sos_id: int | None
 ) -> list[list[int]]:
-    """The first tokens of `batch` stories, <sos> before them if there is one.
+    """The first tokens of `batch` stories, after <sos> if there is one.
 
-    Raises InputError if there are fewer stories that are long enough.
+    Raises InputError if too few stories are long enough.
     """
     chosen = choose_prompts(store, settings.batch, measure.PROMPT_TOKENS, 1, sos_id=sos_id)
     if len(chosen) < settings.batch:
@@ -143,7 +143,7 @@ def make_tasks(settings: KvBenchSettings, prompts: list[list[int]], **shared: An
 
 
 def longest(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The rows of the most new tokens, "off" and "on"; on has the speedup. Empty if not measured."""
+    """Rows of the most new tokens, cache "off" and "on" (with speedup); {} if not measured."""
     length = max(row["new_tokens"] for row in rows)
     by_cache = {row["cache"]: row for row in rows if row["new_tokens"] == length}
     off, on = by_cache.get(False, {}), by_cache.get(True, {})
@@ -157,10 +157,11 @@ def compare(
 ) -> tuple[list[int], list[dict[str, Any]]]:
     """(lengths of the settings that gave the same ids with and without the cache, ties on the way).
 
-    The two ways add the same numbers in another order, so two words whose logits differ by no more than rounding may
-    swap places. Where the ids of a row first differ, both words are scored again: closer than TIE nats it is a tie
-    and the row is not compared further, since each path rightly continues its own text. Raises CommandFailed with
-    the place for any other difference. `task`, which has all prompts, supplies the model.
+    The two ways add the same numbers in a different order, so two words whose logits differ by no
+    more than rounding may swap ranks. Where the ids of a row first differ, both words are scored
+    again: within TIE nats it is a tie, and the rest of the row is not compared, since each path
+    continues its own text. Raises CommandFailed with the position of any other difference. `task`,
+    which has all prompts, supplies the model.
     """
     compared: list[int] = []
     ties: list[dict[str, Any]] = []

@@ -20,16 +20,16 @@ from tinylm.base.config import InputError, setting
 from tinylm.host.command import CommandFailed, is_out_of_memory
 from tinylm.host.processes import begin_worker, ctrl_c_later
 
-TRIALS = 2  # of each time, in turn with the other settings
-PROMPT_TOKENS = 5  # of each prompt that is continued
+TRIALS = 2  # of each setting, in turn with the others
+PROMPT_TOKENS = 5  # length of each prompt
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamBenchSettings:
     """Section `beam_bench`.
 
-    cache: decode with the KV cache. stop_at_eos: in timed runs. length_penalty: alpha of beam
-    search, the score is log_prob / length ** alpha.
+    cache: decode with the KV cache. stop_at_eos: end timed texts at <eos>. length_penalty: alpha
+    in beam search's score, log_prob / length ** alpha.
     """
 
     widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
@@ -58,7 +58,7 @@ class AccumSettings:
     tokens: int = setting(low=1)
 
     def problems(self) -> list[str]:
-        """Rules between the fields: each setting divides the largest, so all end at one token."""
+        """Rules between fields: each setting divides the largest, so all end at the same token."""
         largest = max(self.settings)
         if any(largest % number for number in self.settings):
             expected = f"divisors of the largest, {largest}"
@@ -121,7 +121,7 @@ def _started(function: Callable[[Any], Any], task: Any) -> tuple[Any, Connection
     with ctrl_c_later():
         forkserver.ensure_running()
     receiver, sender = context.Pipe(duplex=False)
-    # daemon: it is ended when this process ends
+    # daemon: it ends with this process
     process = context.Process(target=_answer, args=(function, task, sender), daemon=True)
     process.start()
     sender.close()
@@ -144,7 +144,7 @@ def _answer(function: Callable[[Any], Any], task: Any, pipe: Connection) -> None
 
 
 def _result(process: Any, receiver: Connection) -> Any:
-    """Wait for the answer of a process, and end it."""
+    """Wait for the answer of a process, then end the process."""
     try:
         answer = receiver.recv()
     except (EOFError, OSError):
@@ -162,10 +162,9 @@ def _result(process: Any, receiver: Connection) -> Any:
 class Bench:
     """How a bench measures a task, and what it reports.
 
-    measure: called in a process of its own; the times alone if `task.only_times`.
+    measure: called in a process of its own; returns only the times if `task.only_times`.
     conditions, times, memory: the keys of a row of results.
-    A task is a dataclass with `only_times` and `columns`, its name under "setting" and its
-    conditions.
+    A task is a dataclass with `only_times` and `columns`: its name ("setting") and conditions.
     """
 
     measure: Callable[[Any], dict[str, Any]]
@@ -174,7 +173,7 @@ class Bench:
     memory: tuple[str, ...] = ()
 
     def rows(self, results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Rows for a JSON file: these keys, each time with low_KEY and high_KEY; six digits."""
+        """Rows for a JSON file: these keys, times also as low_KEY and high_KEY; six digits."""
         keys = list(self.conditions)
         for time_key in self.times:
             keys += [time_key, f"low_{time_key}", f"high_{time_key}"]

@@ -1,4 +1,4 @@
-"""A short training in a process of its own, which accum_sweep and ckpt_bench compare."""
+"""A short training run in its own process; accum_sweep and ckpt_bench compare several."""
 
 import dataclasses
 import hashlib
@@ -23,11 +23,11 @@ from tinylm.vocab.token_store import TokenStore, load_matrix
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """One training; the data are those of the working directory.
+    """One training run on the data of the working directory.
 
-    columns: the setting's name and conditions, for its row of results. mini_batches: trained on, a
-    multiple of `train.accumulation`. held_out_rows: about so many are scored in each validation.
-    stories: the number of train stories to use, from the first; None for all.
+    columns: the setting's name and conditions, for its row of results. mini_batches: how many to
+    train on, a multiple of `train.accumulation`. held_out_rows: about how many to score in
+    each validation. stories: how many train stories to use, from the first; None for all.
     """
 
     columns: dict[str, Any]
@@ -42,7 +42,7 @@ class Task:
 
 
 def short(train: TrainSettings, **changed: Any) -> TrainSettings:
-    """Section `train` for a short run in one process: without early stopping and kept epochs."""
+    """Section `train` for a short run in one process, without early stopping or kept epochs."""
     alone = dataclasses.replace(train, processes=1, epochs=None, patience=None, keep_epochs=())
     return dataclasses.replace(alone, **changed)
 
@@ -57,7 +57,7 @@ def train_store(stories: int | None) -> TokenStore:
 
 
 def tokens_of(batches: TrainBatches, mini_batches: int) -> int:
-    """Scored tokens of the first so many mini-batches."""
+    """Scored tokens of the first `mini_batches` batches."""
     return sum(batches.batch(index).tokens for index in range(mini_batches))
 
 

@@ -1,10 +1,10 @@
-"""The bill: how much worse than the generator the model predicts each word of its stories, and which.
+"""The bill: how much more a story surprises the model than the generator, and at which words.
 
 The generator of the storybook knows the true distribution p of every next word; the model gives q.
-A word w costs -ln q(w) instead of -ln p(w) nats. What it costs more on average over p is the
-divergence KL(p || q), which has no sampling noise. `<eos>` is a word like the others. Where the
-vocabulary lacks words, p of `<unk>` is the sum of theirs; to say which one it is costs the generator
-`unknown_nats` that no model pays. "a" and "an" are two words for both.
+A word w costs -ln q(w) instead of -ln p(w) nats. Averaged over p, the extra cost is the divergence
+KL(p || q), which has no sampling noise. `<eos>` is a word like any other. Words that the vocabulary
+lacks are all `<unk>`, with the sum of their p; telling them apart costs the generator
+`unknown_nats`, which no model pays. For both, "a" and "an" are two words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,15 @@ from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID, UNK_ID
 
-STORIES = 50  # on the bill, which takes some seconds
+STORIES = 50  # on the bill; these take some seconds
 TOP = 5  # words of each distribution in the table of one story
-PROBABLE = 1e-3  # calibration is of words to which the model gives at least this probability
+PROBABLE = 1e-3  # calibration covers words to which the model gives at least this probability
 BINS = np.array([PROBABLE, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 1.0])
 MEASURES = ("true", "model", "kl", "impossible")
 
 
 def problem_with(tokenizer: Tokenizer) -> str:
-    """Why words of this tokenizer are not words of the generator; "" if they are."""
+    """Why this tokenizer's words are not the generator's; "" if they are."""
     rule = {"kind": "words", "lower_case": True, "punctuation": "drop"}
     if tokenizer.rule() != rule:
         return "expected tokenizer words with lower_case and punctuation: drop"
@@ -44,11 +44,11 @@ def problem_with(tokenizer: Tokenizer) -> str:
 
 Positions = list[
     tuple[str, NextWords]
-]  # the words of a text, and what the generator expected there
+]  # each word of a text, and what the generator expected there
 
 
 def read_words(words: Sequence[str]) -> Positions:
-    """The places of a text up to its first impossible word, or to "" after its last word."""
+    """The positions of a text up to its first impossible word, or to "" after its last word."""
     truth = Truth()
     positions = []
     for word in words:
@@ -59,7 +59,7 @@ def read_words(words: Sequence[str]) -> Positions:
 
 
 class TrueTokens(NamedTuple):
-    """The possible tokens at T places of a text: place, id and true probability of each, (N,) arrays."""
+    """Possible tokens at T positions of a text: (N,) arrays of position, id, true probability."""
 
     places: np.ndarray
     ids: np.ndarray
@@ -87,7 +87,7 @@ def log_probabilities(model: TinyLM, ids: Sequence[int] | np.ndarray) -> np.ndar
 
 
 def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
-    """(T,) of each of MEASURES, from log-probabilities (T, V) and the tokens of the text (T,).
+    """MEASURES, each (T,), from log-probabilities (T, V) and the tokens of the text (T,).
 
     true, model: surprise at the text's token in nats, infinite where it is impossible.
     kl: the divergence in nats. impossible: the model's probability of all impossible tokens.
@@ -108,7 +108,7 @@ def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[s
 
 
 def calibration(truth: TrueTokens, model: np.ndarray) -> np.ndarray:
-    """(bins, 3): the number of words in each of BINS by the model, and both sums of probability."""
+    """(bins, 3): words in each bin of the model's probability, and sums of its and the true one."""
     table = np.zeros_like(model)
     table[truth.places, truth.ids] = truth.probs
     chosen = model >= np.log(PROBABLE)
@@ -119,7 +119,7 @@ def calibration(truth: TrueTokens, model: np.ndarray) -> np.ndarray:
 
 
 class _Story(NamedTuple):
-    """An evaluation story: its ids from <sos> to <eos>, and at each place the true probabilities."""
+    """An evaluation story: ids from <sos> to <eos>, and the true probabilities at each position."""
 
     number: int
     ids: np.ndarray
@@ -139,7 +139,7 @@ def _table(positions: Positions, measures: Mapping[str, np.ndarray]) -> pd.DataF
 
 
 def _stories(run: TrainedRun) -> list[_Story]:
-    """Stories of the evaluation split, spread evenly, that fit the context."""
+    """At most STORIES evaluation stories that fit the context, spread evenly over the split."""
     tokenizer = run.tokenizer
     texts = dict(enumerate(read_texts(paths.STORIES, "evaluation")))
     ids = {number: np.array(tokenizer.encode_story(text)) for number, text in texts.items()}
@@ -154,7 +154,7 @@ def _stories(run: TrainedRun) -> list[_Story]:
 
 
 def measure_truth(run: TrainedRun) -> MetricsAndTables:
-    """The bill of the trained model, of each kind of word, and of each checkpoint.
+    """The bill of the trained model: in all, by kind of word, and at each checkpoint.
 
     Metrics are nats per word, with 95 % intervals over stories. `left_out` says why there is no bill.
     """
@@ -190,7 +190,7 @@ def above_floor(truth: Metrics) -> dict[str, float]:
 
 
 def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
-    """KL per word of all words, by kind, at each checkpoint and, in `last`, at the end of training."""
+    """Each kind's part of the KL per word, at each checkpoint and (`last`) after training."""
     bills = []
     for epochs, model in run.checkpoints:
         bills.append((epochs, pd.concat([story.table(model) for story in stories])))
@@ -215,7 +215,7 @@ def _calibration(run: TrainedRun, stories: Sequence[_Story]) -> pd.DataFrame:
 
 
 def _metrics(some: pd.DataFrame, words: pd.DataFrame) -> Metrics:
-    """Nats of some of the words, and the probability of impossible ones, per word of all."""
+    """Nats and impossible probability, summed over `some` words, per word of all `words`."""
     sums = some.groupby("story")[["true", "model", "excess", "kl", "impossible"]].sum()
     stories = words.groupby("story").size()
     sums = sums.reindex(stories.index, fill_value=0.0)
@@ -227,10 +227,10 @@ def _metrics(some: pd.DataFrame, words: pd.DataFrame) -> Metrics:
 
 
 def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.DataFrame:
-    """What both expected at each word of a text, at most the context, and after its last word ("").
+    """What generator and model expected at each word of a text, and after its last word ("").
 
-    It ends at the first impossible word. Columns: word, kind, MEASURES (true and model are nan after
-    the last word); true_next, model_next: {word: probability}, likeliest first, at least PROBABLE.
+    Ends at the first impossible word, or when the context is full. Columns: word, kind, MEASURES
+    (true, model: nan after the last word); true_next, model_next: {word: p >= PROBABLE}, p falling.
     """
     positions = read_words(words)[: model.settings.context]
     known = {token: index for index, token in enumerate(tokenizer.tokens)}

@@ -14,15 +14,15 @@ from tinylm.bench.measure import TRIALS
 from tinylm.params.params import Params
 
 FILE = Path(".dvc/tmp/estimate.json")
-MEASURED_S = 1.0  # of each of two measurements
+MEASURED_S = 1.0  # length of each of the two measurements
 VOCABULARY = 3_000  # words of the model that is measured
-STORY = 128  # tokens of a row that holds a story, about
-# Measured with preset storybook, where a forward pass of `measure` took REFERENCE_S.
+STORY = 128  # tokens in a row with one story, about
+# Measured with preset storybook, on a machine where `measure`'s forward pass took REFERENCE_S.
 REFERENCE_S = 0.046
 
 
 def measure(params: Params) -> tuple[float, float]:
-    """(seconds of training for each token, seconds of a plain forward pass of 1,024 tokens)."""
+    """(seconds of training per token, seconds of a plain forward pass over 1,024 tokens)."""
     import torch
 
     from tinylm.base.machine import pick_device
@@ -58,7 +58,7 @@ def _row(params: Params) -> int:
 
 
 def _median_s(work: Callable[[], Any]) -> float:
-    """Median wall time of some work in `MEASURED_S`, after two calls that are not timed."""
+    """Median wall time of `work`, repeated for `MEASURED_S` after two calls that are not timed."""
     times: list[float] = []
     while len(times) < 5 or sum(times[2:]) < MEASURED_S:
         start = time.perf_counter()
@@ -95,14 +95,14 @@ def stage_seconds(params: Params, token_s: float, forward_s: float) -> dict[str,
 
 
 def in_words(seconds: float) -> str:
-    """A duration as “about 4 min”."""
+    """A duration in words, such as “about 4 min”."""
     if seconds < 90:
         return f"about {max(seconds, 1):.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
 def announce(stage: str) -> None:
-    """Print where a stage stands in the run and what is left, if `tinylm check` has estimated it."""
+    """Print the stage's number and the time left, if `tinylm check` has estimated the run."""
     seconds = read_json(FILE) if FILE.exists() else {}
     if stage in seconds:
         before = list(seconds).index(stage)

@@ -1,4 +1,4 @@
-"""The storybook's truth beside the model: a story word by word, and the distance over training."""
+"""The model against the truth: a story word by word, and the distance over training."""
 
 import numpy as np
 import pandas as pd

@@ -102,7 +102,7 @@ def accumulation(run: ReportData) -> dict[str, Any]:
 
 
 def checkpointing(run: ReportData) -> dict[str, Any]:
-    """The trainings with and without checkpointing; empty if not measured."""
+    """The runs with and without checkpointing; empty if not measured."""
     rows = {row["recompute"]: row for row in run.value("ckpt_bench_time.settings") or []}
     return {"recomputed": rows.get(True, {}), "stored": rows.get(False, {})}
 

@@ -1,4 +1,4 @@
-"""The true probability of every next word: the generator itself, read instead of told.
+"""The true probability of every next word of a story: the generator follows a given text.
 
 `Truth` holds every telling that agrees with the words read so far. Each telling knows its possible
 next words, so together they give the generator's distribution. It is exact: nothing is sampled.
@@ -18,7 +18,7 @@ from tinylm.storybook.corpus import RULES, VOWEL_SOUND, Call, Choice, Telling, n
 from tinylm.storybook.lexicon import KINDS, Weighted
 
 END = "<eos>"  # the word after a story's last one
-LISTS = {  # kind of word: the lists of the lexicon that have it
+LISTS = {  # kind of word: the lexicon's lists of such words
     "person": "child kin elder rel job folk being",
     "animal": "animal far fur petname",
     "thing": "thing look cloth fabric rug tool trouble food taste dish dishtaste goods build seed "
@@ -37,12 +37,12 @@ MEANING = {
     "fixed": "words of the plot, where no other could follow",
     "end": "the end of the story",
 }
-Told = tuple[tuple[str, str], ...]  # (word, kind); the kind of a plot's own words is "plot"
+Told = tuple[tuple[str, str], ...]  # (word, kind); words from no list are of kind "plot"
 
 
 @cache
 def _words_of(piece: str, origin: str) -> Told:
-    """The words of a piece, lower case and letters only, "a" for "an", each with its kind."""
+    """Split a piece into words with their kind: lower case, letters only, "a" for "an"."""
     name = origin.partition(".")[0].partition(":")[0]
     kind = next((kind for kind, names in LISTS.items() if name in names.split()), "plot")
     return tuple(("a" if word == "an" else word, kind) for word in normalise(piece).split())
@@ -52,7 +52,7 @@ _first_words_of: dict[tuple[Weighted, str], list[Told]] = {}
 
 
 def _first_words(telling: Telling, choice: Choice) -> list[Told]:
-    """The first words of each option of a choice; none where they depend on further choices."""
+    """The words that each option begins with; empty where they depend on further choices."""
     key = (choice.weighted, telling.first_piece(choice, 0)[1])
     if key not in _first_words_of:
         options = range(len(choice.weighted.options))
@@ -64,8 +64,8 @@ def _first_words(telling: Telling, choice: Choice) -> list[Told]:
 class Paused(NamedTuple):
     """A telling that agrees with the words read so far.
 
-    prob: of those words, told in this way. told: words that it has told and that are not read yet.
-    choice: what has to be chosen after them; None at the end of the story.
+    prob: the probability of those words, told in this way. told: words already told, but not read.
+    choice: the next one to make after them; None at the end of the story.
     """
 
     prob: float
@@ -74,9 +74,9 @@ class Paused(NamedTuple):
     choice: Choice | None
 
     def next_words(self) -> Iterator[tuple[str, str, float, int]]:
-        """Each possible next word: (word, its kind, P of all words with it, the option to take).
+        """Each possible next word: (word, kind, P(all words up to this one), the option to take).
 
-        The option is -1 where the word is told already. Options without a first word are left out.
+        The option is -1 if the word is told already. Options without a first word are left out.
         """
         choice = self.choice
         if self.told or choice is None:
@@ -90,7 +90,7 @@ class Paused(NamedTuple):
                 yield word, kind, share * choice.weighted.weights[option], option
 
     def read(self, word: str) -> Iterator[Paused]:
-        """The telling after the word, in every way in which the word can be told."""
+        """The tellings after the word: one for each way to tell it."""
         for possible, _, prob, option in self.next_words():
             if possible != word or word == END:
                 continue
@@ -100,7 +100,7 @@ class Paused(NamedTuple):
                 yield from _pause(self._taken(option), prob, read=1)
 
     def settled(self) -> Iterator[Paused]:
-        """Itself, and the tellings for the options that have no first word before further choices."""
+        """This telling, and one for each option whose first word depends on further choices."""
         yield self
         choice = self.choice
         if self.told or choice is None:
@@ -119,7 +119,7 @@ class Paused(NamedTuple):
 
 
 def _pause(telling: Telling, prob: float, read: int = 0) -> Iterator[Paused]:
-    """Tell up to the next word. read: how many of the words told here are read already."""
+    """Tell up to the next choice. read: how many of the words told here have been read already."""
     choice = telling.advance()
     told: Told = ()
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
@@ -129,7 +129,7 @@ def _pause(telling: Telling, prob: float, read: int = 0) -> Iterator[Paused]:
 
 @cache
 def vocabulary() -> frozenset[str]:
-    """All words of all stories, lower case and letters only."""
+    """Every word that a story can contain, lower case and letters only."""
     texts = [
         re.sub(r"^\d+\||\[[^]]*\]|\{[^}]*\}|<[^>]*>|\([^)]*\)", " ", line)
         for lines in RULES.values()
@@ -150,7 +150,7 @@ def _article(word: str) -> str:
 class NextWords:
     """What can follow: the probability of each possible word, and the kind of choice.
 
-    kind: a key of MEANING, the one with most of the probability.
+    kind: a key of MEANING, the most probable one.
     """
 
     probs: dict[str, float]
@@ -160,9 +160,9 @@ class NextWords:
 class Truth:
     """Reads a story word by word (lower case, letters only), and knows what can follow.
 
-    The generator's phrases have "a" alone; a story has "an" where the next word begins with a
-    vowel's sound. So the words after "a" are looked up to know the probability of each article, and
-    after an article only words that agree with it can follow.
+    The generator's phrases contain only "a"; a story has "an" before a vowel sound. So each
+    article has the total probability of the words after "a" that agree with it, and only these
+    words can follow it.
 
     log_prob: ln P of the words read so far, in nats.
     """
@@ -179,7 +179,7 @@ class Truth:
         return self._next
 
     def read(self, word: str) -> bool:
-        """Read the next word, or END. False, and nothing is read, if it is impossible here."""
+        """Read the next word, or END. If it is impossible here, read nothing and return False."""
         if word not in self._next.probs:
             return False
         prob = self._next.probs[word]
@@ -235,7 +235,7 @@ class Impossible:
 
 
 def first_impossible(words: Sequence[str], ended: bool) -> Impossible | None:
-    """The first word with probability 0, None without one; ended: the text ends after its words."""
+    """The first word with probability 0, or None. ended: END follows the words."""
     truth = Truth()
     for position, word in enumerate([*words, END] if ended else words):
         following = truth.next_words()

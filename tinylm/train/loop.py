@@ -72,12 +72,12 @@ def train(
 
 
 class _Loop:
-    """What happens between updates; its state is saved in snapshots.
+    """The updates and what happens between them; snapshots save its state.
 
     checkpoints: see `checkpoint_tokens`. best: the weights with the lowest held-out loss.
     """
 
-    window_s = 20.0  # over which the share of the processor is measured
+    window_s = 20.0  # over which `warn_if_starved` measures this thread's share of a core
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _Loop:
         self.curves = Curves()
         self.best: dict[str, Tensor] = {}
         self.window = time.perf_counter(), time.thread_time()
-        self.warned = trainer.model.embedding.is_cuda  # a card computes while this thread waits
+        self.warned = trainer.model.embedding.is_cuda  # on a card, this thread mostly waits
         self.checkpoints = checkpoint_tokens(
             run.settings.keep_epochs, run.batches.tokens_per_epoch, trainer.budget
         )
@@ -137,7 +137,7 @@ class _Loop:
             self.save()
 
     def warn_if_starved(self) -> None:
-        """Say once if this thread, which waits for the others, runs for less than half of the time."""
+        """Warn once if this thread, which waits for the others, gets a core under half of the time."""
         wall = time.perf_counter() - self.window[0]
         if self.warned or wall < self.window_s:
             return

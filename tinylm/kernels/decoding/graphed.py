@@ -1,6 +1,6 @@
 """The decoding step on a CUDA card, recorded once as a CUDA graph and then replayed.
 
-A graph has fixed shapes and always reads and writes the same memory. For this reason rows and
+A graph has fixed shapes and always reads and writes the same memory. So the numbers of rows and
 slots are padded to a few sizes, and the cache lies in a buffer that belongs to the step.
 """
 
@@ -48,9 +48,9 @@ class _Graph:
 class GraphedStep(Step):
     """`Step` as CUDA graphs: one for each padded number of rows and of slots, recorded when needed.
 
-    On a CPU nothing is recorded, and a replay computes the step directly; tests use this. The step
-    holds the cache of one session at a time. When another session takes its turn, the first one's
-    cache is copied away.
+    On a CPU nothing is recorded, and a replay computes the step directly; tests use this. The
+    buffer holds the cache of one session at a time. When another session takes its turn, the
+    previous one's cache is copied to memory of its own.
     """
 
     name = "graphed"
@@ -81,7 +81,7 @@ class GraphedStep(Step):
         """Move the cache into the step's buffer, unless it lies there already."""
         if rows > self._buffer.shape[2]:
             self._release()
-            self._graphs.clear()  # they read the old buffer
+            self._graphs.clear()  # these read the old buffer
             self._buffer = self.model.new_cache(_padded_rows(rows)).buffer
         held = self._held() if self._held else None
         if held is cache and cache.buffer.data_ptr() == self._buffer.data_ptr():
@@ -127,5 +127,5 @@ class GraphedStep(Step):
 
 
 def _padded_rows(rows: int) -> int:
-    """The next power of two."""
+    """The smallest power of two that is not below `rows`."""
     return 1 << (rows - 1).bit_length()

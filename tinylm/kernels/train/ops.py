@@ -1,4 +1,4 @@
-"""Operations of training that compute what `tinylm.model.ops.REFERENCE` does, in less time or memory."""
+"""Training operations: the results of `tinylm.model.ops.REFERENCE` in less time or memory."""
 
 import functools
 from typing import Any
@@ -20,7 +20,7 @@ from tinylm.model.recompute import RunBlock, run_block
 class ManualGradOps(Ops):
     """Hand-written gradients of norm and output layer: less is kept for the backward pass.
 
-    For any device and precision. fused_attention: torch's own attention, which CUDA fuses.
+    For any device and precision. fused_attention: use torch's attention, which is fused on CUDA.
     """
 
     native = False
@@ -57,7 +57,7 @@ class ManualGradOps(Ops):
 
 
 class CudaOps(ManualGradOps):
-    """For a CUDA card. compiled: the formulas are left for torch.compile to fuse into few kernels."""
+    """For a CUDA card. compiled: leave the formulas to torch.compile, which fuses them."""
 
     def __init__(self, fused_attention: bool, compiled: bool) -> None:
         super().__init__(fused_attention)
@@ -75,10 +75,10 @@ class CudaOps(ManualGradOps):
 
 
 class NativeOps(ManualGradOps):
-    """C++ for what is not a product, on a CPU: in float32, or in bfloat16 under autocast.
+    """C++ on a CPU for all but matrix products: in float32, or in bfloat16 under autocast.
 
-    Results are rounded less often than after torch's several passes over memory, so they differ by
-    rounding. In float64 these are `ManualGradOps`.
+    torch makes several passes over memory and rounds after each; C++ rounds less often, so the last
+    digits differ. In float64 these are `ManualGradOps`.
     """
 
     native = True
@@ -124,7 +124,7 @@ def why_no_kernels() -> str:
 
 
 def why_not_native(precision: str, device: torch.device) -> str:
-    """Why such a run computes with torch alone, in words; empty if native kernels are used."""
+    """Why a run on this device uses torch alone, in words; empty if it uses native kernels."""
     if device.type != "cpu":
         return "native ones are for a CPU"
     return why_no_kernels()
@@ -144,10 +144,10 @@ def training_ops(
 
 
 def compiled_run_block(backend: str = "inductor") -> RunBlock:
-    """`run_block` by torch.compile, which fuses all but matrix products; compiled once for each shape."""
+    """`run_block` under torch.compile, which fuses all but matrix products; compiled once per shape."""
     options: dict[str, Any] | None = None
     if backend == "inductor":
-        # Products whose sides are no multiples of 8 take several times as long on a tensor core.
+        # On tensor cores, products with sides that are not multiples of 8 take several times as long.
         options = {"shape_padding": True, "force_shape_pad": True}
     compiled: RunBlock = torch.compile(run_block, dynamic=False, backend=backend, options=options)
 
