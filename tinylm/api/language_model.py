@@ -210,7 +210,7 @@ class LanguageModel:
         return NextWords(NextWord(self.tokenizer.shown(token), value) for token, value in pairs)
 
     def truth(self, text: str) -> pd.DataFrame:
-        """Each word of a storybook text as its generator and as this model expected it.
+        """What the storybook's generator and this model expected at each word of a text.
 
         A row for each word, up to the first impossible one, and one for the word after the text; its
         columns are those of `tinylm.evaluate.truth.explain`. Raises InputError for a model that was

@@ -1,8 +1,8 @@
 """Check params.yaml, the data and this machine before a run.
 
 Prints problems in each section, between sections and in the files that params.yaml names, and notes
-on what may surprise you, then how long a run takes. `make repro` does this first. What needs the stories or the vocabulary is
-checked at the start of the stage that reads them.
+on what may surprise you, then how long a run will take. `make repro` does this first. What needs
+the stories or the vocabulary is checked at the start of the stage that reads them.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tinylm.params import estimate
 from tinylm.params.params import params_from, read_params, read_sections
 
 EXAMPLES = "  tinylm check && dvc repro\n"
-LONG_S = 600  # a run that is estimated longer comes with a suggestion
+LONG_S = 600  # a longer estimate comes with a suggestion
 FROM_HUB = "; tinylm preset NAME --hub takes data from the Hugging Face hub"
 
 
@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _duration() -> str:
-    """How long a run of all stages takes here, which is also kept for the stages to show."""
+    """Estimate how long a run of all stages takes here, and keep that for the stages to show."""
     params = read_params()
     seconds = estimate.stage_seconds(params, *estimate.measure(params))
     write_json(estimate.FILE, seconds)

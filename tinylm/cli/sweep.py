@@ -1,7 +1,7 @@
 """Run many settings and seeds as DVC experiments, here or on a cluster.
 
-Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all
-see like any other. Runs take stories, vocabulary and vectors from DVC's cache. They end with stage
+Every run becomes a DVC experiment, which dvc exp show, dvc exp apply and tinylm compare --all treat
+like any other. Runs take stories, vocabulary and vectors from DVC's cache. They end with stage
 evaluate, since the stages that measure times would be disturbed by other runs. Everything is kept
 in runs/sweeps/NAME, so an interrupted sweep continues from there, on this or another machine that
 sees the folder.

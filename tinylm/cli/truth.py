@@ -1,7 +1,7 @@
 """Print a storybook text word by word: how surprising each word is for its generator and for the model.
 
-The generator knows the exact probability of every next word, so nothing can predict its stories
-better. Below the words is what both expect next. A surprise of 0.69 nats is a choice between two.
+The generator knows the exact probability of every next word, so on average nothing predicts its
+stories better. The last column has what both expected: first the generator, below it the model.
 """
 
 import argparse

@@ -41,7 +41,7 @@ def untracked(*paths: str) -> list[str]:
 
 
 def authorship() -> str:
-    """Whose the code is, by git: tinylm's up to its last tag v*, else its first commit; changed since by others."""
+    """Whose code it is by git: tinylm's up to its last tag v* (else its first commit), others' after that."""
     tag = _git("describe", "--tags", "--abbrev=0", "--match=v*")
     release = tag or _git("rev-list", "--max-parents=0", "HEAD")
     if not release:

@@ -20,7 +20,7 @@ from tinylm.download.cleaning import clean_text
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 END_OF_TEXT = "<|endoftext|>"
-HEAD_LINES = 100_000  # blank lines separate no stories if one of these has END_OF_TEXT
+HEAD_LINES = 100_000  # if END_OF_TEXT is in these, blank lines separate nothing
 BATCH_ROWS = 1000
 LONGEST_FIELD = 1 << 30  # characters; by default the csv module rejects more than 128 Ki
 Texts = Iterator[tuple[int, Any]]  # (line or row number, the story)

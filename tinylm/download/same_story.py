@@ -100,7 +100,7 @@ def count_near_copies(
     counts: dict[str, dict[str, int]] = {}
     warnings = []
     for split, of_stories in codes_of.items():
-        shares = []  # of each story's 8-grams, those that train has
+        shares = []  # for each story, the part of its 8-grams that train has
         for codes in of_stories:
             if len(codes):
                 shares.append(in_train[np.searchsorted(wanted, codes)].mean())

@@ -100,7 +100,7 @@ def _roles(run: TrainedRun) -> Rows:
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:
-    """Write each table to data/evaluate/NAME.csv, with five decimals; those of another run go."""
+    """Write each table to data/evaluate/NAME.csv, with five decimals; delete those of another run."""
     for old in Path(paths.EVALUATE).glob("*.csv"):
         old.unlink()
     for name, table in tables.items():

@@ -22,7 +22,7 @@ N = 4  # words of the n-grams by which the nearest story is found
 
 
 def nearest_story(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -> list[float]:
-    """The largest share of each text's different 4-grams that one story has.
+    """For each text, the largest share of its distinct 4-grams that a single story has.
 
     NaN for a text without a 4-gram.
     """

@@ -41,7 +41,7 @@ def measure_sense(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
     words: words read for each impossible one, over all samples; None without one.
     kinds: how many impossible words there are where the generator chooses a word of each kind.
     """
-    read = []  # of each text: its words, and 1 if one is impossible
+    read = []  # for each text: (words read, whether one is impossible)
     rows = []
     columns = samples[["prompt", "continuation", "finished"]]
     for number, text in enumerate(columns.itertuples(index=False)):

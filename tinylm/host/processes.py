@@ -18,8 +18,8 @@ import psutil
 
 from tinylm.base.config import InputError
 
-# An update of the default run has hundreds of parallel parts of 1 ms of one core. With eight, each takes as long as
-# waking the threads, some 0.1 ms.
+# An update of the default run has hundreds of parallel sections, each 1 ms of work for one core. With eight cores, a
+# section takes as long as waking the threads, about 0.1 ms.
 USEFUL_CORES = 8
 
 

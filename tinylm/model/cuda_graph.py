@@ -19,9 +19,9 @@ def record(
 ) -> torch.cuda.CUDAGraph:
     """A recording of `compute`, which must not wait for the card; `replay()` runs it again.
 
-    warm_up: work with the same kernels, executed before recording. The random state is afterwards
-    as if there had been no warm-up. pool: memory shared with other graphs, of which none keeps a
-    result in it.
+    warm_up: work with the same kernels, executed before recording. Afterwards the random
+    state is as if there had been no warm-up. pool: memory shared with other graphs, none of which
+    keeps a result in it.
     """
     state = torch.cuda.get_rng_state()
     side = torch.cuda.Stream()

@@ -73,7 +73,7 @@ class Group:
             yield
 
     def device(self, name: str) -> torch.device:
-        """As `pick_device`; with several CUDA devices the ranks take them in turn."""
+        """Like `pick_device`, but ranks take several CUDA devices in turn."""
         device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
             torch.cuda.set_device(self.rank % torch.cuda.device_count())

@@ -119,7 +119,7 @@ class GraphedTrainer(Trainer):
         return replay
 
     def _warm_up(self, batches: list[Batch]) -> None:
-        """Gradients alone: a step would change the weights. The recording allocates its own."""
+        """Compute gradients only: a step would change the weights. The recording makes its own."""
         self._fresh_gradients(batches)
         self.clear_gradients()
 
