@@ -128,7 +128,7 @@ def choose_batch(
     if len(chosen) < settings.batch:
         raise InputError(
             f"{PARAMS_FILE}: kv_bench.batch: expected at most {len(chosen)}, the number of whole evaluation stories "
-            f"with more than {measure.PROMPT_TOKENS} tokens, got {settings.batch}; or set apart more of the text "
+            f"with more than {measure.PROMPT_TOKENS} tokens, got {settings.batch}; lower it or set apart more text "
             "(data.evaluation_stories, data.held_out_share)"
         )
     return [prompt.ids for prompt in chosen]

@@ -13,8 +13,8 @@ from tinylm.kernels.train.dropout import keep_level, new_seed
 class NativeAttention(torch.autograd.Function):
     """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16 or float32.  (B, T, 3, H, Dh) -> (B, T, H Dh)
 
-    Q and K are rotated by their positions' angles when the heads are split, and their gradients
-    back when these are joined.
+    Q and K are rotated by their positions' angles when the heads are split; their gradients are
+    rotated back when the heads are joined.
     With P the weights, M the mask of kept ones and c their factor:
 
     dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
@@ -64,7 +64,7 @@ class NativeAttention(torch.autograd.Function):
         queries, keys, values = packed.flatten(1, 2)
         merged = grads[0].contiguous().view(rows, length, 1, heads, width)
         grad_output = _split_heads(merged)[0].flatten(0, 1)
-        # (B * H, T, S): of the weights after dropout; the kernel makes it that of Q K^T
+        # (B * H, T, S): gradient of the dropped-out weights; the kernel makes it that of Q K^T
         grad_scores = torch.bmm(grad_output, values.mT)
         dropped_out = torch.empty_like(weights) if ctx.drops else None
         call(

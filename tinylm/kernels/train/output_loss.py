@@ -1,7 +1,7 @@
 """Output layer and cross-entropy as one operation with hand-written gradients, in chunks of rows.
 
 All logits of a batch (N, V) would be the largest tensor of a training step. Autograd would keep
-several of them. Here only one chunk of rows exists at a time.
+several of that size. Here only one chunk of rows exists at a time.
 """
 
 import functools
@@ -17,7 +17,7 @@ from tinylm.kernels.train.binding import NUMBERS, call, checked_ptr
 from tinylm.model.loss import CHUNK_ROWS, cross_entropy, output_token_loss
 
 BF16 = torch.bfloat16
-# Bytes of logits alive at a time on a CPU: a product of few rows takes longer for each row.
+# Bytes of logits alive at a time on a CPU: a product of fewer rows takes longer per row.
 LOGITS_BYTES = 32 << 20
 SUM_WORDS = 1024  # words whose gradients are added at a time
 PART_ROWS = 64  # rows whose softmax is computed at a time
@@ -74,7 +74,7 @@ def output_loss(
 
 
 def aligned(tensor: Tensor, dtype: torch.dtype, alignment: int, dims: int = 2) -> Tensor:
-    """The tensor in that type, its last `dims` axes filled up with zeros to multiples of `alignment`."""
+    """The tensor in that type, its last `dims` axes padded with zeros to multiples of `alignment`."""
     padding = []
     for size in tensor.shape[: -dims - 1 : -1]:
         padding += [0, -size % alignment]
@@ -96,7 +96,7 @@ class Gradients:
     def add(
         self, chunk: slice, grad_logits: Tensor, factors: Tensor | None, h: Tensor, w: Tensor
     ) -> None:
-        """Add those of one chunk of rows: h (n, D) and the gradient of its logits (n, V).
+        """Add the gradients of one chunk of rows: h (n, D) and the gradient of its logits (n, V).
 
         factors: (n, 1), by which the rows of grad_logits are still to be multiplied.
         """
