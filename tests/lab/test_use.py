@@ -24,6 +24,8 @@ def page():
     settings = DecodeSettings(temperature=1.0, top_k=20, seed=1)
     head = {"roles": [{"name": "previous token", "score": 0.4}], "increase": 0.5, "low": 0.4}
     changes = {"prompt": "word4 unheard", "openings": OPENINGS, "heads": {"0.1": head}, "most": 20}
+    truth = {"ids": [5, 6], "next": [{5: 1.0}, {6: 0.25, 7: 0.75}, {8: 1.0}]}
+    changes |= {"truths": [truth], "samples": ["word5 word6"]}
     shown = facts(model, tokenizer, settings, None, "title") | changes
     rule = RULE | {"tokens": tokenizer.tokens}
     return UsedPage(build_page(model, rule, shown, [("after 1 epoch", earlier)]))
@@ -68,6 +70,24 @@ def test_a_story_is_written_undone_and_the_same_again(page):
     page.click("#again")
     page.click("#write")
     assert story(page) != first
+
+
+def test_the_generators_probabilities_stand_beside_the_models(page):
+    page.click("#tabs button", 1)
+    page.click("#samples button")
+    page.click("#story span", 2)
+    bars = page.texts("#next-bars button")
+    assert any(text.startswith("word625.0 %") for text in bars)
+    assert page.texts("#next-about")[0].endswith("of the probability.")
+    page.fill("#prompt", "word5 word9 word4")
+    page.click("#story span", 3)
+    assert "could not have written \u201cword9\u201d (word 2)" in page.texts("#next-about")[0]
+    page.fill("#prompt", "word9")
+    page.click("#story span", 1)
+    assert any(text.startswith("word90.0 %") for text in page.texts("#next-bars button"))
+    page.fill("#prompt", "word5 word6 word8 word4")
+    page.click("#story span", 4)
+    assert "only in its openings" in page.texts("#next-about")[0]
 
 
 def test_a_head_that_is_switched_off_changes_the_next_word(page):

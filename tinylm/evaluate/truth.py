@@ -42,9 +42,8 @@ def problem_with(tokenizer: Tokenizer) -> str:
     return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""
 
 
-Positions = list[
-    tuple[str, NextWords]
-]  # each word of a text, and what the generator expected there
+# of each word of a text: the word, and what the generator expected there
+Positions = list[tuple[str, NextWords]]
 
 
 def read_words(words: Sequence[str]) -> Positions:

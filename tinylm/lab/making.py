@@ -8,6 +8,7 @@ from tinylm.base.config import InputError, read_section
 from tinylm.base.files import write_bytes
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
+from tinylm.evaluate.truth import problem_with, read_words
 from tinylm.lab.build import build_page, rule_of
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
@@ -16,9 +17,11 @@ from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.wording import count, many, number, share
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.words import UNK_ID
 
 NEW_TOKENS = 120  # default length of a continuation
 OPENINGS = 6  # offered at most
+SAMPLES = 3  # whole sample stories, offered if the generator of their corpus is known
 
 
 def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bool:
@@ -76,12 +79,20 @@ def facts(
     """
     token = "word" if tokenizer.kind == "words" else "token"
     openings = _openings(run) if run else []
+    samples: list[str] = []
+    truths: list[dict[str, Any]] = []
+    if run and run.param("data", "source") == "storybook" and not problem_with(tokenizer):
+        rows = run.rows("samples")[:SAMPLES]
+        samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
+        truths = [_truth(tokenizer, text) for text in (*openings, *samples)]
     return {
         "title": title,
         "about": _about(model, token, run),
         "token": token,
         "prompt": openings[0] if openings else "once upon a time",
         "openings": openings,
+        "samples": samples,
+        "truths": truths,
         "most": NEW_TOKENS,
         "rules": {
             "temperature": decode.temperature,
@@ -93,6 +104,22 @@ def facts(
         },
         "heads": _heads(run) if run else {},
     }
+
+
+def _truth(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+    """What the generator expects at each word of a text and after it, as page/truth.js reads it.
+
+    It ends at the first word that the generator could not have written.
+    """
+    known = {token: index for index, token in enumerate(tokenizer.tokens)}
+    following = []
+    for _, expected in read_words(tokenizer.split(text)):
+        probs: dict[int, float] = {}
+        for word, prob in expected.probs.items():
+            index = known.get(word, UNK_ID)
+            probs[index] = probs.get(index, 0.0) + prob
+        following.append({index: float(f"{prob:.4g}") for index, prob in probs.items()})
+    return {"ids": tokenizer.encode(text), "next": following}
 
 
 def _about(model: TinyLM, token: str, run: ReportData | None) -> str:

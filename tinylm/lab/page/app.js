@@ -46,6 +46,9 @@ function openLab() {
   bindCache(lab, token);
   if (facts.checkpoints.length > 1) bindCheckpoints(lab);
   else for (const element of document.querySelectorAll(".of-checkpoints")) element.remove();
+  if (!facts.truths.length) {
+    for (const element of document.querySelectorAll(".of-truth")) element.remove();
+  }
   bindViews(lab);
   $("lab").hidden = false;
   return lab;

@@ -91,20 +91,22 @@ export function bindWriting(lab, token) {
     });
   }
 
-  function bindOpenings() {
-    for (const opening of lab.facts.openings) {
-      const button = make("button", { type: "button" }, opening);
+  function bindOpenings(list, texts, name) {
+    for (const text of texts) {
+      const button = make("button", { type: "button" }, name(text));
       button.addEventListener("click", () => {
-        $("prompt").value = opening;
+        $("prompt").value = text;
         restart();
       });
-      $("openings").append(button);
+      $(list).append(button);
     }
   }
 
   bindRules();
   bindStory();
-  bindOpenings();
+  bindOpenings("openings", lab.facts.openings, (text) => text);
+  const beginning = (text) => `${text.split(" ").slice(0, 8).join(" ")} ...`;
+  bindOpenings("samples", lab.facts.samples, beginning);
   $("prompt").value = lab.facts.prompt;
   $("prompt").addEventListener("input", restart);
   $("again").addEventListener("click", restart);
