@@ -21,8 +21,10 @@ def main() -> None:
     measured, failed = measure.run_trials(ckpt.BENCH, tasks)
     results = ckpt.compare(measured)
     rows = ckpt.BENCH.rows(measured)
-    plotted = [("on" if row["recompute"] else "off", row["peak_mib"]) for row in rows]
-    write_csv(paths.plot("ckpt_bench"), ("recompute", "value"), plotted)
+    plotted = [
+        ("on" if row["recompute"] else "off", "peak memory", row["peak_mib"]) for row in rows
+    ]
+    write_csv(paths.plot("ckpt_bench"), ("recompute", "series", "value"), plotted)
     times = {"settings": rows, "not_measured": failed, "trials": measure.TRIALS}
     shown = {"on" if row["recompute"] else "off": row for row in rows}
     stage.write(results, measure.shown("ckpt", shown, "epoch_s", "peak_mib"), times)
