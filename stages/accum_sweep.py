@@ -1,4 +1,4 @@
-"""Stage accum_sweep: train with each number of mini-batches per update."""
+"""Stage accum_sweep: one short training run for each number of mini-batches per update."""
 
 import sys
 

@@ -61,7 +61,7 @@ def test_stories_of_every_plot_have_their_exact_probability(plot):
     assert truth.next_words().probs == {}
 
 
-@pytest.mark.parametrize("stories", [60, 1_000])
+@pytest.mark.parametrize("stories", [60, 4_000])
 def test_drawn_words_cannot_be_told_from_the_true_distribution(stories):
     """Where each drawn word falls in the cumulative distribution is uniform (Rosenblatt 1952)."""
     sampler = Sampler("cannot be told")

@@ -57,3 +57,9 @@ def test_other_paths_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"vocab\.path"):
             load(path)
+
+
+def test_a_folder_that_dvc_does_not_hash_is_refused(tmp_path):
+    (write_folder(tmp_path / "a") / ".dvc").mkdir()
+    with pytest.raises(InputError, match=r"vocab\.path"):
+        load(tmp_path / "a")

@@ -173,7 +173,7 @@ class Bench:
     memory: tuple[str, ...] = ()
 
     def rows(self, results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Rows for a JSON file: these keys, times also as low_KEY and high_KEY; six digits."""
+        """The rows for a JSON file, in six digits; KEY of a time is its median, low_KEY and high_KEY its range."""
         keys = list(self.conditions)
         for time_key in self.times:
             keys += [time_key, f"low_{time_key}", f"high_{time_key}"]

@@ -27,7 +27,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
     if glob.has_magic(str(root)) or "::" in str(root):  # `datasets` would take them as patterns
         raise InputError(f"data.path: expected a folder without * ? [ :: in its path, got {root}")
     if not is_downloaded:
-        _refuse_unhashed(path)
+        refuse_unhashed("data.path", path)
     try:
         with quiet_datasets() as (datasets, cache):
             builder = datasets.load_dataset_builder(str(root), cache_dir=cache)
@@ -48,7 +48,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
     return splits
 
 
-def _refuse_unhashed(folder: Path) -> None:
+def refuse_unhashed(key: str, folder: Path) -> None:
     """Raise InputError if DVC leaves part of a folder out of its hash, and so would miss edits."""
     for place, subfolders, files in os.walk(folder):
         if ".dvc" in subfolders:
@@ -59,7 +59,7 @@ def _refuse_unhashed(folder: Path) -> None:
             advice = f"DVC does not follow the symlinked folder {place}/{linked[0]}: copy it"
         else:
             continue
-        raise InputError(f"data.path = {str(folder)!r}: {advice}")
+        raise InputError(f"{key} = {str(folder)!r}: {advice}")
 
 
 def hub_folder(hub_id: str, revision: str) -> Path:

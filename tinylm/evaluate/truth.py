@@ -36,7 +36,8 @@ def problem_with(tokenizer: Tokenizer) -> str:
     """Why this tokenizer's words are not the generator's; "" if they are."""
     rule = {"kind": "words", "lower_case": True, "punctuation": "drop"}
     if tokenizer.rule() != rule:
-        return "expected tokenizer words with lower_case and punctuation: drop"
+        got = ", ".join(f"{key} {value}" for key, value in tokenizer.rule().items())
+        return f"expected tokenizer words with lower_case and punctuation: drop, got {got}"
     words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
     foreign = min(words - {""} - vocabulary(), default="")
     return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""

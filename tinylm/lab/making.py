@@ -8,7 +8,7 @@ from tinylm.base.config import InputError, read_section
 from tinylm.base.files import write_bytes
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
-from tinylm.evaluate.truth import problem_with, read_words
+from tinylm.evaluate.truth import problem_with, read_words, true_tokens
 from tinylm.lab.build import build_page, rule_of
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
@@ -17,7 +17,6 @@ from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.wording import count, many, number, share
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import UNK_ID
 
 NEW_TOKENS = 120  # default length of a continuation
 OPENINGS = 6  # offered at most
@@ -111,14 +110,10 @@ def _truth(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
 
     It ends at the first word that the generator could not have written.
     """
-    known = {token: index for index, token in enumerate(tokenizer.tokens)}
-    following = []
-    for _, expected in read_words(tokenizer.split(text)):
-        probs: dict[int, float] = {}
-        for word, prob in expected.probs.items():
-            index = known.get(word, UNK_ID)
-            probs[index] = probs.get(index, 0.0) + prob
-        following.append({index: float(f"{prob:.4g}") for index, prob in probs.items()})
+    positions = read_words(tokenizer.split(text))
+    following: list[dict[int, float]] = [{} for _ in positions]
+    for place, index, prob in zip(*true_tokens(tokenizer, positions), strict=True):
+        following[place][int(index)] = float(f"{prob:.4g}")
     return {"ids": tokenizer.encode(text), "next": following}
 
 

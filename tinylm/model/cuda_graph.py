@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
-WARM_UPS = 3  # passes before recording, in which libraries allocate and blocks are compiled
+WARM_UPS = (
+    3  # calls before the recording: libraries allocate memory in them, and blocks are compiled
+)
 
 
 def record(

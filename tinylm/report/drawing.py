@@ -1,6 +1,6 @@
 """The style of every picture, and its bytes: SVG for reports and plots/, PNG for other tools.
 
-On the page a colour of the light page becomes a CSS variable, so that one drawing serves light and dark.
+On the page, colours become CSS variables, so that the same drawing fits the light and the dark style.
 The same run gives the same bytes.
 """
 

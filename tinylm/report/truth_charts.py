@@ -14,9 +14,9 @@ _HATCHES = ("", "//", "\\\\", "--", "||", "++", "xx", "")  # tell areas apart in
 
 
 def draw_story(words: pd.DataFrame) -> Picture:
-    """Two bars for each of the first words of a story, the surprise of the generator and of the model.
+    """Draw two bars for each of a story's first words: how it surprised the generator and the model.
 
-    Pointing at a bar shows what it expected.
+    Pointing at a bar shows what was expected there.
     """
     shown = words.head(STORY_WORDS)
     places = np.arange(len(shown))
@@ -37,7 +37,7 @@ def draw_story(words: pd.DataFrame) -> Picture:
 
 
 def draw_training(frame: pd.DataFrame) -> Picture:
-    """Nats per word above the generator, stacked by kind, against the tokens seen (logarithmic)."""
+    """Stack the nats per word above the generator by kind, against the tokens seen on a log scale."""
     by_kind = frame.pivot(index="tokens", columns="series", values="value")
     by_kind = by_kind[frame["series"].unique()]
     drawing = Figure()

@@ -148,7 +148,7 @@ def _article(word: str) -> str:
 
 @dataclass(frozen=True)
 class NextWords:
-    """What can follow: the probability of each possible word, and the kind of choice.
+    """The possible next words with their probabilities, and the kind of choice that the generator makes.
 
     kind: a key of MEANING, the most probable one.
     """

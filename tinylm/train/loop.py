@@ -146,7 +146,9 @@ class _Loop:
         self.warned = share < 0.5
         if self.warned:
             remedy = "stop them, or set runtime.threads to 1"
-            self.progress.write(f"other programs leave training {share:.0%} of its time: {remedy}")
+            self.progress.write(
+                f"other programs leave this training only {share:.0%} of a core: {remedy}"
+            )
 
     def record(self, results: list[Result]) -> None:
         """Add the results of updates to the curves."""

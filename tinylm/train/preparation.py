@@ -71,7 +71,7 @@ def prepare(
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     run = new_run(model, train, matrix, stores, tokenizer.pad_id, device, threads, tokenizer.unk_id)
     settings = run.settings
-    no_kernels = why_not_native(settings.precision, device)
+    no_kernels = why_not_native(device)
     for key in ("precision", "attention", "compile"):
         print(f"{key}: {getattr(settings, key)}")
     if device.type == "cuda":
@@ -137,6 +137,6 @@ def training_model(
     train: with every `auto` resolved. Raises InputError if settings and width do not fit.
     """
     compiles = train.compile == "true"
-    ops = training_ops(train.precision, device, train.attention == "torch", compiles)
+    ops = training_ops(device, train.attention == "torch", compiles)
     run = compiled_run_block() if compiles else run_block
     return new_model(model, embedding, ops, Checkpointing(train.recompute, run)).to(device)

@@ -57,7 +57,7 @@ class ByteTokens(Tokenizer):
             self._bytes.append(bytes(BYTE_OF[character] for character in spelt))
 
     def ids_of(self, text: str) -> list[int]:
-        """Ids by the library's rule."""
+        """The token ids of a text. Raises InputError if it has too long a word."""
         ids: list[int] = self._library.encode_batch_fast([checked(text)])[0].ids
         return ids
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import first_line
+from tinylm.download.folders import refuse_unhashed
+from tinylm.download.readers import END_OF_TEXT, first_line
 from tinylm.vocab.bpe import BpeTokenizer, Merges
 from tinylm.vocab.settings import VocabSettings
 
-END_OF_TEXT = "<|endoftext|>"
 FILES = ("vocab.json", "merges.txt")
 
 
@@ -29,11 +29,11 @@ class Gpt2Tokenizer(BpeTokenizer):
 
 
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
-    """The vocabulary that `path` names. Raises InputError if it is not GPT-2's."""
+    """The vocabulary in the folder `path`. Raises InputError if its last token is not GPT-2's."""
     tokens, merges = read_folder(Path(settings.path))
     if tokens[-1] != END_OF_TEXT:
         raise InputError(
-            f"{settings.path}: expected {END_OF_TEXT} as last token, got {tokens[-1]!r}"
+            f"{settings.path}: expected {END_OF_TEXT} as the last token, got {tokens[-1]!r}"
         )
     return Gpt2Tokenizer(tokens, merges)
 
@@ -46,6 +46,7 @@ def read_folder(folder: Path) -> tuple[list[str], Merges]:
     paths = [str(folder / name) for name in FILES]
     if not all(map(os.path.isfile, paths)):
         raise InputError(f"vocab.path: expected a folder with {names}, got {str(folder)!r}")
+    refuse_unhashed("vocab.path", folder)
     try:
         ids, merges = models.BPE.read_file(*paths)
     except Exception as error:  # the library raises nothing more specific

@@ -4,6 +4,7 @@ A graph has fixed shapes and always reads and writes the same memory. So the num
 slots are padded to a few sizes, and the cache lies in a buffer that belongs to the step.
 """
 
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,10 +65,10 @@ class GraphedStep(Step):
 
     def advance(self, tokens: np.ndarray, positions: np.ndarray, cache: KVCache) -> Tensor:
         rows = len(tokens)
-        last = int(positions.max())
-        cache.reserve(torch.from_numpy(positions))
+        last = cache.reserve(torch.from_numpy(positions))
         self._hold(cache, rows)
-        slots = min(-(-(last + 1) // SLOTS_MULTIPLE) * SLOTS_MULTIPLE, self._buffer.shape[-2])
+        slots = math.ceil((last + 1) / SLOTS_MULTIPLE) * SLOTS_MULTIPLE
+        slots = min(slots, self._buffer.shape[-2])
         graph = self._graph(_padded_rows(rows), slots)
         both = torch.from_numpy(np.stack([tokens, positions]))[:, :, None]
         if self._device.type == "cuda":

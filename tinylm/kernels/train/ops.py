@@ -123,23 +123,20 @@ def why_no_kernels() -> str:
     return ""
 
 
-def why_not_native(precision: str, device: torch.device) -> str:
+def why_not_native(device: torch.device) -> str:
     """Why a run on this device uses torch alone, in words; empty if it uses native kernels."""
     if device.type != "cpu":
-        return "native ones are for a CPU"
+        return "native kernels need a CPU"
     return why_no_kernels()
 
 
 def training_ops(
-    precision: str,
-    device: torch.device,
-    fused_attention: bool = False,
-    compiled: bool = False,
+    device: torch.device, fused_attention: bool = False, compiled: bool = False
 ) -> Ops:
-    """The fastest operations that this machine has for a run in fp32, tf32 or bf16."""
+    """The fastest operations that this machine has, in any precision."""
     if device.type == "cuda":
         return CudaOps(fused_attention, compiled)
-    kind = ManualGradOps if why_not_native(precision, device) else NativeOps
+    kind = ManualGradOps if why_not_native(device) else NativeOps
     return kind(fused_attention)
 
 
