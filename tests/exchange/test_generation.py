@@ -123,7 +123,7 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
 
 
 def test_what_their_generate_lacks_is_named(decode_settings):
-    assert untranslated(decode_settings(repetition_window=20)) == []
+    assert untranslated(decode_settings(temperature=0.5, top_k=3)) == []
     changes = {"fallback_mass": 0.5, "repetition_window": 20, "repetition_penalty": 1.2}
     lines = untranslated(decode_settings(**changes))
     keys = [line.split(" = ")[0] for line in lines]

@@ -51,7 +51,7 @@ def test_what_goes_wrong_in_a_function_names_its_line(case, desk, monkeypatch):
         ("import nowhere", "nowhere"),
         ("def f(:", "line 1"),
         ("from torch.nn.functional import cross_entropy", "cross_entropy"),
-        ("import tinylm.model.loss", "tinylm"),
+        ("import tinylm.model.ops", "tinylm"),
         ("other = 1", "cross_entropy"),
     ],
 )

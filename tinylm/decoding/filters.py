@@ -1,12 +1,15 @@
-"""Filters on next-token scores: pure functions of logits (B, N) that set scores to -inf.
+"""From logits to the next token: filters on scores (B, N), and `choose`, which applies them.
 
-A row with a finite score keeps at least one, so no softmax after a filter gives NaN.
+Filters are pure functions that set scores to -inf. A row with a finite score keeps at least one, so
+no softmax after a filter gives NaN.
 """
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from tinylm.decoding.settings import FALLBACK_TOP_P, DecodeSettings
 
 NEG_INF = float("-inf")
 MIN_TEMPERATURE = 1e-30  # temperature; smaller ones could be 0 in float32, with the same result
@@ -117,3 +120,25 @@ def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     of_ids = probabilities.gather(-1, ids)
     # A sum in order, so that the result does not depend on the batch.
     return running_sum(of_ids)[:, -1]
+
+
+def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
+    """The next token of each row: argmax at temperature 0, else a draw from what the filters leave.
+
+    logits (B, V), u (B,) in [0, 1) -> (B,). A row whose top_k likeliest tokens have less than
+    `fallback_mass` of the probability is drawn from the nucleus `FALLBACK_TOP_P` instead.
+    """
+    temperature = settings.temperature
+    if temperature == 0.0:
+        return logits.argmax(dim=-1)
+    scores, ids = top_k(logits, settings.top_k)
+    scores = top_p(scale(scores, temperature), settings.top_p)
+    columns = sample_index(scores, u)
+    tokens = ids.gather(-1, columns[:, None])[:, 0]
+    if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
+        scaled = scale(logits, temperature)
+        mass = probability_mass(scaled, ids)
+        flat = (mass < settings.fallback_mass).nonzero()[:, 0]
+        nucleus = top_p(scaled[flat], FALLBACK_TOP_P)
+        tokens[flat] = sample_index(nucleus, u[flat])
+    return tokens

@@ -11,7 +11,7 @@ from tinylm.base.config import InputError
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding import filters
 from tinylm.decoding.session import Session, Step, decoding_mode
-from tinylm.decoding.settings import FALLBACK_TOP_P, DecodeSettings
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
 
 
@@ -47,31 +47,6 @@ def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
         bits = np.random.Philox(key=derive_seed(seed, "row", stream))
         numbers[row] = np.random.Generator(bits).random(count)
     return numbers
-
-
-def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
-    """The next token of each row: argmax at temperature 0, else a draw after top-k and top-p.
-
-    logits (B, V), u (B,) in [0, 1) -> (B,). A row whose top_k likeliest tokens have less than
-    `fallback_mass` of the probability is drawn from the nucleus `FALLBACK_TOP_P` instead.
-    """
-    temperature = settings.temperature
-    if temperature == 0.0:
-        return logits.argmax(dim=-1)
-    if not 0 < settings.top_k < logits.shape[-1]:
-        scores = filters.scale(logits, temperature)
-        return filters.sample_index(filters.top_p(scores, settings.top_p), u)
-    scores, ids = filters.top_k(logits, settings.top_k)
-    scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
-    columns = filters.sample_index(scores, u)
-    tokens = ids.gather(-1, columns[:, None])[:, 0]
-    if settings.fallback_mass > 0.0:
-        scaled = filters.scale(logits, temperature)
-        mass = filters.probability_mass(scaled, ids)
-        flat = (mass < settings.fallback_mass).nonzero()[:, 0]
-        nucleus = filters.top_p(scaled[flat], FALLBACK_TOP_P)
-        tokens[flat] = filters.sample_index(nucleus, u[flat])
-    return tokens
 
 
 def generate(
@@ -155,7 +130,7 @@ class Sampling:
         raw = self.session.next_logits()
         logits = filters.ban(self._without_repeats(raw), self.banned)
         u = torch.from_numpy(self.u[self.alive, column]).to(logits.device)
-        chosen = choose(logits, self.settings, u)
+        chosen = filters.choose(logits, self.settings, u)
         if with_log_probs:
             scores = raw.gather(-1, chosen[:, None])[:, 0]
             log_probs = scores - raw.logsumexp(dim=-1)

@@ -11,7 +11,7 @@ FALLBACK_TOP_P = 0.9  # the nucleus of a row whose top_k tokens hold less than f
 class DecodeSettings:
     """Section `decode`: how the next token is drawn. The defaults sample the model's distribution.
 
-    Temperature 0 is greedy. `sampling.choose` defines the filters. repetition_window: only a row's
+    Temperature 0 is greedy. `filters.choose` applies them. repetition_window: only a row's
     latest N tokens, with the prompt's, are penalised; null: all.
     """
 

@@ -13,6 +13,7 @@ Their repetition penalty also applies in beam search, where tinylm does not use 
 greedy there; in tinylm only if length_penalty is 0, otherwise a longer text may score better.
 """
 
+import dataclasses
 from typing import Any
 
 from tinylm.decoding.settings import DecodeSettings
@@ -21,6 +22,7 @@ from tinylm.exchange.tokenizer_files import special_roles
 from tinylm.vocab.tokenizer import Tokenizer
 
 GENERATION_CONFIG = "generation_config.json"
+TRANSLATED = ("temperature", "top_k", "top_p", "repetition_penalty", "seed")  # keys of `decode`
 
 
 def generation_config(
@@ -49,11 +51,10 @@ def generation_config(
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:
-    """The settings in effect that `generate()` of `transformers` lacks, and what it does."""
+    """The settings other than their defaults that `generate()` of `transformers` lacks."""
     lines = []
-    if decode.fallback_mass > 0.0 and decode.top_k > 0 and decode.temperature > 0.0:
-        lines.append(f"decode.fallback_mass = {decode.fallback_mass:g}: top-k {decode.top_k} alone")
-    window = decode.repetition_window
-    if window is not None and decode.repetition_penalty != 1.0:
-        lines.append(f"decode.repetition_window = {window}: all tokens so far are penalised")
+    for field in dataclasses.fields(decode):
+        value = getattr(decode, field.name)
+        if field.name not in TRANSLATED and value != field.default:
+            lines.append(f"decode.{field.name} = {value}")
     return lines

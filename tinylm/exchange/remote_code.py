@@ -17,7 +17,7 @@ SOURCES = (
     "model/transformer.py",
     "model/ops.py",
     "model/kv_cache.py",
-    "model/loss.py",
+    "model/norms.py",
     "model/settings.py",
 )
 # settings.py imports only `setting`, which the configuration also defines

@@ -24,6 +24,7 @@ from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 
 PAGE = Path(__file__).parent / "page"
+NORM_KINDS = ("layer", "rms", "std")  # of page/model.js
 MAX_PARAMETERS = 20_000_000  # a page of about 27 MB, 80 MB in the browser's memory
 MAX_WEIGHTS = 8 << 20  # bytes of all weights; earlier checkpoints above it are dropped
 
@@ -54,7 +55,7 @@ def build_page(
     facts: what the page shows of the run (`tinylm.lab.making.facts`).
     checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
     evenly spaced, the first always among them.
-    Raises InputError for a model of more than MAX_PARAMETERS.
+    Raises InputError for a model of more than MAX_PARAMETERS, or with a norm that page/model.js lacks.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if size > MAX_PARAMETERS:
@@ -62,6 +63,10 @@ def build_page(
             f"story lab: expected a model of at most {MAX_PARAMETERS:,} parameters, "
             f"which a browser opens in seconds, got {size:,}"
         )
+    kind = model.settings.norm_kind
+    if kind not in NORM_KINDS:
+        wanted = ", ".join(NORM_KINDS)
+        raise InputError(f"story lab: model.norm_kind: expected one of {wanted}, got {kind}")
     trained = _packed("the trained model", model)
     room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
     count = max(0, min(room, len(checkpoints)))

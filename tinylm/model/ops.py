@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tinylm.model.loss import cross_entropy
+from tinylm.model.norms import NORMS
 
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
+CHUNK_ROWS = 512  # rows of logits alive at a time
+ALIGNMENT = 8  # on CUDA, V is padded to a multiple of this: a tensor core loads 8 numbers at a time
 
 
 def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
@@ -47,11 +49,45 @@ def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
     return mixed.transpose(1, 2).flatten(2)
 
 
-def inverse_std(centred: Tensor, eps: float) -> Tensor:
-    """1 / (s + eps), s the unbiased std sqrt(sum(c^2) / (D - 1)).  (..., D) -> (..., 1)"""
-    total = centred.square().sum(-1, keepdim=True)
-    variance = total / (centred.shape[-1] - 1)
-    return (variance.sqrt() + eps).reciprocal()
+def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """-ln softmax(logits)[target] in nats.  (N, V), (N,) -> (N,)
+
+    A negative target is not scored: 0. -ln p = logsumexp(z) - z[target] is stable, since logsumexp
+    subtracts the maximum.
+    """
+    if logits.dtype != torch.float64:
+        logits = logits.float()
+    columns = targets.clamp(min=0)[:, None]
+    chosen = logits.gather(-1, columns)[:, 0]
+    loss = torch.logsumexp(logits, dim=-1) - chosen
+    return loss * (targets >= 0)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Sum of `token_loss`.  (N, V), (N,) -> scalar"""
+    return token_loss(logits, targets).sum()
+
+
+def output_token_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+) -> Tensor:
+    """token_loss(hidden weight^T + bias, targets) in chunks of rows.  -> (N,)
+
+    All logits never exist at once.
+    """
+    words = len(weight)
+    rows = CHUNK_ROWS
+    if weight.is_cuda:
+        missing = -words % ALIGNMENT
+        weight = F.pad(weight, (0, 0, 0, missing))
+        bias = None if bias is None else F.pad(bias, (0, missing))
+        rows *= 4
+    losses = []
+    chunks = zip(hidden.split(rows), targets.split(rows), strict=True)
+    for chunk, chosen in chunks:
+        logits = F.linear(chunk, weight, bias)[:, :words]
+        losses.append(token_loss(logits, chosen))
+    return torch.cat(losses)
 
 
 class Ops:
@@ -89,18 +125,9 @@ class Ops:
         return apply_attention(self.dropout(weights, dropout), values)
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
-        """`Norm` over the last axis. Raises ValueError for an unknown kind.  (..., D) -> (..., D)"""
-        if kind not in ("layer", "rms", "std"):
-            raise ValueError(f"norm_kind: expected layer, rms or std, got {kind!r}")
-        centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
-        if kind == "std":
-            inverse = inverse_std(centred, eps)
-        else:
-            mean_square = centred.square().mean(-1, keepdim=True)
-            inverse = (mean_square + eps).rsqrt()
-        if bias is None:
-            return centred * inverse * gain
-        return torch.addcmul(bias, centred * inverse, gain)
+        """A norm of `norms.py` over the last axis, times gain, plus bias.  (..., D) -> (..., D)"""
+        normed = NORMS[kind].formula(x, eps)
+        return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 
     def feed_forward(
         self,

@@ -3,6 +3,7 @@
 import dataclasses
 
 from tinylm.base.config import setting
+from tinylm.model.norms import NORMS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,7 +17,7 @@ class ModelSettings:
     context: int = setting(low=2, high=1_000_000)
     dropout: float = setting(low=0.0, high=0.99)
     norm: str = setting(choices=("pre", "post"))
-    norm_kind: str = setting(choices=("layer", "rms", "std"))
+    norm_kind: str = setting(choices=tuple(NORMS))
     norm_eps: float = setting(above=0.0, high=1.0)
     final_norm: bool = setting()
     positions: str = setting(choices=("sinusoids", "learned", "rotary", "none"))
@@ -48,6 +49,8 @@ class ModelSettings:
                 f"model.positions: rotary expects heads of even width, got {head_width}; "
                 f"set model.head_width, for instance to {head_width + 1}"
             )
-        if self.norm_kind == "std" and width < 2:
-            problems.append(f"model.norm_kind: std expects a width of at least 2, got {width}")
+        least = NORMS[self.norm_kind].least_width
+        if width < least:
+            wanted = f"{self.norm_kind} expects a width of at least {least}"
+            problems.append(f"model.norm_kind: {wanted}, got {width}")
         return problems

@@ -12,8 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tinylm.model.kv_cache import KVCache, LayerCache
-from tinylm.model.loss import output_token_loss
-from tinylm.model.ops import REFERENCE, Ops, apply_attention, apply_rotary, attention_weights
+from tinylm.model.norms import NORMS
+from tinylm.model.ops import (
+    REFERENCE,
+    Ops,
+    apply_attention,
+    apply_rotary,
+    attention_weights,
+    output_token_loss,
+)
 from tinylm.model.settings import ModelSettings
 
 RunBlocks = Callable[[Sequence[nn.Module], Tensor, Tensor], Tensor]
@@ -51,13 +58,9 @@ def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Norm(nn.Module):
-    """Normalisation over the last axis, in the parameters' precision.  (..., D) -> (..., D)
+    """formula(x) * gain + bias over the last axis, in the parameters' precision.  -> (..., D)
 
-    layer: (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, with the biased variance
-           (Ba et al. 2016, eq. 3-4)
-    rms:   x / sqrt(mean(x^2) + eps) * gain (Zhang and Sennrich 2019, eq. 4)
-    std:   (x - mean(x)) / (std(x) + eps) * gain + bias, with the unbiased standard deviation
-           (two columns or more)
+    `tinylm.model.norms` has the formula of each kind, and says whether there is a bias.
     """
 
     def __init__(self, width: int, settings: ModelSettings, ops: Ops) -> None:
@@ -67,7 +70,7 @@ class Norm(nn.Module):
         self.eps = settings.norm_eps
         self.gain = nn.Parameter(torch.ones(width))
         self.bias: nn.Parameter | None = None
-        if self.kind != "rms":
+        if NORMS[self.kind].has_bias:
             self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:

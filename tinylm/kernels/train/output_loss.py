@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import NUMBERS, call, checked_ptr
-from tinylm.model.loss import CHUNK_ROWS, cross_entropy, output_token_loss
+from tinylm.model.ops import CHUNK_ROWS, cross_entropy, output_token_loss
 
 BF16 = torch.bfloat16
 # Bytes of logits alive at a time on a CPU: a product of fewer rows takes longer per row.

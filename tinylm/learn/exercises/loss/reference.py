@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from tinylm.model.loss import token_loss
+from tinylm.model.ops import token_loss
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

@@ -16,4 +16,4 @@ def replacements(student):
             words.append(student.draw(p, number))
         return torch.tensor(words)
 
-    return {"tinylm.decoding.sampling.choose": choose}
+    return {"tinylm.decoding.filters.choose": choose}
