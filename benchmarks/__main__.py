@@ -17,6 +17,7 @@ from tinylm.host.starting import start_command
 RESULTS = Path("benchmarks/results.json")
 LINES = {
     "training": training.training,
+    "training_storybook": training.training_storybook,
     "loss": loss.loss,
     "one_prompt": decoding.one_prompt,
     "twenty_prompts": decoding.twenty_prompts,

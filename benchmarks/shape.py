@@ -61,12 +61,15 @@ class Shape:
 
 
 WORD_50K = Shape()
+STORYBOOK = Shape(  # the default run
+    layers=4, heads=4, width=128, feed_forward=512, context=192, vocab=3_010, batch=8, dropout=0.0
+)
 TINY = Shape(layers=1, heads=2, width=16, feed_forward=32, context=16, vocab=97, batch=2)
 
 
-def of_size(tiny: bool) -> Shape:
-    """The shape of the preset word-50k, or one at which a line only shows that it runs."""
-    return TINY if tiny else WORD_50K
+def of_size(tiny: bool, shape: Shape = WORD_50K) -> Shape:
+    """The shape, or one at which a line only shows that it runs."""
+    return TINY if tiny else shape
 
 
 def section(name: str, cls: type, changes: Mapping[str, Any], preset: str = BASE) -> Any:

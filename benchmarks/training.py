@@ -1,43 +1,55 @@
-"""Training at the shape of word-50k: tokens per second and peak memory, compared with nanoGPT."""
+"""Training: tokens per second and peak memory, compared with nanoGPT, at two shapes."""
 
 import dataclasses
 
 from benchmarks.contenders import training as contenders
 from benchmarks.contenders.nanogpt import modes
 from benchmarks.frame import Entry, Options, Row, compared, fastest, prepared, rates, spread, trials
-from benchmarks.shape import of_size
+from benchmarks.shape import STORYBOOK, Shape, of_size
 
 UPDATES = 8  # of a trial: two seconds with native bf16, ten without
-PRESET = "word-50k"
 
 
-def entries(options: Options) -> dict[str, Entry]:
-    """tinylm, the preset word-50k, and nanoGPT in each mode."""
-    shape = {"shape": dataclasses.asdict(of_size(options.tiny)), "threads": options.threads}
-    result = {
-        "tinylm": Entry(contenders.ours, shape),
-        PRESET: Entry(contenders.ours, shape | {"preset": PRESET}),
-    }
+def entries(options: Options, shape: Shape, preset: str) -> dict[str, Entry]:
+    """tinylm in each precision of nanoGPT, tinylm with the preset's own settings, and nanoGPT in each mode."""
+    setup = {"shape": dataclasses.asdict(shape), "threads": options.threads}
+    result = {preset: Entry(contenders.ours, setup | {"preset": preset})}
+    for mode in modes(options.tiny):
+        if "+" not in mode:
+            result[f"tinylm {mode}"] = Entry(contenders.ours, setup | {"precision": mode})
     if options.nanogpt is None:
         print("--nanogpt is not given: nanoGPT was not measured", flush=True)
-    else:
-        for mode in modes(options.tiny):
-            setup = shape | {"clone": str(options.nanogpt), "mode": mode}
-            result[f"nanoGPT {mode}"] = Entry(contenders.nanogpt, setup)
+        return result
+    for mode in modes(options.tiny):
+        peer = setup | {"clone": str(options.nanogpt), "mode": mode}
+        result[f"nanoGPT {mode}"] = Entry(contenders.nanogpt, peer)
     return result
 
 
 def training(options: Options) -> list[Row]:
+    """The shape of the preset word-50k, with dropout 0.1."""
+    return _compared(options, of_size(options.tiny), "word-50k")
+
+
+def training_storybook(options: Options) -> list[Row]:
+    """The shape of the default run, without dropout."""
+    return _compared(options, of_size(options.tiny, STORYBOOK), "storybook")
+
+
+def _compared(options: Options, shape: Shape, preset: str) -> list[Row]:
     """One step at nanoGPT's architecture, batch and dropout; peak memory; the step of the preset itself."""
-    memory = []
-    with prepared(entries(options)) as running:
+    with prepared(entries(options, shape, preset)) as running:
         rate = rates(trials(running, options.trials, updates=1 if options.tiny else UPDATES))
+        ours = fastest(rate, "tinylm")
         peer = fastest(rate, "nanoGPT")
+        rows = compared("one training step, each in its fastest mode", rate, ours, peer)
         if peer:
             what = "peak of one step above weights, gradients and optimizer state"
-            sizes = [running[name].measure(memory=True) for name in ("tinylm", peer)]
-            ours, theirs = (spread([size["peak_mib"]]) for size in sizes)
-            memory.append(Row(what, "MiB", ours, theirs, peer))
-    rows = compared("one training step, nanoGPT in its fastest mode", rate, "tinylm", peer)
-    preset = Row(f"one training step of the preset {PRESET}", "tokens/s", rate[PRESET])
-    return [*rows, *memory, preset]
+            sizes = [running[name].measure(memory=True) for name in (ours, peer)]
+            our_size, their_size = (spread([size["peak_mib"]]) for size in sizes)
+            rows.append(Row(what, "MiB", our_size, their_size, peer))
+    if ours != "tinylm fp32":
+        what = "one training step in fp32, as on a processor without bf16"
+        rows += compared(what, rate, "tinylm fp32", fastest(rate, "nanoGPT fp32"))
+    own = Row(f"one training step of the preset {preset}", "tokens/s", rate[preset])
+    return [*rows, own]

@@ -29,13 +29,17 @@ def _step(update: Callable[[], object], shape: Shape) -> Step:
 
 
 def ours(setup: Setup) -> Step:
-    """Our training step, as stage train runs it. setup: preset (default: nanoGPT's architecture)"""
+    """Our training step, as stage train runs it.
+
+    setup: `preset`, or `precision` for nanoGPT's architecture and optimizer.
+    """
     shape = Shape(**setup["shape"])
-    settings = train_settings(shape, **ADAMW)
-    model = model_settings(shape)
     if "preset" in setup:
         settings = train_settings(shape, setup["preset"])
         model = model_settings(shape, {}, setup["preset"])
+    else:
+        settings = train_settings(shape, **ADAMW | {"precision": setup["precision"]})
+        model = model_settings(shape)
     trainer = new_trainer(shape, settings, setup["threads"], model=model)
     return _step(lambda: trainer.update(trainer.batches_of(trainer.updates)), shape)
 

@@ -12,14 +12,18 @@ from benchmarks.frame import Contender
 from tinylm.base.files import read_json
 
 
-def test_training_compares_with_nanogpt(options):
-    rows = {row.what: row for row in training.training(options)}
-    step = rows["one training step, nanoGPT in its fastest mode"]
+@pytest.mark.parametrize(
+    ("line", "preset"),
+    [(training.training, "word-50k"), (training.training_storybook, "storybook")],
+)
+def test_training_compares_with_nanogpt(options, line, preset):
+    rows = {row.what: row for row in line(options)}
+    step = rows["one training step, each in its fastest mode"]
     assert step.peer_name.startswith("nanoGPT")
     assert step.tinylm["median"] > 0
     peak = rows["peak of one step above weights, gradients and optimizer state"]
     assert peak.peer["median"] > 0
-    assert "one training step of the preset word-50k" in rows
+    assert f"one training step of the preset {preset}" in rows
 
 
 def test_the_time_to_a_loss_is_measured_or_not_reached(options):

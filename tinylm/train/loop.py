@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tinylm.base.config import PARAMS_FILE, InputError
@@ -145,7 +146,8 @@ class _Loop:
         self.window = time.perf_counter(), time.thread_time()
         self.warned = share < 0.5
         if self.warned:
-            remedy = "stop them, or set runtime.threads to 1"
+            several = torch.get_num_threads() > 1
+            remedy = "stop them, or set runtime.threads to 1" if several else "stop them"
             self.progress.write(
                 f"other programs leave this training only {share:.0%} of a core: {remedy}"
             )
