@@ -7,7 +7,7 @@
 # make deps      write the code that each stage depends on into dvc.yaml
 # make pages     write the generated pages, then the documentation as a site: site/index.html
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
-# make golden    a small pipeline in 12 variants: every result equal to that of the state recorded before (.golden.json)
+# make golden    a small pipeline in 6 variants: every result equal to that of the state recorded before (.golden.json)
 # make coverage  branch coverage of the tests, every process counted
 # make bench     every benchmark, with its peers (LINES="training one_prompt": these; NANOGPT=../nanoGPT: a clone)
 # make bench-gpu a CUDA card: tests and measurements (NANOGPT=../nanoGPT: a clone)

@@ -85,15 +85,6 @@ def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, p
     assert not (empty / "models").exists()
 
 
-@pytest.mark.parametrize(
-    "command", ["seed_train", "seed_train one", "seed_train -1", "seed_score 1 2"]
-)
-def test_a_stage_of_a_matrix_refuses_other_arguments(empty, capsys, command):
-    assert run(command) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"stages.{command.split()[0]}: " in line
-
-
 def test_two_trainings_at_once_are_refused(pipeline, capsys, monkeypatch):
     monkeypatch.chdir(pipeline)
     before = (pipeline / "models/model.safetensors").read_bytes()

@@ -18,7 +18,6 @@ from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.scoring import token_log_probs
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/python.md"
@@ -59,14 +58,6 @@ def test_a_stream_leaves_the_callers_mode_alone(lm):
     assert not torch.is_inference_mode_enabled()
     assert lm.model.training
     lm.model.eval()
-
-
-def test_log_probabilities_are_the_model_s_own(lm):
-    text = lm.generate(PROMPT, max_tokens=12, temperature=0.3, log_probs=True)
-    ids = [*text.prompt_ids, *text.new_ids]
-    expected = token_log_probs(lm.model, ids, len(text.prompt_ids), "half")
-    assert text.log_probs == pytest.approx(expected.tolist(), abs=1e-5)
-    assert text.log_prob == pytest.approx(expected.sum(), abs=1e-4)
 
 
 def test_beams_are_those_of_the_search_best_first(lm):
@@ -115,12 +106,6 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
     assert seen._repr_png_().startswith(b"\x89PNG")
     with pytest.warns(UserWarning, match=str(CONTEXT)):
         assert len(lm.attention("the cat " * 40).words) == CONTEXT
-
-
-def test_words_are_shown_with_bars():
-    words = tinylm.NextWords([tinylm.NextWord("<script>", 0.5), tinylm.NextWord("\x1b", 0.25)])
-    assert "<script>   50.00%  ###############\n" in repr(words)
-    assert "\x1b" not in repr(words)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +161,3 @@ def test_importing_it_is_quick_also_where_a_folder_has_its_name(tmp_path):
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=env)
-
-
-def test_truth_needs_a_model_of_the_storybook(lm):
-    with pytest.raises(InputError, match="truth: expected tokenizer words with"):
-        lm.truth("once upon a time")

@@ -1,8 +1,5 @@
 """The code that a stage's result depends on: listed in dvc.yaml, summed into one SHA-256."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from tests.support import closure
@@ -53,10 +50,3 @@ def test_the_sum_is_of_names_too(tree):
     before = code.code_sha256("train")
     (tree / "tinylm/model/norms.py").rename(tree / "tinylm/model/scaling.py")
     assert code.code_sha256("train") != before
-
-
-def test_git_gives_code_the_same_bytes_whatever_line_ends_a_machine_prefers():
-    root = Path(__file__).parents[2]
-    command = ["git", "check-attr", "eol", "tinylm/base/code.py"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith(": lf\n")

@@ -9,7 +9,7 @@ import pytest
 
 from tinylm.base import files
 from tinylm.base.config import InputError
-from tinylm.base.files import atomic_folder, atomic_path, atomic_write, read_json, write_json
+from tinylm.base.files import atomic_folder, atomic_write, read_json, write_json
 
 
 @pytest.mark.parametrize(("call", "renamed"), [("fsync", 0), ("replace", 0), ("fsync", 1)])
@@ -44,15 +44,6 @@ def test_an_interrupted_writer_leaves_nothing(tmp_path, error):
         handle.write(b"half")
         raise error
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_library_writes_to_a_temporary_name_of_the_same_kind_and_folder(tmp_path):
-    with atomic_path(tmp_path / "picture.png") as temporary:
-        assert temporary.parent == tmp_path
-        assert temporary.suffix == ".png"
-        temporary.touch()
-        assert not (tmp_path / "picture.png").exists()
-    assert [p.name for p in tmp_path.iterdir()] == ["picture.png"]
 
 
 def test_a_folder_or_file_in_the_way_is_an_error_that_leaves_nothing(tmp_path):

@@ -1,23 +1,20 @@
 import pytest
 
-from stages import ckpt_bench
-from tinylm.base.files import read_json
+from tests.bench.conftest import results
+from tests.support.stages import read
 from tinylm.bench import ckpt
 from tinylm.host.command import CommandFailed
 
 
-def test_losses_and_weights_are_the_same_with_less_memory(folder, inline, results):
-    ckpt_bench.main()
-    found, times = results("ckpt_bench")
+def test_losses_and_weights_are_the_same_with_less_memory(finished_run):
+    found, times = results(finished_run, "ckpt_bench")
     assert (found["same_losses"], found["same_weights"]) == (True, True)
     plain, recomputed = times["settings"]
     assert (plain["recompute"], recomputed["recompute"]) == (False, True)
     assert recomputed["peak_mib"] < plain["peak_mib"]
     for row, way in ((plain, "off"), (recomputed, "on")):
-        shown = read_json(folder / f"metrics/ckpt/{way}.json")
+        shown = read(finished_run / f"metrics/ckpt/{way}.json")
         assert shown == {name: row[name] for name in ("epoch_s", "peak_mib")}
-    plotted = (folder / "plots/ckpt_bench.csv").read_text().splitlines()
-    assert [line.split(",")[0] for line in plotted] == ["recompute", "off", "on"]
 
 
 PLAIN = {"curve": [(1, 9, 4.0), (2, 18, 3.5)], "weights": "a"}

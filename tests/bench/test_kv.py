@@ -5,43 +5,34 @@ import pytest
 import torch
 
 from stages import kv_bench
-from tinylm.base.config import InputError, read_section
-from tinylm.base.files import read_json
+from tests.bench.conftest import results
+from tinylm.base.config import InputError
 from tinylm.bench import kv
 from tinylm.host.command import CommandFailed
-from tinylm.host.runtime import RuntimeSettings
-from tinylm.model.checkpoint import save_model
+from tinylm.model.checkpoint import load_model, save_model
 
 
 @pytest.fixture
-def task(trained, params):
+def task(params):
     return kv.Task(
         slide="half",
         prompts=[[0, 5, 6], [0, 9, 4]],
         new_tokens=23,
         cache=True,
         eos_id=1,
-        runtime=read_section(params, "runtime", RuntimeSettings),
+        runtime=params.runtime,
     )
 
 
-def test_ids_are_the_same_with_and_without_the_cache(trained, inline, folder, results):
-    kv_bench.main()
-    on, off = (read_json(folder / f"metrics/kv/{way}.json") for way in ("on", "off"))
-    assert on["speedup"] == pytest.approx(on["tokens/s"] / off["tokens/s"], abs=0.005)
-    found, times = results("kv_bench")
-    compared = {"batch": 3, "same_ids": True, "compared": [4, 23], "ties": []}
+def test_ids_are_the_same_with_and_without_the_cache(finished_run):
+    found, times = results(finished_run, "kv_bench")
+    compared = {"batch": 2, "same_ids": True, "compared": [4], "ties": []}
     assert compared.items() <= found.items()
     assert times["conditions"]["step"] == "plain"
-    rows = times["settings"]
-    settings = [(row["new_tokens"], row["cache"]) for row in rows]
-    assert settings == [(4, False), (4, True), (23, False), (23, True)]
-    assert {"tokens_per_s", "low_first_token_s", "high_rest_s_per_token", "process_mib"} < set(
-        rows[0]
-    )
-    assert times["not_measured"] == []
-    plotted = list(csv.DictReader((folder / "plots/kv_bench.csv").open()))
-    assert [row["series"] for row in plotted] == ["no cache", "cache"] * 2
+    settings = [(row["new_tokens"], row["cache"]) for row in times["settings"]]
+    assert settings == [(4, False), (4, True)]
+    plotted = list(csv.DictReader((finished_run / "plots/kv_bench.csv").open()))
+    assert [row["series"] for row in plotted] == ["no cache", "cache"]
 
 
 def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
@@ -62,23 +53,24 @@ def test_the_shown_speedup_is_that_of_the_longest_text():
     assert kv.longest(rows[:3])["on"] == {}
 
 
-def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task, trained):
+def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task):
     results = [
         {"new_tokens": 2, "cache": cache, "ids": [[4, 5], [6, last]]}
         for cache, last in ((False, 7), (True, 8))
     ]
     with pytest.raises(CommandFailed, match="prompt 1, new token 1: 8 with, 7 without"):
         kv.compare(results, task)
+    model, _ = load_model("models")
     with torch.no_grad():
         # tied output: words of equal vectors have equal logits
-        trained.embedding[8] = trained.embedding[7]
-    save_model("models", trained)
+        model.embedding[8] = model.embedding[7]
+    save_model("models", model)
     lengths, ties = kv.compare(results, task)
     assert lengths == [2]
     assert [(tie["prompt"], tie["position"]) for tie in ties] == [(1, 1)]
 
 
-def test_a_batch_of_too_many_stories_is_bad_input(trained, params, change):
-    change(params, "kv_bench", batch=14)
+def test_a_batch_of_too_many_stories_is_bad_input(change):
+    change({"kv_bench.batch": 1000})
     with pytest.raises(InputError, match=r"kv_bench\.batch"):
         kv_bench.main()

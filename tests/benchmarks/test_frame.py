@@ -1,50 +1,20 @@
 """The frame: trials, rows and their record; what is refused; which earlier runs count."""
 
 import json
-import os
-import sys
 
 import pytest
 
 from benchmarks import frame, loss
-from benchmarks.__main__ import RESULTS, main
+from benchmarks.__main__ import RESULTS
 from benchmarks.frame import (
     Options,
     Row,
     as_record,
     compared,
-    fastest,
     keep,
-    rates,
     spread,
     table,
-    trials,
 )
-
-
-class Counting:
-    """A contender that notes the order of all trials."""
-
-    def __init__(self, name, order):
-        self.name, self.order = name, order
-
-    def measure(self, **request):
-        self.order.append(self.name)
-        return {"seconds": 2.0, "tokens": 10.0 * len(self.order), **request}
-
-
-def test_trials_are_interleaved_and_the_first_round_does_not_count():
-    order = []
-    answers = trials({name: Counting(name, order) for name in "ab"}, 2, method="greedy")
-    assert order == ["a", "b"] * 3
-    assert [answer["tokens"] for answer in answers["a"]] == [30.0, 50.0]
-    assert answers["b"][0]["method"] == "greedy"
-
-
-def test_a_spread_is_median_and_range():
-    assert spread([3.0, 1.0, 2.0, 10.0]) == {"median": 2.5, "low": 1.0, "high": 10.0, "trials": 4}
-    rate = rates({"a": [{"tokens": 10, "seconds": 2.0}], "ab": [{"tokens": 9, "seconds": 1.0}]})
-    assert (rate["a"]["median"], fastest(rate, "a"), fastest(rate, "x")) == (5.0, "ab", "")
 
 
 def test_a_line_replaces_its_rows_and_leaves_the_others(tmp_path):
@@ -94,15 +64,6 @@ def test_the_race_is_won_by_the_first_share_whose_mean_validation_loss_is_reache
     first = len(runs.ran)
     loss._row(runs, plan, 100)
     assert len(runs.ran) == first
-
-
-def test_all_contenders_have_the_environment_of_our_commands(monkeypatch):
-    """It sets defaults of OpenMP, oneDNN and torch; a contender's process inherits it."""
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--table"])
-    monkeypatch.setenv("GOMP_SPINCOUNT", "")
-    monkeypatch.delenv("GOMP_SPINCOUNT")
-    main()
-    assert os.environ["GOMP_SPINCOUNT"]
 
 
 def test_the_page_of_benchmarks_shows_rows_of_the_record():

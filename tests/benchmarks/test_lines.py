@@ -4,11 +4,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from benchmarks import decoding, loss, training
-from benchmarks.contenders.nanogpt import learning_rate
-from benchmarks.frame import Contender
 from tinylm.base.files import read_json
 
 
@@ -32,17 +28,6 @@ def test_the_time_to_a_loss_is_measured_or_not_reached(options):
     assert "nanoGPT" in row.peer_name
 
 
-def test_decoding_writes_the_same_ids_with_and_without_kernels(options):
-    entries = decoding.entries(options, 1)
-    ids = {}
-    for name in ("tinylm, 1 core", "plain step"):
-        with Contender(name, entries[name]) as contender:
-            answer = contender.measure(method="greedy", alone=2)
-            assert answer["tokens"] == sum(map(len, answer["ids"])) > 0
-            ids[name] = answer["ids"]
-    assert ids["tinylm, 1 core"] == ids["plain step"]
-
-
 def test_decoding_has_rows_for_each_method(options):
     whats = [row.what for row in decoding.one_prompt(options)]
     assert "one prompt, sampling, plain step" in whats
@@ -62,9 +47,3 @@ def test_the_script_for_cuda_cards_runs_on_the_cpu(tmp_path, work):
     ours, theirs = results["training"]
     assert ours["tokens_per_s"]["median"] > 0
     assert theirs["what"].endswith("nanoGPT")
-
-
-def test_nanogpts_schedule_warms_up_and_ends_at_a_tenth():
-    rates = [learning_rate(update, 100, 1.0) for update in range(101)]
-    assert rates[:5] == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6])
-    assert (rates[5], rates[100]) == (1.0, pytest.approx(0.1))

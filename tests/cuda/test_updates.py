@@ -72,16 +72,6 @@ def test_recorded_updates_are_those_of_the_cpu(device, store, optimizer, layout)
         torch.testing.assert_close(weights[name].cpu(), tensor, rtol=1e-2, atol=2e-3)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_updates_without_graphs_are_those_with_them(device, store, optimizer):
-    chosen = settings(optimizer=optimizer, precision="bf16")
-    graphed = trainer(store, chosen, device)
-    plain = trainer(store, chosen, device, trainer_class=Trainer)
-    for _ in range(6):
-        expected = graphed.update(graphed.next_batches())
-        assert plain.update(plain.next_batches()) == pytest.approx(expected, rel=1e-2)
-
-
 @pytest.mark.parametrize("layout", ["stories", "stream"])
 def test_two_runs_have_the_same_bits_also_when_one_is_resumed(device, store, layout):
     chosen = settings(layout=layout, precision="bf16", compile="auto")

@@ -1,5 +1,4 @@
 import functools
-import itertools
 import math
 
 import pytest
@@ -72,37 +71,6 @@ def test_beam_past_the_context(model, prompts, use_cache, slide, drop):
     found = beam_search(model, prompts, width=3, slide=slide, use_cache=use_cache, **options)
     for prompt, hypotheses in zip(prompts, found, strict=True):
         check(hypotheses, brute_beam(model, prompt, 3, 22, 0.6, 2, stop=False, drop=drop))
-
-
-def all_texts(words: list[int], steps: int):
-    """Every text of some words that ends in <eos>, or has all its steps."""
-    for length in range(1, steps + 1):
-        last = [EOS] if length < steps else [EOS, *words]
-        yield from itertools.product(*[words] * (length - 1), last)
-
-
-def scored(model, prompt, text, alpha):
-    """(score, log-probability, text)"""
-    with torch.no_grad():
-        table = model(torch.tensor([[*prompt, *text]]))[0].log_softmax(-1)
-    first = len(prompt) - 1
-    total = sum(float(table[first + i, token]) for i, token in enumerate(text))
-    return total / len(text) ** alpha, total, text
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-@pytest.mark.parametrize(("words", "steps"), [([7, 20], 5), ([5, 9, 17], 3)])
-def test_a_width_that_covers_everything_finds_the_optimum(make_model, alpha, words, steps):
-    """The answer is the best of all texts of the allowed words, and so are the next."""
-    banned = [word for word in range(31) if word not in words and word != EOS]
-    for seed in range(2):
-        model = make_model(seed, gain=1.0)
-        prompt = [SOS, 4 + seed]
-        texts = [scored(model, prompt, text, alpha) for text in all_texts(words, steps)]
-        texts.sort(key=lambda one: -one[0])
-        options = {"max_new_tokens": steps, "length_penalty": alpha, "n_best": 6}
-        (found,) = beam_search(model, [prompt], width=31, banned=banned, **options)
-        check(found, texts[:6])
 
 
 def test_it_stops_as_soon_as_nothing_can_enter(make_model, prompts, monkeypatch):

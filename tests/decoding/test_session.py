@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.decoding.session import Session, decoding_mode, window_start
+from tinylm.decoding.session import Session, window_start
 
 CONTEXT = 13
 
@@ -105,30 +105,6 @@ def test_diverged_weights_are_an_error_in_one_line(make_model):
         model.embedding[7, 3] = float("nan")
     with pytest.raises(InputError, match="not finite"):
         Session(model, [[0, 7]]).next_logits()
-
-
-def test_decoding_mode_gives_the_models_mode_back(make_model):
-    model = make_model().train()
-    modes = []
-
-    def fail():
-        with decoding_mode(model):
-            modes.append((model.training, torch.is_inference_mode_enabled()))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert modes == [(False, True)]
-    assert model.training
-
-
-def test_the_last_tokens_of_each_row_the_newest_first(model):
-    session = Session(model, [[4, 5, 6], [7]], new_tokens=1)
-    assert session.recent(2).tolist() == [[6, 5], [7, 7]]
-    session.append(torch.tensor([8, 9]))
-    assert session.recent(4).tolist() == [[8, 6, 5, 4], [9, 7, 7, 7]]
-    assert (session.ids(0), session.ids(1)) == ([4, 5, 6, 8], [7, 9])
-    assert session.longest == 4
 
 
 def test_a_model_in_low_precision_gives_logits_in_float32(make_model):

@@ -7,7 +7,6 @@ from tinylm.evaluate.statistics import (
     Z95,
     Error,
     bootstrap_interval,
-    bootstrap_intervals,
     claims,
     critical_value,
     difference_of,
@@ -37,20 +36,6 @@ def test_bootstrap_matches_a_slow_loop_over_resamples():
         slow.append(np.exp(drawn[0] / drawn[1]))
     interval = bootstrap_interval(pairs, pooled_perplexity, 4000, seed=2)
     assert interval == pytest.approx(np.quantile(slow, [0.025, 0.975]), rel=0.01)
-
-
-def test_several_statistics_share_the_resamples_of_every_block():
-    values = np.random.default_rng(5).random((1201, 3))  # 1700 resamples are three blocks
-    lows, highs = bootstrap_intervals(values, lambda means: means, 1700, seed=3)
-    for column in (0, 2):
-        alone = bootstrap_interval(values[:, column], mean, 1700, seed=3)
-        assert (lows[column], highs[column]) == pytest.approx(alone)
-
-
-def test_nothing_to_resample_is_refused():
-    for values, resamples in (([], 10), ([1.0], 0)):
-        with pytest.raises(ValueError, match="at least one"):
-            bootstrap_interval(np.array(values), mean, resamples, seed=1)
 
 
 def test_an_interval_over_texts_is_that_of_the_differences():
@@ -173,16 +158,3 @@ def test_a_claim_needs_a_p_that_the_number_of_comparisons_allows():
     assert claims([0.04, 0.5, 0.9]).tolist() == [False, False, False]
     assert claims([0.01, 0.5, 0.9]).tolist() == [True, False, False]
     assert claims([0.01, np.nan, np.nan]).tolist() == [True, False, False]
-
-
-def test_at_most_5_of_100_pages_of_small_samples_claim_anything():
-    rng = np.random.default_rng(2)
-    false = 0
-    for samples in rng.standard_normal((1000, 12, 12)):  # pages, comparisons, texts
-        p_values = []
-        for values in samples:  # errors as a bootstrap's: without Bessel's correction
-            half = 1.96 * values.std() / 12**0.5
-            mean_of = values.mean()
-            p_values.append(p_of_interval(mean_of, mean_of - half, mean_of + half, 12))
-        false += claims(p_values).any()
-    assert 20 < false <= 65

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
 
 import pytest
 
@@ -42,11 +41,6 @@ def test_each_error_is_one_line_and_its_exit_code(capsys, monkeypatch, error, co
     assert key in shown
     assert "Traceback" not in shown
     assert len(shown.splitlines()) == str(error).strip().count("\n") + 1 or code == 1
-
-
-def test_a_warning_is_one_line(capsys):
-    assert guard(lambda: warnings.warn("no font", stacklevel=1)) == 0
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_wrong_option_is_bad_input_that_names_the_command():

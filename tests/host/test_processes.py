@@ -1,13 +1,10 @@
 """Locks that name their holder, the memory of a process, and what replaces the parts that only Linux has."""
 
-import ctypes
 import os
-import signal
 
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.host import processes
 from tinylm.host.processes import exclusive_lock
 
 
@@ -20,11 +17,3 @@ def test_a_lock_names_who_holds_it_since_when(tmp_path):
             pass
     with exclusive_lock(lock, "train"):
         pass
-
-
-def test_each_part_that_only_linux_has_can_be_missing(monkeypatch):
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())  # without prctl and mallopt
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert processes.cores() >= processes.useful_cores() >= 1
-    processes.end_with_parent(signal.SIGCONT)
-    processes.keep_freed_memory()

@@ -129,13 +129,3 @@ def test_a_head_switched_off_adds_nothing(model, engine):
     logits = engine.call(code, ids)
     assert np.abs(np.array(logits) - expected).max() <= 1e-4 * np.abs(expected).max()
     assert engine.call("logits", ids) != logits
-
-
-def test_random_numbers_are_even_and_differ_by_seed(engine):
-    numbers = engine.call(
-        "() => [1, 2].map((seed) => [...Array(4000).keys()].map((n) => uniform(seed, n)))"
-    )
-    counts = np.histogram(numbers, bins=10, range=(0, 1))[0]
-    assert abs(counts - 800).max() < 5 * 800**0.5
-    assert abs(np.corrcoef(numbers)[0, 1]) < 0.08
-    assert abs(np.corrcoef(numbers[0][1:], numbers[0][:-1])[0, 1]) < 0.08

@@ -38,11 +38,6 @@ def is_uniform(values: torch.Tensor, bound: float) -> bool:
     return lowest < values.abs().max().item() <= bound and values.std().item() == std
 
 
-def test_learned_positions_start_as_large_as_sinusoids():
-    positions = fresh_model("scaled").positions
-    assert positions.std().item() == pytest.approx(0.5**0.5, rel=0.05)
-
-
 def test_xavier_weights_are_uniform_by_both_fans():
     for name, parameter in fresh_model("xavier").named_parameters():
         if name.endswith("bias"):

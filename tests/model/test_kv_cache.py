@@ -38,22 +38,6 @@ def test_cached_logits_equal_uncached(new_model, ids, values, chunks):
     torch.testing.assert_close(cached(model, ids, chunks), model(ids), **TOLERANCE)
 
 
-@torch.no_grad()
-def test_reordered_rows_match_those_of_a_fresh_cache(new_model, ids):
-    """Of unequal length: each row's next token is at its own position."""
-    model = new_model()
-    cache = model.new_cache(len(ids))
-    model.hidden_states(ids[:, :8], cache=cache)
-    rows = torch.tensor([4, 1, 1, 0])
-    lengths = torch.tensor([3, 7, 5, 8])
-    cache.reorder(rows)
-    new = torch.tensor([9, 20, 11, 30])
-    logits = model.logits(model.hidden_states(new[:, None], lengths[:, None], cache))[:, 0]
-    for row, length, token, got in zip(rows, lengths, new, logits, strict=True):
-        text = torch.cat([ids[row, :length], token[None]])
-        torch.testing.assert_close(got, model(text[None])[0, -1], **TOLERANCE)
-
-
 def test_no_slot_past_the_capacity_or_the_context(new_model, ids):
     model = new_model(context=11)
     with pytest.raises(ValueError, match="7 slots"):

@@ -98,19 +98,6 @@ def test_dropout_is_drawn_in_training_only(new_model, ids):
     assert not torch.equal(model(ids), model(ids))
 
 
-def test_a_sequence_past_the_context_is_refused(new_model):
-    model = new_model(context=7)
-    model(torch.zeros(1, 7, dtype=torch.long))
-    with pytest.raises(ValueError, match="context"):
-        model(torch.zeros(1, 8, dtype=torch.long))
-
-
-def test_positions_without_a_cache_are_refused(new_model, ids):
-    positions = torch.arange(ids.shape[1]).expand(ids.shape)
-    with pytest.raises(ValueError, match="cache"):
-        new_model().hidden_states(ids, positions)
-
-
 @pytest.mark.parametrize("settings", VARIANTS[4:7], ids=str)
 def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new_model, settings):
     """What saved models hold: no table that follows from the settings."""

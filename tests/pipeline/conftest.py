@@ -1,13 +1,12 @@
 """The copies that the tests of a folder share."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.clone import Clone, Repro, new_clone, read_repro
+from tests.support.clone import Clone, new_clone, stages_run
 from tests.support.shared import made_once
 
 
@@ -16,10 +15,8 @@ def first_repro(folder: Path) -> None:
     clone = new_clone(folder / "clone")
     clone.run(sys.executable, "-m", "tinylm.report.offline_page", ".dvc/plots_page.html")
     clone.dvc("config", "--quiet", "--local", "plots.html_template", "plots_page.html")
-    first = clone.repro()
+    (folder / "first.txt").write_text(clone.dvc("repro"), encoding="utf-8")
     clone.commit("first run")
-    first_run = {"text": first.text, "commands": first.commands}
-    (folder / "first.json").write_text(json.dumps(first_run), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +26,9 @@ def base(tmp_path_factory) -> Clone:
 
 
 @pytest.fixture(scope="session")
-def first_run(base) -> Repro:
-    """The first `dvc repro` of `base`."""
-    return read_repro(**json.loads((base.path.parent / "first.json").read_text(encoding="utf-8")))
+def first_run(base) -> set[str]:
+    """The stages that the first `dvc repro` of `base` ran."""
+    return stages_run((base.path.parent / "first.txt").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -39,5 +36,4 @@ def clone(base, tmp_path_factory) -> Clone:
     """A copy of `base` for the tests of one file, which may change it."""
     copy = Clone(tmp_path_factory.mktemp("pipeline") / "clone")
     shutil.copytree(base.path, copy.path, symlinks=True)
-    copy.install_python()
     return copy

@@ -1,4 +1,4 @@
-"""The pages tell the truth: commands, paths, links and tables are checked against the project."""
+"""The commands on the pages exist, with the options and parameters that they are given."""
 
 import importlib.util
 import re
@@ -8,28 +8,22 @@ import pytest
 from dvc.cli import DvcParserError, parse_args
 
 from tests.support import size
-from tests.support.reruns import PARAMS, ROOT, STAGES
-from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.cli.command import add_commands
 from tinylm.host.command import Parser
 from tinylm.presets.write import names
 
-NAMES = size.pages()
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
-
-
-def blocks(page: str) -> list[tuple[str, str]]:
-    """(language, text) of each fenced block."""
-    return re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page, flags=re.MULTILINE | re.DOTALL)
+ROOT = size.ROOT
+PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
+STAGES = read_yaml(ROOT / "dvc.yaml")["stages"]
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in size.pages()}
 
 
 def block_commands(page: str) -> list[str]:
     """The commands of the bash blocks, one a line, without comments and blank lines."""
-    commands = []
-    for language, text in blocks(page):
-        if language == "bash":
-            lines = text.replace("\\\n", " ").replace(" && ", "\n").splitlines()
-            commands += [shlex.join(shlex.split(line, comments=True)) for line in lines]
+    blocks = re.findall(r"^ *```bash\n(.*?)^ *```$", page, flags=re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").replace(" && ", "\n").splitlines()
+    commands = [shlex.join(shlex.split(line, comments=True)) for line in lines]
     return [command for command in commands if command]
 
 
@@ -103,20 +97,3 @@ def problem(words: list[str]) -> str | None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_is_possible(command):
     assert problem(shlex.split(command)) is None
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_blocks_name_their_language_and_yaml_keys_exist(name):
-    for language, text in blocks(PAGES[name]):
-        assert language in ("bash", "yaml", "text", "python")
-        if language == "yaml":
-            for section, values in parse_yaml(text, name).items():
-                assert set(values) <= set(PARAMS[section])
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_named_paths_exist(name, base):
-    """In the repository, or after the first run; `NAME` and `*` stand for something."""
-    pattern = r"`((?:stages|tinylm|tests|metrics|plots|data|models|report|\.ci|\.dvc)/[\w./*-]*)`"
-    paths = [path for path in re.findall(pattern, PAGES[name]) if "NAME" not in path]
-    assert [path for path in paths if not any(base.path.glob(path))] == []

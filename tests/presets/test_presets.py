@@ -121,13 +121,6 @@ def test_a_hand_edit_is_refused(hub):
     assert Path("params.yaml").read_bytes() == BASE_FILE.read_bytes()
 
 
-def test_comments_edited_by_hand_stay_where_the_values_are_the_presets():
-    write_preset("storybook")
-    Path("params.yaml").write_text("# mine\n" + Path("params.yaml").read_text("utf-8"), "utf-8")
-    assert write_preset("storybook") == []
-    assert Path("params.yaml").read_text("utf-8").startswith("# mine\n")
-
-
 def test_the_command_writes_lists_and_refuses(capsys):
     assert main(["preset", "storybook"]) == 0
     assert main(["preset", "storybook"]) == 0

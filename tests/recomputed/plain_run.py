@@ -46,10 +46,11 @@ class PlainRun:
     words, ids: of each story by split, without and with <sos> and <eos>.
     """
 
-    def __init__(self, folder: Path, seed: int | None = None) -> None:
+    def __init__(self, folder: Path, **train: Any) -> None:
+        """train: settings of section train that are not those of params.yaml."""
         self.folder = folder
         self.params: dict[str, Any] = yaml.safe_load((folder / "params.yaml").read_text())
-        self.train = self.params["train"] | ({"seed": seed} if seed else {})
+        self.train = self.params["train"] | train
         self.one = load(ONE_FILE, "one_file")
         for name, value in constants(self.params | {"train": self.train}).items():
             setattr(self.one, name, value)

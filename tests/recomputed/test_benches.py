@@ -5,6 +5,7 @@ import pytest
 
 from tests.recomputed.plain_run import PlainRun
 from tests.recomputed.test_training import near
+from tests.support.stages import read
 from tinylm.report.pictures import PICTURES
 from tinylm.report.sources import read_run
 
@@ -27,6 +28,37 @@ def test_texts_of_beam_search(finished_run):
     for name, texts in methods.items():
         total, tokens = np.sum(texts, axis=0)
         assert found[name]["log_prob_per_token"] == near(total / tokens)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_accumulation_at_equal_tokens_and_at_equal_updates(finished_run, number):
+    found = read(finished_run / "data/figures/accum_sweep.json")
+    updates = found["equal_updates"]
+    plain = PlainRun(
+        finished_run,
+        accumulation=number,
+        batch_size=2,
+        unknown=0.0,
+        tokens=found["budget_tokens"],
+        validate_every=updates,
+    )
+    run = plain.training
+    losses = {update: loss for update, _, loss in run.held_out}
+    assert found["settings"][str(number)] == {
+        "updates": len(run.loss),
+        "held_out_loss_at_equal_tokens": near(run.held_out[-1][2]),
+        "held_out_loss_at_equal_updates": near(losses[updates]),
+    }
+    counts = range(1, len(run.loss) + 1)
+    axes = {
+        "micro_step": [number * count for count in counts],
+        "update": counts,
+        "tokens": run.tokens,
+    }
+    for axis, places in axes.items():
+        table = plain.table(f"plots/accum_{axis.removesuffix('s')}s")
+        rows = table.loc[table["series"] == f"accumulation {number}", [axis, "value"]]
+        np.testing.assert_allclose(rows.to_numpy(), np.column_stack([places, run.loss]), rtol=1e-4)
 
 
 def test_pictures_and_metrics_have_the_numbers_of_the_tables(finished_run):

@@ -1,17 +1,13 @@
 """Studies: their definitions, the runs that they ask for, and what is concluded from the results."""
 
-import math
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
 from studies import study as module
-from studies.published import NO_CLAIM, compared_with_first, study_table
 from studies.records import FOLDER, read_result
 from studies.study import (
     Study,
@@ -79,33 +75,6 @@ def test_other_tokens_are_refused_and_fewer_stories_are_not():
     params["vocab"]["min_count"] = 7
     with pytest.raises(InputError, match=r"vocab\.min_count"):
         refuse_other_tokens(study, params)
-
-
-def test_the_comparison_is_students_t_over_pairs_of_seeds():
-    first, second = [2.0, 2.3, 2.2], [1.5, 1.7, 1.8]
-    losses = {"a": dict(enumerate(first)), "b": dict(enumerate(second)), "diverged": {}}
-    compared = compared_with_first(losses)
-    assert list(compared) == ["b"]
-    assert compared["b"]["difference"] == pytest.approx(-0.5)
-    pairs = [b - a for a, b in zip(first, second)]
-    t = abs(statistics.fmean(pairs)) / (statistics.stdev(pairs) / math.sqrt(3))
-    p = 1 - t / math.sqrt(t**2 + 2)  # two-sided, for 2 degrees of freedom
-    assert compared["b"]["p"] == pytest.approx(p, rel=1e-6)
-    assert compared["b"]["says"].startswith("better")
-
-
-def test_one_seed_claims_nothing():
-    compared = compared_with_first({"a": {1: 2.0}, "b": {1: 1.0}})
-    assert compared["b"]["says"].startswith(NO_CLAIM)
-
-
-def test_the_table_has_mean_and_spread_of_the_runs_that_did_not_diverge():
-    rows = {"setting": ["a", "a", "b"], "seed": [1, 2, 1], "diverged": [0, 0, 1]}
-    rows["held_out_loss"] = [2.0, 3.0, math.nan]
-    table = study_table(pd.DataFrame(rows).assign(held_out_perplexity=9.0))
-    rows = [line for line in table.splitlines() if line.startswith(("| a", "| b"))]
-    assert "2.500 ± 0.707" in rows[0]
-    assert "diverged" in rows[1]
 
 
 def test_divergence_is_a_result_and_another_failure_is_not():

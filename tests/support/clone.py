@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -31,23 +30,6 @@ SMALL |= {
     "runtime.sample_every": 1000,
     "accum_sweep.tokens": 2000,
 }
-# What `python` means to the stages here: it notes its command, and KILL_STAGE dies at its KILL_AT-th call.
-PYTHON = """\
-#!/bin/sh
-echo "$@" >> {log}
-if [ "$KILL_STAGE" = "$2" ]; then exec {python} -m tests.support.killer "$KILL_AT" "$2"; fi
-exec {python} "$@"
-"""
-
-
-@dataclass(frozen=True)
-class Repro:
-    """What one `dvc repro` did, by stage; seed_train@2 and @3 are one name."""
-
-    text: str
-    ran: set[str]  # DVC's word for it
-    commands: list[str]  # the commands that were started
-    unchanged: set[str]
 
 
 @dataclass(frozen=True)
@@ -56,19 +38,15 @@ class Clone:
 
     path: Path
 
-    @property
-    def log(self) -> Path:
-        return self.path.parent / f"{self.path.name}.commands"
-
     def environment(self, **more: str) -> dict[str, str]:
-        tools = self.path.parent / f"{self.path.name}.bin"
+        of_dvc = self.path.parent / f"{self.path.name}.settings"
         inherited = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith(("GIT_", "DVC_", "PYTHON"))
         }
         return inherited | {
-            "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_AUTHOR_NAME": "test",
@@ -76,20 +54,11 @@ class Clone:
             "GIT_COMMITTER_NAME": "test",
             "GIT_COMMITTER_EMAIL": "test@localhost",
             "DVC_NO_ANALYTICS": "1",
-            "DVC_GLOBAL_CONFIG_DIR": str(tools / "config"),
-            "DVC_SYSTEM_CONFIG_DIR": str(tools / "config"),
-            "DVC_SITE_CACHE_DIR": str(tools / "site"),
+            "DVC_GLOBAL_CONFIG_DIR": str(of_dvc / "config"),
+            "DVC_SYSTEM_CONFIG_DIR": str(of_dvc / "config"),
+            "DVC_SITE_CACHE_DIR": str(of_dvc / "site"),
             **more,
         }
-
-    def install_python(self) -> None:
-        """The noting `python` of this copy."""
-        tools = self.path.parent / f"{self.path.name}.bin"
-        tools.mkdir()
-        python = tools / "python"
-        script = PYTHON.format(log=self.log, python=sys.executable)
-        python.write_text(script, encoding="utf-8")
-        python.chmod(python.stat().st_mode | stat.S_IXUSR)
 
     def run(
         self, *words: str, code: int | None = 0, **environment: str
@@ -117,17 +86,9 @@ class Clone:
         self.run("git", "add", "-A")
         self.run("git", "commit", "-q", "-m", message)
 
-    def started(self) -> list[str]:
-        """Stage commands started since the last call."""
-        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
-        self.log.unlink(missing_ok=True)
-        return [line.partition("stages.")[2] for line in lines if line.startswith("-m stages.")]
-
-    def repro(self, *words: str, code: int = 0, **environment: str) -> Repro:
-        """`dvc repro`, read back."""
-        self.started()
-        text = self.dvc("repro", *words, code=code, **environment)
-        return read_repro(text, self.started())
+    def repro(self, *words: str, code: int = 0) -> set[str]:
+        """`dvc repro`: the stages that ran; seed_train@2 and @3 are one name."""
+        return stages_run(self.dvc("repro", *words, code=code))
 
     def set(self, changes: dict[str, Any]) -> None:
         set_params(self.path, changes)
@@ -138,18 +99,9 @@ class Clone:
         return {str(file.relative_to(self.path)): file.read_bytes() for file in files}
 
 
-def read_repro(text: str, commands: list[str]) -> Repro:
-    """What `dvc repro` says it did with each stage."""
-
-    def stages(pattern: str) -> set[str]:
-        return {name.partition("@")[0] for name in re.findall(pattern, text)}
-
-    return Repro(
-        text,
-        stages(r"Running stage '([\w@]+)'"),
-        commands,
-        stages(r"Stage '([\w@]+)' didn't change"),
-    )
+def stages_run(text: str) -> set[str]:
+    """The stages that `dvc repro` says it ran."""
+    return {name.partition("@")[0] for name in re.findall(r"Running stage '([\w@]+)'", text)}
 
 
 def set_params(folder: Path, changes: dict[str, Any]) -> None:
@@ -186,7 +138,6 @@ def new_clone(path: Path) -> Clone:
     """A repository of its own: the working tree as it is, the storybook's parameters made small, one commit."""
     copy_tree(path)
     clone = Clone(path)
-    clone.install_python()
     clone.set(SMALL)
     clone.run("git", "init", "-q", "-b", "main")
     clone.commit("small parameters")

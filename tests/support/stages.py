@@ -26,7 +26,7 @@ SMALL = {
     "data": {"source": "local", "path": "stories.jsonl", "held_out_share": 0.1, "train_stories": None},
     "embedding": {"width": 8},
     "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
-    "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5},
+    "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5, "precision": "fp32"},
     "evaluate": {"stories": 3, "new_tokens": 5},
     "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4},
     "kv_bench": {"batch": 2, "lengths": [4]},

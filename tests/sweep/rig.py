@@ -1,6 +1,5 @@
 """A small clone in which sweeps really run, their records, and the same runs by plain DVC."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,12 +28,11 @@ def lab(path: Path) -> Clone:
 
 def start(clone: Clone, *words: str, log: Path) -> "subprocess.Popen[bytes]":
     """`tinylm sweep WORDS` in a process group of its own; its output is appended to `log`."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with open(log, "ab") as handle:
         return subprocess.Popen(
             [sys.executable, "-m", "tinylm.cli", "sweep", *words],
             cwd=clone.path,
-            env=clone.environment(PATH=path),
+            env=clone.environment(),
             stdout=handle,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -13,8 +13,7 @@ from safetensors.torch import load_file
 
 from tests.train import ranks_script
 from tests.train.conftest import PAD, VOCAB, counting_story
-from tinylm.base.config import InputError
-from tinylm.train.distributed import Group, is_rank, joined_group
+from tinylm.train.distributed import Group
 from tinylm.vocab.token_store import write_store
 
 ROOT = Path(__file__).parents[2]
@@ -67,19 +66,3 @@ def test_a_rank_that_ends_ends_the_run_with_one_line(folder, action, code, named
     assert len(done.stderr.splitlines()) == 1
     assert named in done.stderr
     assert not list(folder.glob("rank-*"))
-
-
-@pytest.mark.parametrize(("processes", "size"), [(1, 2), (3, 2)])
-def test_another_number_than_torchruns_is_refused(monkeypatch, processes, size):
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", str(size))
-    with pytest.raises(InputError, match=r"train\.processes"), joined_group(processes):
-        pytest.fail("joined")
-
-
-def test_a_launcher_of_one_process_is_an_ordinary_run(monkeypatch):
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    assert not is_rank()
-    with joined_group(1) as group:
-        assert group == Group()

@@ -4,12 +4,10 @@ import dataclasses
 import itertools
 import json
 import math
-import signal
 
 import pytest
 import torch
 
-from tinylm.host.command import Interrupted
 from tinylm.train import loop
 from tinylm.train.loop import train
 from tinylm.train.snapshot import Snapshots
@@ -102,31 +100,6 @@ def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
     assert len(resumed[1].curves.tokens) > 3 * dies
     assert_equal_runs(whole, resumed)
     assert checkpoints(tmp_path / "cut") == checkpoints(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_after_its_update(tmp_path, run, number):
-    def press(tokens):
-        if tokens and not list(tmp_path.rglob("0*.safetensors")):
-            signal.raise_signal(number)
-            signal.raise_signal(number)  # a wrapper may repeat it at once
-
-    whole = run(None)
-    before = signal.getsignal(number)
-    with pytest.raises(Interrupted) as caught:
-        run(Snapshots(tmp_path, PARTS, 1e9), on_sample=press)
-    assert caught.value.number == number
-    assert signal.getsignal(number) is before
-    assert_equal_runs(whole, run(Snapshots(tmp_path, PARTS, 1e9)))
-
-
-def test_after_the_last_update_nothing_is_computed_again(tmp_path, run, monkeypatch):
-    whole = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
-    monkeypatch.setattr(Trainer, "launch", None)
-    monkeypatch.setattr(loop, "split_loss", None)
-    again = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
-    assert_equal_runs(whole, again)
-    assert again[1].train_s >= whole[1].train_s > 0
 
 
 def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(tmp_path, run, monkeypatch):
