@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks import decoding, loss, training
 from tinylm.base.files import read_json
 
