@@ -22,6 +22,7 @@ from studies.records import (
     read_run,
     settings_of,
 )
+from studies.scaling import law_tables
 from tinylm.evaluate.statistics import claims, holm, p_value, seed_error
 from tinylm.host.command import Parser, guard
 from tinylm.presets.write import differences, preset_values, shown
@@ -108,14 +109,21 @@ def study_table(result: pd.DataFrame) -> Markup:
     return render.table(STUDY_COLUMNS, rows)
 
 
+def result_table(result: pd.DataFrame, law: bool) -> Markup:
+    """A study's result: its settings compared, or a scaling law fitted to its runs."""
+    return law_tables(result) if law else study_table(result)
+
+
 def _studies() -> list[Record]:
     """Every recorded study, with its definition, date and table."""
     definitions = read("studies.yaml")
     studies = []
     for path in sorted((FOLDER / "results").glob("*.csv")):
         result = read_result(path)
-        rows = {"name": path.stem, "date": result["date"].max(), "table": study_table(result)}
-        studies.append(definitions[path.stem] | rows)
+        definition = definitions[path.stem]
+        table = result_table(result, definition.get("law", False))
+        rows = {"name": path.stem, "date": result["date"].max(), "table": table}
+        studies.append(definition | rows)
     return studies
 
 

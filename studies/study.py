@@ -16,8 +16,9 @@ from typing import Any
 
 import pandas as pd
 
-from studies.published import study_table
+from studies.published import result_table
 from studies.records import FOLDER, RESULTS, Record, read_result
+from studies.scaling import generator_loss
 from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.base.files import require, write_bytes
 from tinylm.host.command import CommandFailed, Parser, guard
@@ -48,6 +49,7 @@ class Study:
     set: Values = dataclasses.field(default_factory=dict)  # laid over the preset in every setting
     system: str = ""  # the published system that asked or answered it
     answer: str = ""
+    law: bool = False  # a scaling law is fitted to its runs, which are on stories of the storybook
 
     def values(self, setting: str) -> Values:
         """Every value of the preset as this setting has it."""
@@ -121,6 +123,7 @@ def outcome(sweep: plan.Sweep, number: int) -> Metrics:
         "epoch_train_loss": first_epoch.get("train_loss"),
         "updates": train["updates"],
         "tokens": train["tokens"],
+        "block_parameters": train["parameters_by_part"]["blocks"],
         "diverged": 0,
     }
 
@@ -130,13 +133,14 @@ def run_study(study: Study, workers: int) -> Path:
     params = load_params()
     refuse_other_tokens(study, params)
     runs = planned(study, params)
+    same: dict[str, Any] = {"generator_loss": generator_loss()} if study.law else {}
     sweep = carry_out(study, runs, workers)
     rows = []
     for number, (setting, seed) in enumerate(runs, start=1):
         rows.append({"setting": setting, "seed": seed} | outcome(sweep, number))
-    result = pd.DataFrame(rows).assign(
-        date=time.strftime("%Y-%m-%d"), revision=git("rev-parse", "--short=12", "HEAD")
-    )
+    same["date"] = time.strftime("%Y-%m-%d")
+    same["revision"] = git("rev-parse", "--short=12", "HEAD")
+    result = pd.DataFrame(rows).assign(**same)
     path = Path(RESULTS) / f"{study.name}.csv"
     write_bytes(path, result.to_csv(index=False).encode())
     return path
@@ -163,7 +167,7 @@ def main() -> None:
     if not arguments.table:
         path = run_study(studies[arguments.name], arguments.workers)
     require(path, f"python -m studies.study {arguments.name}")
-    print(study_table(read_result(path)).strip())
+    print(result_table(read_result(path), studies[arguments.name].law).strip())
 
 
 if __name__ == "__main__":

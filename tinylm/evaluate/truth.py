@@ -86,6 +86,14 @@ def log_probabilities(model: TinyLM, ids: Sequence[int] | np.ndarray) -> np.ndar
     return torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
 
 
+def true_surprise(truth: TrueTokens, targets: np.ndarray) -> np.ndarray:
+    """The generator's surprise at each token of a text (T,) in nats; infinite where it is impossible."""
+    surprise = np.full(len(targets), np.inf)
+    is_target = targets[truth.places] == truth.ids
+    surprise[truth.places[is_target]] = np.abs(np.log(truth.probs[is_target]))  # never -0.0
+    return surprise
+
+
 def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
     """MEASURES, each (T,), from log-probabilities (T, V) and the tokens of the text (T,).
 
@@ -95,12 +103,9 @@ def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[s
     length = len(targets)
     by_model = model[truth.places, truth.ids]
     excess = truth.probs * (np.log(truth.probs) - by_model)
-    surprise = np.full(length, np.inf)
-    is_target = targets[truth.places] == truth.ids
-    surprise[truth.places[is_target]] = np.abs(np.log(truth.probs[is_target]))  # never -0.0
     possible = np.bincount(truth.places, np.exp(by_model), length)
     return {
-        "true": surprise,
+        "true": true_surprise(truth, targets),
         "model": -model[np.arange(length), targets],
         "kl": np.bincount(truth.places, excess, length),
         "impossible": np.maximum(1 - possible, 0.0),
