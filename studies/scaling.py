@@ -128,17 +128,19 @@ def _columns(result: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sizes, tokens and losses of the runs of a study that did not diverge. Raises InputError if they are too few."""
     runs = result[result["diverged"] == 0]
     names = ("block_parameters", "tokens", "held_out_loss")
-    if len(runs) <= FREE:
-        raise InputError(f"expected at least {FREE + 1} runs to fit a law, got {len(runs)}")
+    if len(runs) < FREE + 2:  # one is left out in turn
+        raise InputError(f"expected at least {FREE + 2} runs to fit a law, got {len(runs)}")
     sizes, tokens, losses = (runs[name].to_numpy(float) for name in names)
     return sizes, tokens, losses
 
 
-def floors_without_one(result: pd.DataFrame) -> Iterator[float]:
-    """The floor of a fit without the runs of one size, or of one budget, for each of them."""
-    for name in ("block_parameters", "tokens"):
-        for value in result[name].unique():
-            yield fit(*_columns(result[result[name] != value])).law.floor
+def floors_without_one(
+    sizes: np.ndarray, tokens: np.ndarray, losses: np.ndarray
+) -> Iterator[float]:
+    """The floor of a fit without one of the runs, for each of them."""
+    for left_out in range(len(losses)):
+        others = np.arange(len(losses)) != left_out
+        yield fit(sizes[others], tokens[others], losses[others]).law.floor
 
 
 def law_tables(result: pd.DataFrame) -> Markup:
@@ -147,12 +149,12 @@ def law_tables(result: pd.DataFrame) -> Markup:
     sizes, tokens, losses = _columns(result)
     found = fit(sizes, tokens, losses)
     law = found.law
-    others = list(floors_without_one(result))
+    others = list(floors_without_one(sizes, tokens, losses))
     error = math.sqrt(law.squares / len(losses))
     facts: list[tuple[str, Any]] = [
         ("E, the law's floor", f"{law.floor:.2f} ({found.low:.2f} to {found.high:.2f})"),
         ("the generator's own loss", f"{result['generator_loss'].iloc[0]:.3f}"),
-        ("E without one size or budget", f"{min(others):.2f} to {max(others):.2f}"),
+        ("E without one of the runs", f"{min(others):.2f} to {max(others):.2f}"),
         ("A, a", f"{law.size_factor:.3g}, {law.size_exponent:.2f}"),
         ("B, b", f"{law.tokens_factor:.3g}, {law.tokens_exponent:.2f}"),
         ("error of the law, root mean square", f"{100 * error:.1f} %"),
