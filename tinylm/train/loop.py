@@ -2,11 +2,9 @@
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tinylm.base.config import PARAMS_FILE, InputError
@@ -39,7 +37,7 @@ def train(
     after each epoch; the measurements after epochs do not count against patience. `on_sample` is
     called with the number of tokens so far, at the start, every `sample_every` updates and at the
     end. With early stopping, the model ends with the weights of the best held-out loss, otherwise
-    with the last weights. With snapshots, an interrupted run resumes from the newest one and ends
+    with the last weights. With snapshots, an interrupted run resumes from the last one and ends
     with bit-identical weights; the weights after `keep_epochs` are saved there, too. In a group,
     every rank calls this function; only rank 0 samples and writes. `label` prefixes every line.
     """
@@ -78,8 +76,6 @@ class _Loop:
     checkpoints: see `checkpoint_tokens`. best: the weights with the lowest held-out loss.
     """
 
-    window_s = 20.0  # over which `warn_if_starved` measures this thread's share of a core
-
     def __init__(
         self,
         run: TrainingRun,
@@ -97,14 +93,12 @@ class _Loop:
         self.progress = progress
         self.curves = Curves()
         self.best: dict[str, Tensor] = {}
-        self.window = time.perf_counter(), time.thread_time()
-        self.warned = trainer.model.embedding.is_cuda  # on a card, this thread mostly waits
         self.checkpoints = checkpoint_tokens(
             run.settings.keep_epochs, run.batches.tokens_per_epoch, trainer.budget
         )
 
     def begin(self) -> None:
-        """Resume from the newest snapshot, or validate and sample before the first update."""
+        """Resume from the snapshot, or validate and sample before the first update."""
         trainer = self.trainer
         state = self.snapshots.latest() if self.snapshots is not None else None
         state = self.run.group.broadcast(state)
@@ -123,7 +117,6 @@ class _Loop:
         self.record(trainer.advance(batches))
         note = f"loss {self.curves.train[-1]:.3f}" if self.curves.train else ""
         self.progress.advance(trainer.tokens - before, note)
-        self.warn_if_starved()
         per_epoch = self.run.batches.tokens_per_epoch
         ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch
         if ends_an_epoch or trainer.updates % self.run.settings.validate_every == 0:
@@ -136,21 +129,6 @@ class _Loop:
             self.sample()
         if self.snapshots is not None and self.snapshots.due():
             self.save()
-
-    def warn_if_starved(self) -> None:
-        """Warn once if this thread, which waits for the others, gets a core under half of the time."""
-        wall = time.perf_counter() - self.window[0]
-        if self.warned or wall < self.window_s:
-            return
-        share = (time.thread_time() - self.window[1]) / wall
-        self.window = time.perf_counter(), time.thread_time()
-        self.warned = share < 0.5
-        if self.warned:
-            several = torch.get_num_threads() > 1
-            remedy = "stop them, or set runtime.threads to 1" if several else "stop them"
-            self.progress.write(
-                f"other programs leave this training only {share:.0%} of a core: {remedy}"
-            )
 
     def record(self, results: list[Result]) -> None:
         """Add the results of updates to the curves."""
@@ -205,7 +183,7 @@ class _Loop:
             "curves": dataclasses.asdict(self.curves),
             "train_s": self.trainer.train_s,
         }
-        self.snapshots.save(self.trainer.updates, tensors, numbers)
+        self.snapshots.save(tensors, numbers)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Resume from what `save` wrote."""

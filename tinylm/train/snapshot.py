@@ -1,14 +1,12 @@
 """Snapshots of a training run, so that an interrupted run continues and ends with the same bytes.
 
-A folder holds one unfinished run. HASH is the file's SHA-256:
+A folder holds one unfinished run:
 
-    run.json                       what decides the run: settings, hashes of data and code, environment
-    000000000120-HASH.safetensors  the state after 120 updates: tensors, and numbers as metadata
-    checkpoints/0.5.safetensors    weights kept after chosen epochs
+    snapshot.safetensors         its state: tensors; as metadata its numbers and what decides the run
+    checkpoints/0.5.safetensors  weights kept after chosen epochs
 """
 
 import dataclasses
-import hashlib
 import json
 import shutil
 import time
@@ -16,16 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.base.files import copy_file, read_json, sha256, write_bytes, write_json
+from tinylm.base.files import copy_file, sha256, write_bytes
 from tinylm.model.checkpoint import CHECKPOINTS
 
-RUN_FILE = "run.json"
-KEPT_SNAPSHOTS = 2  # so that one is whole even if a disk damages the other
+SNAPSHOT = "snapshot.safetensors"
 MAX_TIME_SHARE = 0.05  # of a run's time, for writing snapshots
 SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints if no epochs are given
 State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
@@ -68,15 +65,8 @@ def _as_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = N
     return save(on_cpu, metadata)
 
 
-def _is_whole(path: Path) -> bool:
-    try:
-        return path.stem.endswith(sha256(path))
-    except OSError:  # of a damaged disk
-        return False
-
-
 class Snapshots:
-    """The snapshots of one run in a folder.
+    """The snapshots of one run in a folder, each written over the one before.
 
     fingerprint: see `fingerprint_of`. every_s: seconds between two snapshots; more if writing one
     takes so long that it would exceed `MAX_TIME_SHARE`.
@@ -94,21 +84,16 @@ class Snapshots:
         pause = max(self.every_s, self._writing_s / MAX_TIME_SHARE)
         return time.monotonic() - self._last_s >= pause
 
-    def save(self, update: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Write a snapshot of the state after `update` updates; keep the last `KEPT_SNAPSHOTS`."""
+    def save(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Write a snapshot of the state."""
         start = time.monotonic()
-        self._begin_run()
-        content = _as_bytes(tensors, {"numbers": json.dumps(numbers)})
-        name = f"{update:012d}-{hashlib.sha256(content).hexdigest()}.safetensors"
-        write_bytes(self.folder / name, content)
-        for old in self._newest_first()[KEPT_SNAPSHOTS:]:
-            old.unlink()
+        metadata = {"run": json.dumps(self.fingerprint), "numbers": json.dumps(numbers)}
+        write_bytes(self.folder / SNAPSHOT, _as_bytes(tensors, metadata))
         self._last_s = time.monotonic()
         self._writing_s = self._last_s - start
 
     def keep(self, name: str, weights: Mapping[str, Tensor]) -> None:
         """Write checkpoints/NAME.safetensors."""
-        self._begin_run()
         write_bytes(self.folder / CHECKPOINTS / f"{name}.safetensors", _as_bytes(weights))
 
     def copy_checkpoints(self, folder: str | Path) -> None:
@@ -119,39 +104,33 @@ class Snapshots:
             copy_file(path, target / path.name)
 
     def latest(self) -> State | None:
-        """The newest whole snapshot, or None if the run starts from the beginning.
+        """The state in the snapshot, or None if the run starts from the beginning.
 
-        Damaged snapshots are named and removed; without run.json none counts. Raises InputError
-        if run.json is damaged or of another run: the message names what changed.
+        Raises InputError if the snapshot is damaged, or of another run: the message names what
+        changed.
         """
-        snapshots = self._newest_first()
-        if snapshots and (self.folder / RUN_FILE).exists():
-            self._refuse_another_run()
-            for path in snapshots:
-                if _is_whole(path):
-                    with safe_open(path, "pt") as file:
-                        numbers = json.loads(file.metadata()["numbers"])
-                    return load_file(path), numbers
-                print(f"warning: {path} is damaged; falling back to the one before it", flush=True)
-                path.unlink()
-        self.finish()
-        return None
+        path = self.folder / SNAPSHOT
+        if not path.exists():
+            self.finish()  # checkpoints that no snapshot continues
+            return None
+        try:
+            with safe_open(path, "pt") as file:
+                metadata = file.metadata()
+            self._refuse_another_run(json.loads(metadata["run"]))
+            return load_file(path), json.loads(metadata["numbers"])
+        except (SafetensorError, TypeError, KeyError, ValueError) as error:
+            reason = str(error).split("\n")[0][:160]
+            raise InputError(
+                f"{path} is damaged ({reason}); rm -r {self.folder} to start again"
+            ) from None
 
     def finish(self) -> None:
         """Remove the folder: the run is done."""
-        (self.folder / RUN_FILE).unlink(missing_ok=True)  # first: without it no snapshot counts
+        (self.folder / SNAPSHOT).unlink(missing_ok=True)  # first: it counts on the checkpoints
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _newest_first(self) -> list[Path]:
-        return sorted(self.folder.glob("[0-9]*.safetensors"), reverse=True)
-
-    def _begin_run(self) -> None:
-        if not (self.folder / RUN_FILE).exists():
-            write_json(self.folder / RUN_FILE, self.fingerprint)
-
-    def _refuse_another_run(self) -> None:
-        before = read_json(self.folder / RUN_FILE)
-        earlier = before if isinstance(before, dict) else {}
+    def _refuse_another_run(self, earlier: Mapping[str, Any]) -> None:
+        """Raise InputError if what decides this run is not what decided the earlier one."""
         changed = []
         for key, value in self.fingerprint.items():
             if earlier.get(key) == value:
