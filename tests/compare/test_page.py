@@ -62,7 +62,7 @@ def test_two_revisions_as_text_and_a_page(asked, capsys, tmp_path):
         ([], "two or more revisions"),
         (["a", "b", "a"], "'a'"),
         (["--effect", "0"], "--effect"),
-        (["--effect", "1", "--power", "0.1"], "--power"),
+        (["--effect", "1", "--comparisons", "0"], "--comparisons"),
         (["a", "--effect", "1"], "seeds"),
     ],
 )

@@ -8,6 +8,7 @@ from tinylm.base.config import parse_yaml
 from tinylm.learn import use
 from tinylm.learn.course import Exercise, load_course
 from tinylm.learn.desk import show
+from tinylm.learn.grade import DONE, NOT_STARTED, status
 from tinylm.learn.worker import load, outcomes
 
 COURSE = load_course()
@@ -34,7 +35,9 @@ def right(exercise: Exercise) -> str:
 
 @pytest.mark.parametrize("name", COURSE)
 def test_the_reference_passes(name, tmp_path):
-    assert passed(graded(COURSE[name], COURSE[name].solution(), tmp_path))
+    outcomes = graded(COURSE[name], COURSE[name].solution(), tmp_path)
+    assert passed(outcomes)
+    assert status(COURSE[name], outcomes) == DONE
 
 
 @pytest.mark.parametrize("name", [name for name in COURSE if "right" in PLANTED[name]])
@@ -57,10 +60,11 @@ def test_a_planted_bug_is_caught_with_a_counterexample(name, number, tmp_path):
 @pytest.mark.parametrize("name", COURSE)
 def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     exercise = COURSE[name]
-    first, *others = graded(exercise, exercise.start(), tmp_path)
-    assert first.holds
-    assert not passed(others)
+    outcomes = graded(exercise, exercise.start(), tmp_path)
+    assert outcomes[0].holds
     is_clinic = exercise.part == "diagnose"
+    assert (status(exercise, outcomes) == NOT_STARTED) == (not is_clinic)
+    assert not passed(outcomes)
     assert [len(exercise.texts()), bool(exercise.minutes)] == [4, True]
     assert {path.name for path in Path(exercise.folder).iterdir()} >= (
         {"fix.txt", "use.py", "run.csv", "samples.txt"} if is_clinic else {"reference.py"}

@@ -6,8 +6,10 @@ the stories or the vocabulary is checked at the start of the stage that reads th
 """
 
 import argparse
+import contextlib
 import dataclasses
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,14 @@ class Findings:
     problems: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Inside the block an InputError ends the block alone, and its lines are problems."""
+        try:
+            yield
+        except InputError as error:
+            self.problems += str(error).splitlines()
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """There are none."""
@@ -37,78 +47,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check_params(findings: Findings) -> dict[str, Any]:
     """The settings of each section of params.yaml without an error."""
     sections: dict[str, Any] = {}
-    try:
+    with findings.collected():
         values = load_params()
         sections, _ = read_sections(values)
         params_from(values)
-    except InputError as error:
-        findings.problems += str(error).splitlines()
     return sections
 
 
-def _is_readable(key: str, name: str, findings: Findings) -> bool:
-    """Whether a file or folder of params.yaml is there, as it must be, since dvc.yaml lists it."""
-    if os.path.normpath(name).startswith(".."):
-        findings.notes.append(f"{key}: dvc exp run --temp or --queue needs its absolute path")
-    if os.access(name, os.R_OK):
-        return True
-    findings.problems.append(
-        f"{PARAMS_FILE}: {key}: expected a readable file or folder, got {name!r}"
-    )
-    return False
+def _require_readable(key: str, name: str, hint: str = "") -> None:
+    """Raise InputError unless a file or folder that params.yaml names can be read."""
+    if not os.access(name, os.R_OK):
+        raise InputError(
+            f"{PARAMS_FILE}: {key}: expected a readable file or folder, got {name!r}{hint}"
+        )
 
 
-def _check_corpus(data: Any, findings: Findings) -> None:
-    """Whether stage download can read the corpus."""
+def _check_corpus(data: Any) -> None:
+    """Raise InputError unless stage download can read the corpus."""
     from tinylm.download.splits import open_source
 
-    if not _is_readable("data.path", data.path, findings):
-        findings.problems[-1] += FROM_HUB
-    elif data.source == "local":
-        try:
-            source = open_source(data)
-            if not source.size:
-                raise InputError(
-                    f"{PARAMS_FILE}: data.path: expected files with stories, but {data.path!r} is empty"
-                )
-            next(source.rows("train"), None)
-        except InputError as error:
-            findings.problems.append(str(error))
-            return
+    _require_readable("data.path", data.path, FROM_HUB)
+    if data.source == "local":
+        source = open_source(data)
+        if not source.size:
+            raise InputError(
+                f"{PARAMS_FILE}: data.path: expected files with stories, but {data.path!r} is empty"
+            )
+        next(source.rows("train"), None)
 
 
-def _check_vectors(embedding: Any, findings: Findings) -> None:
-    """Whether stage vocab can read the file of word vectors, if the settings name one."""
-    from tinylm.embedding.source import check_vectors
-
-    if embedding.source == "file" and embedding.hub is None:
-        try:
-            check_vectors(Path(embedding.path), embedding.width)
-        except InputError as error:
-            findings.problems.append(str(error))
-
-
-def _check_gpt2(vocab: Any, findings: Findings) -> None:
-    """Whether stage vocab can read GPT-2's vocabulary, if the settings need it."""
+def _check_vocabulary(vocab: Any) -> None:
+    """Raise InputError unless stage vocab can read the vocabulary, if the settings name one."""
     from tinylm.vocab.gpt2 import load_gpt2
 
-    if vocab.tokenizer == "gpt2":
-        try:
+    if vocab.path:
+        _require_readable("vocab.path", vocab.path)
+        if vocab.tokenizer == "gpt2":
             load_gpt2(vocab)
-        except InputError as error:
-            findings.problems.append(str(error))
+
+
+def _check_vectors(embedding: Any) -> None:
+    """Raise InputError unless stage vocab can read the word vectors, if the settings name some."""
+    from tinylm.embedding.source import check_vectors
+
+    _require_readable("embedding.path", embedding.path)
+    if embedding.source == "file" and embedding.hub is None:
+        check_vectors(Path(embedding.path), embedding.width)
+
+
+FILES = {"data": _check_corpus, "vocab": _check_vocabulary, "embedding": _check_vectors}
 
 
 def check_files(sections: dict[str, Any], findings: Findings) -> None:
     """The corpus, the vocabulary and the word vectors that params.yaml names."""
-    if "data" in sections:
-        _check_corpus(sections["data"], findings)
-    vocab = sections.get("vocab")
-    if vocab and vocab.path and _is_readable("vocab.path", vocab.path, findings):
-        _check_gpt2(vocab, findings)
-    embedding = sections.get("embedding")
-    if embedding and _is_readable("embedding.path", embedding.path, findings):
-        _check_vectors(embedding, findings)
+    for name, check in FILES.items():
+        if name not in sections:
+            continue
+        with findings.collected():
+            check(sections[name])
+        if os.path.normpath(sections[name].path or "").startswith(".."):
+            findings.notes.append(
+                f"{name}.path: dvc exp run --temp or --queue needs its absolute path"
+            )
 
 
 def check_machine(sections: dict[str, Any], findings: Findings) -> None:
@@ -125,12 +125,10 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
         )
     elif runtime.threads < useful_cores():
         findings.notes.append(f"runtime.threads: auto uses {useful_cores()} cores, which is faster")
-    try:
+    with findings.collected():
         device = pick_device(runtime.device)
         if "train" in sections:
             sections["train"].resolved(device)
-    except InputError as error:
-        findings.problems.append(str(error))
 
 
 def find_all() -> Findings:

@@ -5,7 +5,8 @@ is compared with the first over the evaluation stories, which must be the same. 
 seeds are compared over these, too. p is corrected for the number of comparisons. Files
 come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
 between seeds and between stories gives the number of seeds and stories that detect such a
-difference; without revisions, the noise of the workspace and the current commit's experiments.
+difference in four runs of five (level 0.05). Without revisions it is the noise of the workspace and
+of the current commit's experiments.
 """
 
 import argparse
@@ -20,10 +21,12 @@ EXAMPLES = """\
   dvc exp run --queue -S 'train.lr=1e-3,3e-3,1e-2' && dvc exp run --run-all
   tinylm compare --all                              the current commit and all its experiments
   tinylm compare --effect 0.01                      seeds and stories to detect 0.01 nats per token
-  tinylm compare --effect 0.02 --power 0.9 --comparisons 6 main warm-newt
+  tinylm compare --effect 0.02 --comparisons 6 main warm-newt
 """
 HEAD = "HEAD"
-SMALLEST = 1e-6  # difference or level of a plan
+SMALLEST = 1e-6  # difference of a plan
+POWER = 0.8  # chance to detect the difference
+LEVEL = 0.05  # chance of a false claim
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,12 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="write it as a page as well")
     add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
     nats = number(float, SMALLEST, 100)
-    power = number(float, 0.5, 0.99)
-    level = number(float, SMALLEST, 0.5)
     count = number(int, 1, 100_000)
     add("--effect", type=nats, metavar="NATS", help="the difference, per token")
-    add("--power", type=power, default=0.8, help="chance to find it (default %(default)s)")
-    add("--level", type=level, default=0.05, help="chance of a false claim (default %(default)s)")
     add("--comparisons", type=count, default=1, metavar="N", help="to correct for (default 1)")
 
 
@@ -95,5 +94,5 @@ def _plan(arguments: argparse.Namespace) -> None:
     if noise is None:
         hint = "run dvc exp run -S 'seeds.more=[2,3]', then try again"
         raise InputError(f"no spread between seeds is recorded in {', '.join(names)}; {hint}")
-    level = arguments.level / arguments.comparisons  # the first step of Holm's correction
-    print("\n".join(describe_plan(noise, arguments.effect, arguments.power, level)))
+    level = LEVEL / arguments.comparisons  # the first step of Holm's correction
+    print("\n".join(describe_plan(noise, arguments.effect, POWER, level)))

@@ -1,40 +1,20 @@
-"""Print the model that params.yaml describes: its parts, parameters, memory and operations."""
+"""Print the model that params.yaml describes: its parts, parameters, memory and operations.
+
+It needs the vocabulary, which `dvc repro vocab` writes.
+"""
 
 import argparse
-from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.base.config import InputError, load_params, read_section
-from tinylm.cli.command import number
+from tinylm.base.config import load_params, read_section
+from tinylm.base.files import require
 
-EXAMPLES = """\
-  tinylm describe                                   after `dvc repro vocab`
-  tinylm describe --vocab-size 15000 --width 300
-"""
+EXAMPLES = "  dvc repro vocab && tinylm describe\n"
 MIB = 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    add = parser.add_argument
-    add("--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)")
-    size = number(int, 1, 100_000_000)
-    add(
-        "--vocab-size",
-        type=size,
-        metavar="V",
-        help="size of the vocabulary, instead of the tokenizer's",
-    )
-    width = number(int, 1, 65_536)
-    add("--width", type=width, metavar="D", help="instead of embedding.width of params.yaml")
-
-
-def _vocab_size(path: str) -> int:
-    from tinylm.vocab.kinds import open_tokenizer
-
-    if not Path(path).exists():
-        raise InputError(f"{path} is missing: run dvc repro vocab, or give --vocab-size")
-    return len(open_tokenizer(path))
+    """There are none."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -49,14 +29,15 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.model.describe import describe, summary
     from tinylm.model.settings import ModelSettings
     from tinylm.train.settings import TrainSettings
+    from tinylm.vocab.kinds import open_tokenizer
 
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     train = read_section(params, "train", TrainSettings)
     train = train.resolved(pick_device(runtime.device))
-    vocab_size = arguments.vocab_size or _vocab_size(arguments.vocab)
-    width = arguments.width or read_section(params, "embedding", EmbeddingSettings).width
+    vocab_size = len(open_tokenizer(require(paths.TOKENIZER, "vocab")))
+    width = read_section(params, "embedding", EmbeddingSettings).width
     with torch.device("meta"):  # shapes, whose tensors take no memory
         model = new_model(settings, torch.empty(vocab_size, width))
     totals = summary(model, train.optimizer)

@@ -1,12 +1,14 @@
 """Write parts of a language model yourself, or find the bug in a training run; each is graded.
 
 Your files are in the folder `exercises` here. `start` writes one, `check` grades it, `use` trains
-the default model with it, and `show` prints the project's own part. `check --all` writes
-exercises/results.md; `tinylm handin ENTRY --exercises` packs it with your files.
+the default model with it, and `show` prints the project's own part. `tinylm handin ENTRY
+--exercises` packs your files into a zip. For teachers, `grade` grades the zips of a class and writes
+grades.csv; the students' code runs with a time limit, but not in a sandbox.
 """
 
 import argparse
 
+from tinylm.base.config import InputError
 from tinylm.cli.command import number
 
 EXAMPLES = """\
@@ -16,8 +18,9 @@ EXAMPLES = """\
   tinylm exercise check --all
   tinylm exercise use attention
   tinylm exercise show attention
+  tinylm exercise grade hand-ins/*.zip
 """
-ACTIONS = ("list", "start", "check", "use", "show")
+ACTIONS = ("list", "start", "check", "use", "show", "grade")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,16 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     actions = f"{', '.join(ACTIONS)} (default list)"
     add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
-    add("name", metavar="NAME", nargs="?", help="the exercise, as list shows it")
+    names = "the exercise, as list shows it; for grade, the hand-ins of a class"
+    add("names", metavar="NAME", nargs="*", help=names)
     add("--force", action="store_true", help="start: write over your file")
     add("--hint", type=number(int, 1, 3), metavar="N", help="check: show hint 1, 2 or 3")
-    add("--all", action="store_true", help="check: all, and write a page of results")
+    add("--all", action="store_true", help="check: every exercise that you have started")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Carry out the action. Raises InputError for an unknown exercise or a missing name."""
-    from tinylm.base.config import InputError
-    from tinylm.learn import desk
+    from tinylm.learn import classroom, desk
     from tinylm.learn.course import load_course
 
     course = load_course()
@@ -42,15 +45,20 @@ def run(arguments: argparse.Namespace) -> None:
     if action == "list":
         desk.show_list(course)
         return
-    if action == "check" and arguments.all:
-        print(f"{desk.check_all(course)[0]} is written")
+    if action == "grade" and arguments.names:
+        classroom.grade_class(arguments.names, course)
         return
-    if arguments.name not in course:
-        names = ", ".join(course)
-        raise InputError(f"NAME: expected one of {names}, got {arguments.name or 'nothing'}")
-    exercise = course[arguments.name]
+    if action == "check" and arguments.all:
+        desk.check_all(course)
+        return
+    name = " ".join(arguments.names)
+    if action == "grade":
+        raise InputError("NAME: expected the zip files of a class, such as hand-ins/*.zip")
+    if name not in course:
+        raise InputError(f"NAME: expected one of {', '.join(course)}, got {name or 'nothing'}")
+    exercise = course[name]
     if action in ("check", "use") and not exercise.file.is_file():
-        raise InputError(f"{exercise.file} is missing; run tinylm exercise start {exercise.name}")
+        raise InputError(f"{exercise.file} is missing; run tinylm exercise start {name}")
     if action == "start":
         desk.start(exercise, arguments.force)
     elif action == "check" and arguments.hint:

@@ -2,7 +2,7 @@
 
 Writes exports/ENTRY.zip with the code that git tracks, without tests, benchmarks and studies.
 Packing a run twice gives identical files. A run is refused if a stage is missing or out of date. With
---exercises it packs only the files of `tinylm exercise` and a page of their results, graded again.
+--exercises it packs only your files of `tinylm exercise`.
 """
 
 import argparse
@@ -56,10 +56,10 @@ def _code() -> list[str]:
 def _hand_in_exercises(entry: str) -> None:
     from tinylm.exchange.handin import check_entry, write_zip
     from tinylm.learn.course import load_course
-    from tinylm.learn.desk import check_all
+    from tinylm.learn.desk import started
 
     name = check_entry(entry)
-    files = check_all(load_course())
+    files = [exercise.file for exercise in started(load_course())]
     path = write_zip(name, {file.as_posix(): file.read_bytes() for file in files})
     print(f"{path}: {len(files)} files")
 

@@ -12,11 +12,11 @@ from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.base.printable import visible
 from tinylm.host.command import CommandFailed
 from tinylm.learn.course import WORK, Exercise
-from tinylm.learn.grade import grade
+from tinylm.learn.grade import DONE, NOT_STARTED, grade, status
 
-STATE = WORK / ".state.json"  # {NAME: result of the last check}
-PAGE = WORK / "results.md"
+STATE = WORK / ".state.json"  # {NAME: status at the last check}
 USE_S = 88.0
+UNCHECKED = "not checked yet"
 UPDATES = "40"  # of each training of `use`
 
 
@@ -25,15 +25,17 @@ def _state() -> dict[str, Any]:
 
 
 def show_list(course: dict[str, Exercise]) -> None:
-    """One line for each exercise, with the result of its last check."""
+    """One line for each exercise, with its progress at the last check."""
     state = _state()
+    progress = []
     for exercise in course.values():
-        status = ""
-        if exercise.file.exists():
-            status = state.get(exercise.name, "started")
-        line = f"{exercise.part:<10} {exercise.name:<11} {exercise.minutes} min  {exercise.title:<48} {status}"
-        print(line.rstrip())
-    print("\n`tinylm exercise start NAME` writes exercises/NAME.py; docs/teach.md has the course")
+        is_there = exercise.file.exists()
+        progress.append(state.get(exercise.name, UNCHECKED) if is_there else NOT_STARTED)
+        line = f"{exercise.part:<10} {exercise.name:<11} {exercise.minutes} min"
+        print(f"{line}  {exercise.title:<48} {progress[-1]}")
+    print(
+        f"\n{progress.count(DONE)} of {len(course)} are done. tinylm exercise start NAME begins one"
+    )
 
 
 def start(exercise: Exercise, force: bool = False) -> None:
@@ -65,11 +67,15 @@ def draw(exercise: Exercise) -> Path:
 
 
 def graded(exercise: Exercise) -> tuple[str, str]:
-    """(passed or not yet right, a line for each property); the first wrong one has its counterexample."""
-    outcomes = grade(exercise)
-    wrong = [outcome for outcome in outcomes if not outcome.holds]
-    result = "not yet right" if wrong else "passed"
+    """(status, a line for each property); the first wrong one has its counterexample."""
+    outcomes = grade(exercise, exercise.file)
+    result = status(exercise, outcomes)
+    if result not in (DONE, NOT_STARTED):
+        result = f"in progress, {result} checks"
     write_json(STATE, _state() | {exercise.name: result})
+    if result == NOT_STARTED:
+        return result, f"  {exercise.file} still raises NotImplementedError"
+    wrong = [outcome for outcome in outcomes if not outcome.holds]
     lines = []
     for outcome in outcomes:
         lines.append(f"  {'ok   ' if outcome.holds else 'WRONG'} {outcome.name}")
@@ -84,30 +90,24 @@ def check(exercise: Exercise) -> None:
     """Grade the student's file. Raises CommandFailed unless all properties hold."""
     result, properties = graded(exercise)
     print(f"{exercise.name}: {exercise.title}\n{properties}")
-    if result != "passed":
+    if result != DONE:
         again = f"tinylm exercise check {exercise.name} --hint 1 gives a hint"
-        raise CommandFailed(f"{exercise.name} is {result}; {again}")
-    print(f"{exercise.name} is correct; `tinylm exercise show {exercise.name}` shows ours")
+        raise CommandFailed(f"{exercise.name}: {result}; {again}")
+    print(f"{exercise.name} is done; tinylm exercise show {exercise.name} shows our solution")
 
 
-def check_all(course: dict[str, Exercise]) -> list[Path]:
-    """Grade all files that exist and write the page of results; returns the page and the files.
-
-    Raises InputError if there is none.
-    """
-    started = [exercise for exercise in course.values() if exercise.file.exists()]
-    if not started:
+def started(course: dict[str, Exercise]) -> list[Exercise]:
+    """The exercises whose file exists. Raises InputError if there is none."""
+    found = [exercise for exercise in course.values() if exercise.file.exists()]
+    if not found:
         raise InputError(f"{WORK}: no exercise has been started; tinylm exercise list shows all")
-    rows = ["| exercise | result |", "|---|---|"]
-    details = []
-    for exercise in started:
-        result, properties = graded(exercise)
-        print(f"  {exercise.name:<12} {result}", flush=True)
-        rows.append(f"| {exercise.name} | {result} |")
-        details += ["", f"## {exercise.name}", "", "```text", properties, "```"]
-    page = ["# Results of the exercises", "", *rows, *details, ""]
-    write_bytes(PAGE, "\n".join(page).encode())
-    return [PAGE, *(exercise.file for exercise in started)]
+    return found
+
+
+def check_all(course: dict[str, Exercise]) -> None:
+    """Grade all files that exist; prints a line for each."""
+    for exercise in started(course):
+        print(f"{exercise.name:<12} {graded(exercise)[0]}", flush=True)
 
 
 def use(exercise: Exercise) -> None:

@@ -1,15 +1,21 @@
 """Grading: the student's file runs in a separate process, with a time limit."""
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from tinylm.learn.course import Exercise
 
 WHOLE_S = 60.0  # of wall time: a busy machine needs a while to import torch
 READ = "the file can be read"
+UNWRITTEN = "this part is still to be written"
 END = "end"  # printed after the last outcome
+
+DONE = "done"
+NOT_STARTED = "not started"
 
 
 class Outcome(NamedTuple):
@@ -21,10 +27,19 @@ class Outcome(NamedTuple):
     suggestion: str = ""
 
 
-def grade(exercise: Exercise) -> list[Outcome]:
+def checks(path: str | Path) -> dict[str, str]:
+    """{property: the function of check.py that tests it}; the property is the docstring."""
+    found = {}
+    for node in ast.parse(Path(path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            found[ast.get_docstring(node) or ""] = node.name
+    return found
+
+
+def grade(exercise: Exercise, file: Path) -> list[Outcome]:
     """The outcome of each property, up to the one that ended the process if one did."""
     worker = [sys.executable, "-m", "tinylm.learn.worker"]
-    files = [str(exercise.path("check.py")), str(exercise.file)]
+    files = [str(exercise.path("check.py")), str(file)]
     try:
         done = subprocess.run(
             [*worker, *files, "tinylm", *exercise.avoid],
@@ -45,3 +60,15 @@ def grade(exercise: Exercise) -> list[Outcome]:
     if not output.rstrip().endswith(END.encode()):
         outcomes.append(Outcome("the file can be graded", False, ending))
     return outcomes
+
+
+def status(exercise: Exercise, outcomes: list[Outcome]) -> str:
+    """done, not started, or how many checks hold, such as `3 of 5`."""
+    names = checks(exercise.path("check.py"))
+    held = sum(outcome.holds for outcome in outcomes if outcome.name in names)
+    wrong = [outcome for outcome in outcomes if not outcome.holds]
+    if not wrong and held == len(names):
+        return DONE
+    if held == 0 and all(outcome.suggestion == UNWRITTEN for outcome in wrong):
+        return NOT_STARTED
+    return f"{held} of {len(names)}"

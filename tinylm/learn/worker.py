@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from tinylm.learn.expect import Wrong
-from tinylm.learn.grade import END, READ, Outcome
+from tinylm.learn.grade import END, READ, UNWRITTEN, Outcome, checks
 
 CPU_S = 8.0  # for all properties
 MOST_LINES = 8  # of a traceback
@@ -27,7 +27,7 @@ class OutOfTime(BaseException):
 
 
 ADVICE: dict[type[BaseException], str] = {
-    NotImplementedError: "this part is still to be written",
+    NotImplementedError: UNWRITTEN,
     OutOfTime: "no answer after some seconds: does this loop end?",
     ImportError: "this import fails here; torch and Python's own modules are enough",
     SyntaxError: "Python cannot read this line",
@@ -79,16 +79,6 @@ def read(path: str, avoid: list[str]) -> None:
     load(path, "student")
 
 
-def properties(check: ModuleType) -> dict[str, Callable[..., None]]:
-    """The functions of check.py that have a docstring, by it, in their order."""
-    result = {}
-    for function in vars(check).values():
-        is_own = inspect.isfunction(function) and function.__module__ == check.__name__
-        if is_own and function.__doc__ and not function.__name__.startswith("_"):
-            result[function.__doc__] = function
-    return result
-
-
 def run_property(function: Callable[..., None]) -> None:
     """Run one check; its arguments are looked up by name in the student's module."""
     student = sys.modules["student"]
@@ -104,9 +94,10 @@ def outcomes(check: str, path: str, avoid: list[str]) -> Iterator[Outcome]:
         yield Outcome(READ, False, *explain(error, path))
         return
     yield Outcome(READ, True, [])
-    for name, function in properties(load(check, "check")).items():
+    module = load(check, "check")
+    for name, function in checks(check).items():
         try:
-            run_property(function)
+            run_property(getattr(module, function))
         except OutOfTime as error:
             signal.setitimer(signal.ITIMER_PROF, 0.0)
             yield Outcome(name, False, *explain(error, path))

@@ -22,7 +22,7 @@ def _plain(logits, temperature, top_k, top_p, strict=False, first=True, p_before
     nucleus = []
     total = 0.0
     for i in left if first else left[::-1]:
-        crosses = total + q[i] > p_limit(top_p) if strict else total >= p_limit(top_p)
+        crosses = total + q[i] > _p_limit(top_p) if strict else total >= _p_limit(top_p)
         if crosses:
             break
         nucleus.append(i)
@@ -34,7 +34,7 @@ def _plain(logits, temperature, top_k, top_p, strict=False, first=True, p_before
     )
 
 
-def p_limit(top_p):
+def _p_limit(top_p):
     return math.inf if top_p == 1.0 else top_p
 
 

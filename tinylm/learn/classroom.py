@@ -1,0 +1,99 @@
+"""`tinylm exercise grade`: the hand-ins of a class, each a zip file, into one table."""
+
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from tinylm.base.files import write_bytes, write_csv
+from tinylm.base.printable import visible
+from tinylm.learn.course import WORK, Exercise
+from tinylm.learn.grade import DONE, NOT_STARTED, grade, status
+
+TABLE = "grades.csv"
+MISSING = "missing"
+LARGEST = 1_000_000  # bytes of a student's file
+
+Files = dict[str, bytes]  # {name of an exercise: the student's file}
+
+
+def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
+    """The exercises of one hand-in: its files exercises/NAME.py, in whatever folder.
+
+    Nothing else is read, and nothing is unpacked. Raises ValueError for a hand-in that has none, two
+    of one name, or one that is too large; zipfile and its libraries raise more for a damaged one.
+    """
+    wanted = {f"{WORK}/{name}.py": name for name in course}
+    files: Files = {}
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            name = wanted.get("/".join(PurePosixPath(info.filename).parts[-2:]))
+            if name is None:
+                continue
+            with archive.open(info) as member:
+                content = member.read(LARGEST + 1)  # whatever size the archive claims
+            if name in files or len(content) > LARGEST:
+                raise ValueError(f"{name}.py is there twice or has more than {LARGEST:,} bytes")
+            files[name] = content
+    if not files:
+        raise ValueError(f"no file {WORK}/NAME.py in it")
+    return files
+
+
+def _read_all(
+    paths: Sequence[str], course: dict[str, Exercise]
+) -> tuple[dict[str, Files], dict[str, str]]:
+    """({zip: its exercises}, {zip: why it cannot be read})"""
+    hand_ins: dict[str, Files] = {}
+    problems = {}
+    for path in paths:
+        hand_ins[path] = {}
+        try:
+            hand_ins[path] = read_zip(Path(path), course)
+        except OSError as error:
+            problems[path] = str(error.strerror)
+        except ValueError as error:
+            problems[path] = str(error)
+        except Exception as error:  # zipfile and its libraries raise many kinds
+            problems[path] = f"damaged: {visible(error)}"
+    return hand_ins, problems
+
+
+def grade_files(files: Files, course: dict[str, Exercise], folder: Path) -> dict[str, str]:
+    """{exercise: done, not started or how many checks hold}; the files are written to the folder."""
+    results = {}
+    for name, content in files.items():
+        file = folder / f"{name}.py"
+        write_bytes(file, content)
+        results[name] = status(course[name], grade(course[name], file))
+    return results
+
+
+def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
+    """Grade all hand-ins; print a row for each as it is graded, and write grades.csv.
+
+    The columns are the exercises that somebody has handed in, in the order of the course.
+    """
+    hand_ins, problems = _read_all(paths, course)
+    names = [name for name in course if any(name in files for files in hand_ins.values())]
+    header = ["hand-in", *names, "done", "problem"]
+    widths = [max(map(len, paths)), *(max(len(name), 6) for name in header[1:])]
+    _print_row(header, widths)
+    rows = []
+    for path, files in hand_ins.items():
+        with tempfile.TemporaryDirectory() as folder:
+            results = grade_files(files, course, Path(folder))
+        cells = [results.get(name, MISSING) for name in names]
+        rows.append([visible(path), *cells, str(cells.count(DONE)), problems.get(path, "")])
+        _print_row(rows[-1], widths)
+        write_csv(TABLE, header, rows)  # after each, so that an interruption loses none
+    print(f"{TABLE}: {len(rows)} hand-ins, {len(problems)} of which could not be read")
+
+
+def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
+    """One line of the printed table, where a dash stands for a part without code."""
+    line = ""
+    for cell, width in zip(cells, widths, strict=True):
+        shown = "-" if cell in (MISSING, NOT_STARTED) else cell
+        line += f"{shown:<{width}}  "
+    print(line.rstrip(), flush=True)
