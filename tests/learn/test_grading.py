@@ -68,6 +68,7 @@ def test_a_file_that_cannot_be_graded_is_named(source, named, desk):
 
 def progress(capsys, name):
     """What `tinylm exercise list` says of an exercise."""
+    capsys.readouterr()
     assert main(["exercise", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if line.split()[1:2] == [name]]

@@ -43,7 +43,7 @@ USUAL = {  # of section train, unless the exercise changes them
     "epochs": None,
     "validate_every": 10,
 }
-BOUND = 1e-8  # relative difference that rounding may reach; docs/teach.md has its measurement
+BOUND = 1e-8  # relative difference that rounding may reach
 STARTS = ("once upon a time", "the little", "one morning")
 
 Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the texts that it wrote
