@@ -23,7 +23,7 @@ from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.host.command import Parser, guard
 
-PURPOSE = "A laboratory for small language models. `dvc repro` runs the pipeline."
+PURPOSE = "Train, take apart and rebuild a small language model. `make repro` trains the first one."
 COMMANDS = {
     "Try the model": {
         "generate": "continue a text",
@@ -56,7 +56,7 @@ def overview() -> str:
     for group, commands in COMMANDS.items():
         lines += ["", f"{group}:"]
         lines += [f"  {name:<10} {purpose}" for name, purpose in commands.items()]
-    return "\n".join([*lines, "", "Start with: tinylm generate"])
+    return "\n".join([*lines, "", 'Start with: tinylm generate "once upon a time"'])
 
 
 def add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -40,19 +40,33 @@ def untracked(*paths: str) -> list[str]:
     return sorted(filter(None, names.split("\0")))
 
 
-def authorship() -> str:
-    """Whose code it is by git: tinylm's up to its last tag v* (else its first commit), others' after that."""
+def _release() -> tuple[str, str]:
+    """(commit or tag of tinylm's last release, its name); ("", "") where git has no commit.
+
+    It is the last tag v*. Without one, it is the commit that wrote the version of pyproject.toml, or
+    the first commit where there is none.
+    """
     tag = _git("describe", "--tags", "--abbrev=0", "--match=v*")
-    release = tag or _git("rev-list", "--max-parents=0", "HEAD")
+    if tag:
+        return tag.strip(), tag.strip()
+    written = _git("log", "-1", "--format=%H", "-G^version = ", "--", "pyproject.toml")
+    commit = written or (_git("rev-list", "--max-parents=0", "HEAD") or "").partition("\n")[0]
+    commit = commit.strip()
+    what = f"{commit[:12]} (the commit that set its version)" if written else commit[:12]
+    return commit, what
+
+
+def authorship() -> str:
+    """Whose code it is by git: tinylm's up to its last release, others' after that."""
+    release, name = _release()
     if not release:
         return "unknown, since git has no commit of this code"
-    release = release.partition("\n")[0]
     changes = _git("diff", "--numstat", "--no-renames", release, "--", *SOURCES) or ""
     names = _git("log", "--format=%an", f"{release}..HEAD", "--", *SOURCES) or ""
     files = [line.split("\t") for line in changes.splitlines()]
     people = ", ".join(sorted(set(names.splitlines()))) or "no author of a commit"
     listed = "".join(f"\n- `{name}`: +{added} −{removed}" for added, removed, name in files)
-    return f"tinylm's code of {release}; files changed since: {len(files)}, by {people}{listed}"
+    return f"tinylm's code of {name}; files changed since: {len(files)}, by {people}{listed}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -139,14 +139,27 @@ def test_weights_lab_and_the_place_on_the_hub(here):
 def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(here):
     assert main(["handin", ENTRY]) == 0
     assert b"Authorship: unknown" in unzip(here)["README.md"]
-    git = ["git", "-c", "user.email=a@b.c", "-c"]
-    subprocess.run([*git, "user.name=tinylm", "commit", "-qm", "all"], cwd=here, check=True)
-    subprocess.run(["git", "tag", "v1"], cwd=here, check=True)
+
+    def git(*words):
+        command = ["git", "-c", "user.email=a@b.c", *words]
+        return subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout
+
+    def authorship():
+        assert main(["handin", ENTRY]) == 0
+        return unzip(here)["README.md"].decode().partition("Authorship: ")[2]
+
+    git("-c", "user.name=tinylm", "commit", "-qm", "all")
+    write(here, "pyproject.toml", 'version = "2"\n')
+    git("add", "pyproject.toml")
+    git("-c", "user.name=tinylm", "commit", "-qm", "release")
+    release = git("rev-parse", "HEAD")[:12]
     write(here, "tinylm/a.py", "one = 1\ntwo = 2\n")
-    subprocess.run([*git, "user.name=Ada", "commit", "-qam", "mine"], cwd=here, check=True)
-    assert main(["handin", ENTRY]) == 0
-    line = "tinylm's code of v1; files changed since: 1, by Ada\n- `tinylm/a.py`: +2 −0\n"
-    assert f"Authorship: {line}" in unzip(here)["README.md"].decode()
+    git("-c", "user.name=Ada", "commit", "-qam", "mine")
+    changed = "; files changed since: 1, by Ada\n- `tinylm/a.py`: +2 −0\n"
+    untagged = f"tinylm's code of {release} (the commit that set its version)"
+    assert authorship().startswith(untagged + changed)
+    git("tag", "v2", release)
+    assert authorship().startswith("tinylm's code of v2" + changed)
 
 
 CASES = {
