@@ -37,7 +37,6 @@ FULL = (
     "download/test_rows.py::test_the_short_way_of_cleaning_is_the_rule",
     "storybook/test_corpus.py",
     "storybook/test_truth.py::test_drawn_words_cannot_be_told_from_the_true_distribution[4000]",
-    "train/test_distributed.py::test_a_rank_that_ends_ends_the_run_with_one_line",
     *(f"train/test_resume.py::test_a_resumed_run_is_bit_identical[{name}" for name in RESUMED),
     "train/test_stage.py",
 )

@@ -8,28 +8,8 @@ from benchmarks import frame, loss
 from benchmarks.__main__ import RESULTS
 from benchmarks.frame import (
     Options,
-    Row,
-    as_record,
-    compared,
-    keep,
-    spread,
     table,
 )
-
-
-def test_a_line_replaces_its_rows_and_leaves_the_others(tmp_path):
-    path = tmp_path / "results.json"
-    rate = {"tinylm": spread([2.0]), "peer": spread([1.0])}
-    assert compared("step", rate, "tinylm", "absent") == []
-    keep(path, "training", as_record(compared("step", rate, "tinylm", "peer"), {}))
-    for value, cores in ((1.5, 2), (1.0, 3)):
-        keep(path, "start", as_record([Row("start", "s", spread([value]))], {"cores": cores}))
-    record = json.loads(path.read_text())
-    assert list(record) == ["training", "start"]
-    assert (len(record["start"]["rows"]), record["start"]["conditions"]) == (1, {"cores": 3})
-    rows = table(record).splitlines()
-    assert rows[2] == "| `training` | step | 2 tokens/s | peer: 1 tokens/s | 2 |"
-    assert len(rows) == 4
 
 
 @pytest.fixture

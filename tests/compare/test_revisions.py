@@ -88,13 +88,9 @@ def test_all_experiments_of_the_current_commit_come_once(here):
             assert rate(revisions[1], "params.yaml") == "3"
 
 
-@pytest.mark.parametrize("kind", ["the file", "the folder's list too"])
-def test_a_file_that_the_cache_has_lost_is_named(here, tmp_path, kind):
-    cache = here / ".dvc/cache"
-    shutil.rmtree(here / "site", ignore_errors=True)  # where DVC remembers lists that it has read
-    lost = [path for path in cache.rglob("*") if path.is_file()]
-    if kind == "the file":
-        lost = [path for path in lost if path.suffix != ".dir"]
+def test_a_file_that_the_cache_has_lost_is_named(here, tmp_path):
+    files = [path for path in (here / ".dvc/cache").rglob("*") if path.is_file()]
+    lost = [path for path in files if path.suffix != ".dir"]  # but not the folder's list
     for path in lost:
         shutil.move(path, tmp_path / path.name)
     try:
@@ -107,9 +103,7 @@ def test_a_file_that_the_cache_has_lost_is_named(here, tmp_path, kind):
             shutil.move(tmp_path / path.name, path)
 
 
-@pytest.mark.parametrize(
-    "name", ["nobody", "", "refs/heads/none", "--all", "HEAD^{tree}", "HEAD:params.yaml"]
-)
+@pytest.mark.parametrize("name", ["nobody", "", "--all", "HEAD:params.yaml"])
 def test_names_that_lead_nowhere(here, name):
     with pytest.raises(InputError), opened([name]):
         pass

@@ -1,5 +1,7 @@
 """The compiled step against the model's own forward pass: logits, texts and beams in every architecture."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -26,6 +28,7 @@ ARCHITECTURES = {
     "rotary, post, wide heads": {"positions": "rotary", "heads": 2, "head_width": 70, "norm": "post"},
     "wide heads": {"heads": 2, "head_width": 70, "positions": "none", "output_bias": True},
 }  # fmt: skip
+METHODS = ("greedy", "sliding one", "repetition penalty", "beams")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,8 +60,7 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
     assert [fast.ids(row) for row in range(2)] == [plain.ids(row) for row in range(2)]
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("method", ["greedy", "sliding one", "repetition penalty", "beams"])
+@pytest.mark.parametrize(("name", "method"), zip(ARCHITECTURES, itertools.cycle(METHODS)))
 def test_a_graphed_step_gives_the_texts_of_the_plain_one(name, method):
     """On a CPU, where nothing is recorded; three times 20 texts, so that its buffer grows and is shared."""
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])

@@ -5,9 +5,8 @@ import re
 import pytest
 import torch
 
-from tests.support.literate import BLOCK, ROOT, STORY, executed
+from tests.support.literate import BLOCK, STORY, executed
 from tests.support.stages import plant, read, run, small_params
-from tinylm.base.files import sha256
 from tinylm.vocab.token_store import TokenStore
 
 PAGE = STORY.read_text(encoding="utf-8")
@@ -62,15 +61,3 @@ def test_what_the_page_says_holds_for_another_model(small):
     assert names["after"] < names["before"]
     assert names["mean"] == pytest.approx(float(names["before"].detach()), abs=1e-4)
     assert torch.is_grad_enabled()
-
-
-def test_the_page_holds_the_outputs_of_one_model():
-    """Where `make repro` has left that very model: all outputs are the page's."""
-    assert all(outputs(PAGE))
-    assert "False" not in "".join(outputs(PAGE))
-    weights = ROOT / "models/model.safetensors"
-    if not weights.exists() or sha256(weights)[:12] not in PAGE:
-        pytest.skip("models/ does not hold the page's model")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        assert executed(PAGE)[0] == PAGE

@@ -3,23 +3,17 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-
-import pytest
 
 from studies import study as module
 from studies.records import FOLDER, read_result
 from studies.study import (
     Study,
-    outcome,
     planned,
     read_studies,
-    refuse_other_tokens,
     sweep_name,
 )
 from tests.support.clone import new_clone
-from tinylm.base.config import InputError, load_params, parse_yaml
-from tinylm.host.command import CommandFailed
+from tinylm.base.config import load_params, parse_yaml
 from tinylm.presets.write import flatten, preset_text
 
 ROOT = Path(__file__).parents[2]
@@ -65,25 +59,6 @@ def test_each_run_has_the_values_of_its_setting_and_its_seed():
         ("a", 2): {"train.seed": 2},
         ("b", 2): {"model.layers": 2, "train.seed": 2},
     }
-
-
-def test_other_tokens_are_refused_and_fewer_stories_are_not():
-    study = Study("s", "storybook", "?", [1], {"a": {}}, {})
-    params = params_of("storybook")
-    params["data"]["train_stories"] = 100
-    refuse_other_tokens(study, params)
-    params["vocab"]["min_count"] = 7
-    with pytest.raises(InputError, match=r"vocab\.min_count"):
-        refuse_other_tokens(study, params)
-
-
-def test_divergence_is_a_result_and_another_failure_is_not():
-    state = {"state": "failed", "why": "the loss is not finite"}
-    sweep = SimpleNamespace(state=lambda number: state)
-    assert outcome(sweep, 1)["diverged"] == 1
-    state["why"] = "killed"
-    with pytest.raises(CommandFailed):
-        outcome(sweep, 1)
 
 
 def test_a_study_continues_after_a_result_was_written_but_not_after_an_edit_of_code(

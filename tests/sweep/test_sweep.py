@@ -86,18 +86,3 @@ def test_killed_interrupted_and_resumed_it_ends_with_the_same_bytes(clone, seria
     locks = rig.locks(clone)
     expected = rig.serially(serial, {"train.tokens": 60000, "train.lr": "2e-3", "train.seed": 1})
     assert locks["b-0002"] == expected
-
-
-def test_a_failed_run_is_tried_again_on_resume(clone):
-    """Its folder for snapshots is a file, as on a damaged disk."""
-    blocked = clone.path / "runs/sweeps/c/0002/runs"
-    log = clone.path.parent / "c.log"
-    process = rig.start(clone, "--seeds", "3,4", "--workers", "1", "--name", "c", log=log)
-    wait_for((clone.path / "runs/sweeps/c/sweep.json").exists, process, log)
-    blocked.parent.mkdir(parents=True)
-    blocked.write_text("")
-    assert process.wait(timeout=300) == 1
-    assert [state["state"] for state in states(clone, "c")] == ["done", "failed"]
-    blocked.unlink()
-    rig.sweep(clone, "--resume", "c")
-    assert [state["state"] for state in states(clone, "c")] == ["done", "done"]

@@ -46,23 +46,6 @@ def test_adam_matches_torch(decoupled, weight_decay, betas, fused):
             torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["adam", "muon"])
-def test_a_parameter_without_a_gradient_stays_and_those_behind_it_learn(kind):
-    one, other, last = (torch.ones(2, 3, dtype=torch.float64, requires_grad=True) for _ in "abc")
-    if kind == "adam":
-        optimizer: Adam | Muon = Adam([one, other, last], (0.9, 0.98), 1e-8, 0.1, True)
-    else:
-        optimizer = Muon([(one, 1), (other, 1), (last, 1)], 0.9, 0.1, torch.float64)
-    for parameter in (other, last):
-        parameter.grad = torch.ones_like(parameter)
-    optimizer.step(0.1, 1)
-    assert one.eq(1.0).all()
-    assert other.ne(1.0).all()
-    assert last.ne(1.0).all()
-    moved = [not tensor.eq(0).all() for tensor in optimizer.state_dict().values()]
-    assert moved == ([False, True, True] * 2 if kind == "adam" else [False, True, True])
-
-
 @pytest.mark.parametrize("max_norm", [0.05, 1e9, None])
 def test_clipping_matches_torch(max_norm):
     ours = parameters()
