@@ -15,7 +15,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The runs that are resumed only there; `make test` has the one with dropout and the best weights so far.
-RESUMED = ("adamw", "muon", "recompute", "torch", "weights")
+RESUMED = ("adamw", "muon", "weights")
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
     "benchmarks/test_lines.py",

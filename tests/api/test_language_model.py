@@ -1,10 +1,7 @@
 """A trained model from Python: the command's texts, probabilities that add up, late imports."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -151,13 +148,3 @@ def test_the_page_s_code_runs(folder, tmp_path, monkeypatch, capsys):
         warnings.simplefilter("ignore")  # this vocabulary has few of the words
         exec("\n".join(blocks), {})
     assert capsys.readouterr().out
-
-
-def test_importing_it_is_quick_also_where_a_folder_has_its_name(tmp_path):
-    (tmp_path / "tinylm" / "tinylm").mkdir(parents=True)  # a clone, without an __init__.py
-    code = (
-        "import sys, tinylm; tinylm.__version__; assert not {'torch', 'dvc'} & set(sys.modules); "
-        "tinylm.load; assert 'torch' in sys.modules and 'dvc' not in sys.modules"
-    )
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=env)

@@ -1,6 +1,5 @@
 """Studies: their definitions, the runs that they ask for, and what is concluded from the results."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from studies.study import (
     Study,
     planned,
     read_studies,
-    sweep_name,
 )
 from tests.support.clone import new_clone
 from tinylm.base.config import load_params, parse_yaml
@@ -59,24 +57,6 @@ def test_each_run_has_the_values_of_its_setting_and_its_seed():
         ("a", 2): {"train.seed": 2},
         ("b", 2): {"model.layers": 2, "train.seed": 2},
     }
-
-
-def test_a_study_continues_after_a_result_was_written_but_not_after_an_edit_of_code(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    for path in ("tinylm/a.py", "stages/b.py", "params.yaml", "dvc.yaml", "studies/results/s.csv"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("x")
-    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
-    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "a"]):
-        subprocess.run(["git", *words], check=True)
-    study = Study("s", "storybook", "?", [1], {"a": {}}, {})
-    name = sweep_name(study, {("a", 1): {}})
-    (tmp_path / "studies/results/s.csv").write_text("y")
-    assert sweep_name(study, {("a", 1): {}}) == name
-    (tmp_path / "tinylm/a.py").write_text("y")
-    assert sweep_name(study, {("a", 1): {}}) != name
 
 
 def test_a_study_runs_and_its_result_is_written(tmp_path):

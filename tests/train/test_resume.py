@@ -17,10 +17,9 @@ PARTS = {"x": 1}
 SETTINGS = {
     "adamw, windows": {"optimizer": "adamw", "layout": "windows"},
     "muon, bf16, accumulation, stream": {
-        "optimizer": "muon", "precision": "bf16", "accumulation": 2, "layout": "stream", "tokens": 5000
+        "optimizer": "muon", "precision": "bf16", "accumulation": 2, "layout": "stream", "tokens": 5000,
+        "recompute": "blocks"
     },
-    "recompute": {"recompute": "blocks"},
-    "torch's attention": {"attention": "torch", "precision": "bf16"},
     "weights of epochs": {"tokens": None, "epochs": 1.0, "keep_epochs": (0.1, 0.3, 0.55, 1.0)},
     "early stopping": {
         "patience": 2, "lr": 0.3, "schedule": "constant", "validate_every": 3, "tokens": 4000

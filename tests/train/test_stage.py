@@ -1,4 +1,4 @@
-"""Stage train as a process of its own: killed, interrupted, in two processes."""
+"""Stage train as a process of its own, killed again and again."""
 
 import os
 import shutil
@@ -67,30 +67,9 @@ def folder(ready, tmp_path):
     return tmp_path / "there"
 
 
-def change(folder, old, new):
-    params = (folder / "params.yaml").read_text()
-    assert old in params
-    (folder / "params.yaml").write_text(params.replace(old, new))
-
-
 def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed):
     for at in (3, 19, "models/config.json", "metrics/train.json"):
         assert train(folder, at, KILL)[0] == -signal.SIGKILL
     code, out, _ = train(folder)
     assert (code, written(folder)) == (0, undisturbed)
     assert "resumed after update" in out
-
-
-def test_in_two_processes_it_is_ended_and_resumed_with_the_same_bytes(folder, tmp_path):
-    change(folder, "processes: 1", "processes: 2")
-    whole = tmp_path / "whole"
-    shutil.copytree(folder, whole, symlinks=True)
-    assert train(whole)[0] == 0
-    words = [sys.executable, "-m", "stages.train"]
-    with subprocess.Popen(words, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE) as running:
-        for line in running.stdout:
-            if b"update 10," in line:
-                running.send_signal(signal.SIGTERM)
-    assert running.returncode == 143
-    assert train(folder)[0] == 0
-    assert written(folder) == written(whole)
