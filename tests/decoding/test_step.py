@@ -31,16 +31,6 @@ ARCHITECTURES = {
 METHODS = ("greedy", "sliding one", "repetition penalty", "beams")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_compilation(tmp_path_factory):
-    """Compiled once for these tests, from this source."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        compiled.library.cache_clear()
-        yield
-    compiled.library.cache_clear()
-
-
 @needs_compiler
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("slide", ["half", "one"])

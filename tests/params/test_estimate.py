@@ -1,9 +1,9 @@
-"""The estimate of a run, against recorded runs."""
+"""What a run will take, and where a stage stands in it."""
 
+from tests.support.stages import small_params
 from tinylm.base.files import write_json
 from tinylm.params import estimate
-from tinylm.params.params import read_params
-from tinylm.presets.write import FOLDER
+from tinylm.params.params import params_from
 
 
 def test_a_stage_says_where_it_stands_and_what_is_left(tmp_path, monkeypatch, capsys):
@@ -19,6 +19,5 @@ def test_a_stage_says_where_it_stands_and_what_is_left(tmp_path, monkeypatch, ca
 
 def test_both_speeds_are_measured(monkeypatch):
     monkeypatch.setattr(estimate, "MEASURED_S", 0.0)
-    monkeypatch.setattr(estimate, "STORY", 8)
-    token_s, forward_s = estimate.measure(read_params(FOLDER / "storybook.yaml"))
+    token_s, forward_s = estimate.measure(params_from(small_params()))
     assert token_s > 0 < forward_s
