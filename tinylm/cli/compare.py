@@ -1,4 +1,4 @@
-"""tinylm compare: what differs between runs, whether it is significant, how many seeds you need.
+"""Compare runs: what differs, whether it is significant, and how many seeds you need.
 
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
 is compared with the first over the evaluation stories, which must be the same. Settings with several
@@ -33,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """REVISIONS and the options."""
     add = parser.add_argument
     add("revisions", nargs="*", metavar="REV", help="the first is the reference")
-    add("--all", action="store_true", help="also each finished experiment of the current commit")
-    add("--html", metavar="FILE", help="write it as a page as well")
+    add("--all", action="store_true", help="add each finished experiment of the current commit")
+    add("--html", metavar="FILE", help="also write the table as a page")
     add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
     nats = number(float, SMALLEST, 100)
     count = number(int, 1, 100_000)
-    add("--effect", type=nats, metavar="NATS", help="the difference, per token")
-    add("--comparisons", type=count, default=1, metavar="N", help="to correct for (default 1)")
+    add("--effect", type=nats, metavar="NATS", help="difference to detect, per token")
+    add("--comparisons", type=count, default=1, metavar="N", help="how many there are (default 1)")
 
 
 def run(arguments: argparse.Namespace) -> None:

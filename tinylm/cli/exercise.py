@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
     names = "the exercise, as list shows it; for grade, the hand-ins of a class"
     add("names", metavar="NAME", nargs="*", help=names)
-    add("--force", action="store_true", help="start: write over your file")
     add("--hint", type=number(int, 1, 3), metavar="N", help="check: show hint 1, 2 or 3")
     add("--all", action="store_true", help="check: every exercise that you have started")
 
@@ -59,9 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     exercise = course[name]
     if action in ("check", "use") and not exercise.file.is_file():
         raise InputError(f"{exercise.file} is missing; run tinylm exercise start {name}")
-    if action == "start":
-        desk.start(exercise, arguments.force)
-    elif action == "check" and arguments.hint:
+    if action == "check" and arguments.hint:
         print(exercise.texts()[arguments.hint].partition("\n")[2])
     else:
-        getattr(desk, action)(exercise)  # check, use or show
+        getattr(desk, action)(exercise)  # start, check, use or show

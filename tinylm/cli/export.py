@@ -21,7 +21,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """DIR, the format and the model."""
     add = parser.add_argument
-    add("folder", metavar="DIR", help="new, empty, or an earlier export, which is replaced")
+    add("folder", metavar="DIR", help="folder: new, empty, or an earlier export to replace")
     formats = ("transformers", "tinylm", "gguf")
     add(
         "--format", choices=formats, default=formats[0], help="of the weights (default %(default)s)"

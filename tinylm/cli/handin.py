@@ -22,9 +22,9 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """ENTRY and the options."""
     add = parser.add_argument
-    add("entry", metavar="ENTRY", help="name or number of the entry: of the zip and its folder")
-    add("--weights", action="store_true", help="with the weights, as tinylm export writes them")
-    add("--exercises", action="store_true", help="the exercises instead of the run")
+    add("entry", metavar="ENTRY", help="name of the zip, such as your student number")
+    add("--weights", action="store_true", help="add the weights, as tinylm export writes them")
+    add("--exercises", action="store_true", help="pack the exercises instead of the run")
 
 
 def _missing(state: RunState) -> list[str]:

@@ -17,7 +17,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     add = parser.add_argument
-    page = "the page (default %(default)s)"
+    page = "file to write (default %(default)s)"
     add("-o", "--output", default="lab.html", metavar="FILE", help=page)
     add_model_options(parser)
 

@@ -16,9 +16,11 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """NAME and the options."""
     parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("--force", action="store_true", help="over a params.yaml edited by hand")
-    parser.add_argument("--hub", action="store_true", help="with data from the Hugging Face hub")
-    parser.add_argument("--list", action="store_true", help="the presets; * marks the present one")
+    parser.add_argument("--force", action="store_true", help="overwrite an edited params.yaml")
+    parser.add_argument("--hub", action="store_true", help="use data from the Hugging Face hub")
+    parser.add_argument(
+        "--list", action="store_true", help="list the presets; * marks the present one"
+    )
 
 
 def _list() -> None:

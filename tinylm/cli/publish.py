@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("repo", metavar="REPO", help="OWNER/NAME; created if it does not exist")
     add("--dry-run", action="store_true", help="write the folder, upload nothing")
     add("--private", action="store_true", help="create a repository that only you can see")
-    add("--license", metavar="NAME", help="of the weights, for the card (default: none is stated)")
-    add("--data-license", metavar="NAME", help="of your own data")
+    add("--license", metavar="NAME", help="licence of the weights, for the card (default: none)")
+    add("--data-license", metavar="NAME", help="licence of your own data")
     formats = ("transformers", "tinylm")
     add(
         "--format", choices=formats, default=formats[0], help="of the weights (default %(default)s)"

@@ -33,18 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     values: dict[str, Any] = {"action": "append", "default": [], "metavar": "KEY=V,V"}
     what.add_argument("-S", dest="values", help="values to try, as in params.yaml", **values)
-    what.add_argument("--status", help="the runs of a sweep (default: the newest)", **newest)
+    what.add_argument("--status", help="show the runs of a sweep (default: the newest)", **newest)
     what.add_argument("--resume", help="continue a sweep (default: the newest)", **newest)
     add = parser.add_argument
-    add("--seeds", metavar="N,N", help="of train.seed, each with every setting")
-    add("--name", help="of the sweep (default: sweep-1, sweep-2 and so on)")
+    add("--seeds", metavar="N,N", help="values of train.seed; each is run with every setting")
+    add("--name", help="name of the sweep (default: sweep-1 and so on)")
     add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
     count = number(int, 1, 10_000)
     add(
         "--workers", type=count, metavar="N", help="runs at once (default: cores / runtime.threads)"
     )
     options: dict[str, Any] = {"nargs": "+", "default": [], "metavar": "KEY=VALUE"}
-    add("--slurm", help="for sbatch, by its long options: partition=gpu time=60", **options)
+    add("--slurm", help="long options of sbatch, such as partition=gpu time=60", **options)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -17,7 +17,6 @@ from tinylm.learn.grade import DONE, NOT_STARTED, grade, status
 STATE = WORK / ".state.json"  # {NAME: status at the last check}
 USE_S = 88.0
 UNCHECKED = "not checked yet"
-UPDATES = "40"  # of each training of `use`
 
 
 def _state() -> dict[str, Any]:
@@ -38,10 +37,10 @@ def show_list(course: dict[str, Exercise]) -> None:
     )
 
 
-def start(exercise: Exercise, force: bool = False) -> None:
+def start(exercise: Exercise) -> None:
     """Write the student's file. Raises InputError if there is one already."""
-    if exercise.file.exists() and not force:
-        raise InputError(f"{exercise.file} already exists; --force overwrites it")
+    if exercise.file.exists():
+        raise InputError(f"{exercise.file} already exists; delete it to start again")
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.texts()[0])
     if exercise.part == "diagnose":
@@ -117,14 +116,7 @@ def use(exercise: Exercise) -> None:
     """
     if not exercise.path("use.py").is_file():
         raise InputError(f"{exercise.name} is not part of a run; tinylm exercise check grades it")
-    words = [
-        sys.executable,
-        "-m",
-        "tinylm.learn.use",
-        str(exercise.folder),
-        str(exercise.file),
-        UPDATES,
-    ]
+    words = [sys.executable, "-m", "tinylm.learn.use", str(exercise.folder), str(exercise.file)]
     try:
         subprocess.run(words, timeout=USE_S, check=True)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""python -m tinylm.learn.use FOLDER FILE UPDATES: runs the project without, then with FILE.
+"""python -m tinylm.learn.use FOLDER FILE [UPDATES]: runs the project without, then with FILE.
 
 FOLDER holds an exercise. Its use.py is imported as the module `plan`: `run(updates)` is the run, and
 `replacements(student)` gives {dotted name: new object}. A dotted name may be plan.NAME, an object of
@@ -44,6 +44,7 @@ USUAL = {  # of section train, unless the exercise changes them
     "validate_every": 10,
 }
 BOUND = 1e-8  # relative difference that rounding may reach
+UPDATES = 40  # of each training, unless the command says otherwise
 STARTS = ("once upon a time", "the little", "one morning")
 
 Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the texts that it wrote
@@ -145,7 +146,7 @@ def main() -> None:
     """Print both runs and the verdict, and write their numbers next to FILE, as .csv."""
     folder = Path(sys.argv[1])
     file = Path(sys.argv[2]).resolve()
-    updates = int(sys.argv[3])
+    updates = int(sys.argv[3]) if sys.argv[3:] else UPDATES
     try:
         plan = load(folder / "use.py", "plan")
         (ours, our_texts), (theirs, texts) = both_runs(plan, load(file, "student"), updates)
