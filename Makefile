@@ -1,5 +1,5 @@
 # make repro     set up everything, then run the pipeline (STAGE=train: up to there)
-# make quick     the same in under two minutes, with a worse model: preset quick; back with: tinylm preset storybook
+# make quick     the same in less time, with a worse model: preset quick; back with: tinylm preset storybook
 # make test      set up everything, then run the tests that a change usually breaks (aim: 2 minutes on two quiet cores)
 # make test-all  those, then the rest
 # make lint      format, style and types

@@ -2,11 +2,13 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.support import pages, size
+from tinylm.base.config import parse_yaml
 
 TEXTS = {name: (size.ROOT / name).read_text("utf-8") for name in size.pages()}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -53,3 +55,13 @@ def test_readme_shows_the_committed_metrics():
     table = TEXTS["README.md"].partition("<!-- headline -->")[2].partition("<!-- /headline -->")[0]
     perplexity = json.loads((size.ROOT / "metrics/evaluate.json").read_text("utf-8"))["perplexity"]
     assert f"**{perplexity:.2f}**" in table
+
+
+def test_changelog_package_and_citation_name_the_same_release():
+    version, date = re.search(
+        r"^## ([\d.]+) \(([\d-]+)", TEXTS["CHANGELOG.md"], re.MULTILINE
+    ).groups()
+    project = tomllib.loads((size.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = parse_yaml((size.ROOT / "CITATION.cff").read_text("utf-8"), "CITATION.cff")
+    assert project["version"] == citation["version"] == version
+    assert str(citation["date-released"]) == date

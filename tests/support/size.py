@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 24_455, ("tests",): 15_340}
-TOTAL_WORDS = 21_600  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 24_455, ("tests",): 15_350}
+TOTAL_WORDS = 21_630  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)
