@@ -1,8 +1,8 @@
 """Put the model, its card and its report on the Hugging Face hub.
 
-Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve,
-the report, parameters, dvc.lock and metrics. All of it becomes one commit of the repository, so an
-upload that fails changes nothing there. The token is that of `hf auth login` or HF_TOKEN.
+Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the report, parameters,
+dvc.lock and metrics. All of it becomes one commit of the repository, so an upload that fails changes
+nothing there. The token is that of `hf auth login` or HF_TOKEN.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The model card: README.md of a published model, from the files that the pipeline wrote.
 
-The head follows https://huggingface.co/docs/hub/model-cards: language, licence, tags, results.
+The head follows https://huggingface.co/docs/hub/model-cards: language, licence, tags, data.
 """
 
 import dataclasses
@@ -11,12 +11,11 @@ from typing import Any
 from markupsafe import Markup
 
 from tinylm.report import render
-from tinylm.report.sources import ReportData, as_number
+from tinylm.report.sources import ReportData
 from tinylm.report.values import method, summary, template_values
 from tinylm.report.wording import ABSENT, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
-CURVE_FILE = "pictures/loss.png"
 TINYSTORIES = "roneneldan/TinyStories"
 LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
 _RESULTS = {
@@ -91,8 +90,8 @@ def _metrics(run: ReportData) -> list[tuple[str, str, str]]:
     return [row for row in rows if row[1] != ABSENT]
 
 
-def write_card(run: ReportData, publication: Publication, curve: str) -> str:
-    """README.md as text. curve: the alt text of pictures/loss.png; "" without the picture."""
+def write_card(run: ReportData, publication: Publication) -> str:
+    """README.md as text."""
     prompt = repr(str(run.param("runtime", "sample_prompt") or ""))
     text = render.render(
         TEMPLATE,
@@ -105,32 +104,16 @@ def write_card(run: ReportData, publication: Publication, curve: str) -> str:
         is_remote_code=publication.format == "tinylm",
         prompt=Markup(prompt),
         metrics=_metrics(run),
-        curve_file=CURVE_FILE,
-        curve=curve,
     )
     return f"---\n{_head(run, publication)}---\n\n{text}"
 
 
 def _head(run: ReportData, publication: Publication) -> str:
     """The YAML that the hub reads."""
-    from huggingface_hub import EvalResult, ModelCardData
+    from huggingface_hub import ModelCardData
 
     source = run.param("data", "source")
     hub_id = (run.param("data", "hub") or "").partition("@")[0]
-    results = []
-    for metric, name in _RESULTS.items():
-        value = as_number(run.value(f"evaluate.{metric}"))
-        if value is not None:
-            result = EvalResult(
-                task_type="text-generation",
-                dataset_type=hub_id if source == "hub" else source,
-                dataset_name=publication.data.data,
-                dataset_split="evaluation",
-                metric_type=metric,
-                metric_value=value,
-                metric_name=name,
-            )
-            results.append(result)
     is_english = source == "storybook" or (source == "hub" and hub_id == TINYSTORIES)
     tags = ["tinylm", "small-language-model", "dvc"]
     if publication.format == "tinylm":
@@ -142,7 +125,5 @@ def _head(run: ReportData, publication: Publication) -> str:
         pipeline_tag="text-generation",
         tags=tags,
         datasets=[hub_id] if source == "hub" else None,
-        model_name=publication.repo.rpartition("/")[2] if results else None,
-        eval_results=results or None,
     )
     return f"{head.to_yaml()}\n"

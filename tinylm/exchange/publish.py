@@ -12,18 +12,16 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
-from tinylm.exchange.card import CURVE_FILE, Publication, write_card
+from tinylm.exchange.card import Publication, write_card
 from tinylm.exchange.export import export, written_names
 from tinylm.exchange.loading import Trained
 from tinylm.host.command import CommandFailed
-from tinylm.report.drawing import in_style, to_png
-from tinylm.report.pictures import PICTURES
 from tinylm.report.settings import is_hub_path
 from tinylm.report.sources import FILES, STAGES, ReportData
 
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
-FOLDERS = ("tinylm/", "report/", "pipeline/", "pictures/")  # of a publication
+FOLDERS = ("tinylm/", "report/", "pipeline/")  # of a publication
 HUB_DEFAULT_FILES = {".gitattributes", ".gitignore", "LICENSE", "README.md"}
 ANSWER_S = 120.0  # a hub that is silent for so long does not answer
 
@@ -54,21 +52,16 @@ def build(folder: Path, run: ReportData, publication: Publication, trained: Trai
         raise InputError(f"{folder}: expected an earlier publication, got other files; move them")
     results = [*STAGES, *(f"{stage}_time" for stage in STAGES), "loss"]
     result_files = [FILES[name][0] for name in results if name in run.files]
-    with in_style():
-        curve = PICTURES["loss_tokens"](run)
     with atomic_folder(folder) as new:
         if publication.weights:
             export(new, trained, publication.format)
-        if curve:
-            write_bytes(new / CURVE_FILE, to_png(curve.drawing))
         for name in (PARAMS_FILE, "dvc.lock", *result_files):
             copy_file(name, new / "pipeline" / name)
         if publication.report:
             for name in (REPORT_PAGE, REPORT_PDF, REPORT_LAB):
                 if Path(name).is_file():  # a model can be too large for the lab's page
                     copy_file(name, new / name)
-        card = write_card(run, publication, curve.alt if curve else "")
-        write_bytes(new / "README.md", card.encode())
+        write_bytes(new / "README.md", write_card(run, publication).encode())
     return files_of(folder)
 
 

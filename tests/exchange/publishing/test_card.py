@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.report.sources import ReportData
 
-CURVE = "Loss from 8 to 1"
 INTERVAL = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
 
 
@@ -60,11 +59,9 @@ def sections(card: str) -> tuple[dict, dict[str, str]]:
 
 
 def test_numbers_and_intervals_are_those_of_the_files(run, publication):
-    card = write_card(run, publication, CURVE)
+    card = write_card(run, publication)
     data = ModelCard(card).data  # as huggingface_hub reads the head
-    assert (data.model_name, data.license, data.language) == ("stories", "mit", ["en"])
-    metrics = {result.metric_type: result.metric_value for result in data.eval_results}
-    assert metrics == {"perplexity": 5.813, "raw_bits_per_byte": 0.512}
+    assert (data.license, data.language) == ("mit", ["en"])
     _, text = sections(card)
     assert "| perplexity on evaluation | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
     assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
@@ -72,7 +69,6 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
     assert "1.23 million parameters" in text["Limits"]
     assert "vocabulary, ids | 4,231" in text["Data"]
     assert "| 1,117 |" in text["Data"]
-    assert "](pictures/loss.png" in text["Training"]
     assert "mit" in text["Licence of the data"]
     assert "<b>" not in text["What it wrote"]
     assert "the *first* | &lt;b&gt;" in MarkdownIt().render(text["What it wrote"])
@@ -83,7 +79,7 @@ def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
     prompt = "a \"b\" \\ 'c'\n```"
     run.params["runtime"]["sample_prompt"] = prompt
     changed = dataclasses.replace(publication, format=form)
-    head, text = sections(write_card(run, changed, CURVE))
+    head, text = sections(write_card(run, changed))
     (code,) = re.findall(r"```python\n(.*?)^```$", text["How to use it"], re.DOTALL | re.MULTILINE)
     constants = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
     assert prompt in constants
@@ -97,8 +93,8 @@ def test_what_is_missing_or_lacking_is_named(run, publication):
     changed = dataclasses.replace(
         publication, left_out=("evaluate: old",), lacks=("decode.fallback_mass",), licence=None
     )
-    head, text = sections(write_card(run, changed, CURVE))
+    head, text = sections(write_card(run, changed))
     assert "evaluate: old" in text["Metrics"]
     assert "perplexity on evaluation" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]
-    assert not {"model-index", "license"} & set(head)
+    assert "license" not in head
