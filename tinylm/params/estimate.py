@@ -6,6 +6,7 @@
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,32 @@ FILE = Path(".dvc/tmp/estimate.json")
 MEASURED_S = 1.0  # length of each of the two measurements
 VOCABULARY = 3_000  # words of the model that is measured
 STORY = 128  # tokens of an average story
-# Measured with preset storybook, on a machine where `measure`'s forward pass took REFERENCE_S.
+TINYSTORIES = 2_000_000  # stories of TinyStories' train split, and of its evaluation split
+TINYSTORIES_EVALUATION = 20_000
+SAMPLED_TEXTS = 50  # that beam_bench compares with the beams
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A stage of the default run: seconds before its work, of its work, and how much work it was."""
+
+    start_s: float
+    work_s: float
+    work: float
+
+    def seconds(self, work: float) -> float:
+        """Seconds with another amount of work."""
+        return self.start_s + self.work_s * work / self.work
+
+
+# Preset storybook, on a machine where the forward pass of `measure` takes REFERENCE_S.
 REFERENCE_S = 0.046
+DOWNLOAD = Measured(3, 8, work=20_000)  # stories
+VOCAB = Measured(3, 3, work=20_000)
+SKIPGRAM = Measured(0, 18, work=20_000)
+EVALUATE = Measured(17, 25, work=500)  # evaluation stories
+BEAM_BENCH = Measured(15, 10.6, work=16 * 60 * 55)  # beams x tokens x prompts
+KV_BENCH = Measured(10, 25, work=20 * (32**2 + 96**2 + 160**2))  # tokens computed without a cache
 
 
 def measure(params: Params) -> tuple[float, float]:
@@ -70,29 +95,30 @@ def _median_s(work: Callable[[], Any]) -> float:
 def stage_seconds(params: Params, token_s: float, forward_s: float) -> dict[str, float]:
     """Seconds of each stage, in the order in which they run; see `measure` for the two speeds.
 
-    The numbers below were fitted to the stages' times in the default run.
+    Stages that train take as long as their tokens. The others take as long as in the default run,
+    for as much more work as they have here, on a machine that is as much slower.
     """
     train, sweep, ckpt = params.train, params.accum_sweep, params.ckpt_bench
     beams, cache = params.beam_bench, params.kv_bench
-    pace = forward_s / REFERENCE_S
-    stories = (params.data.train_stories or 2_000_000) / 20_000
-    evaluated = (params.data.evaluation_stories or 20_000) / 500
-    vectors = 18 * stories if params.embedding.source == "skipgram" else 3
-    tokens = train.tokens or (train.epochs or 0) * 20_000 * stories * STORY
-    searched = sum(beams.widths) * beams.new_tokens * (beams.prompts + 50) / 1e6
-    uncached = cache.batch * sum(length**2 for length in cache.lengths) / 1e6
+    stories = params.data.train_stories or TINYSTORIES
+    evaluated = params.data.evaluation_stories or TINYSTORIES_EVALUATION
+    tokens = train.tokens or (train.epochs or 0) * stories * STORY
+    training_s = 1.1 * tokens * token_s  # a tenth more for validation and snapshots
     ckpt_tokens = 2 * TRIALS * ckpt.updates * ckpt.batch_size * _row(params)
-    training = tokens * token_s
+    searched = sum(beams.widths) * beams.new_tokens * (beams.prompts + SAMPLED_TEXTS)
+    recomputed = cache.batch * sum(length**2 for length in cache.lengths)
+    vectors_s = SKIPGRAM.seconds(stories) if params.embedding.source == "skipgram" else 3
+    pace = forward_s / REFERENCE_S
     return {
-        "download": pace * (3 + 8 * stories),
-        "vocab": pace * (3 + 3 * stories + vectors),
-        "train": pace * 5 + 1.1 * training,
-        "evaluate": pace * (12 + 25 * evaluated + params.evaluate.stories / 10),
-        "beam_bench": pace * (15 + 200 * searched),
-        "kv_bench": pace * (10 + 35 * uncached),
+        "download": pace * DOWNLOAD.seconds(stories),
+        "vocab": pace * (VOCAB.seconds(stories) + vectors_s),
+        "train": pace * 5 + training_s,
+        "evaluate": pace * EVALUATE.seconds(evaluated),
+        "beam_bench": pace * BEAM_BENCH.seconds(searched),
+        "kv_bench": pace * KV_BENCH.seconds(recomputed),
         "accum_sweep": pace * 10 + len(sweep.settings) * sweep.tokens * token_s,
         "ckpt_bench": pace * 10 + 1.2 * ckpt_tokens * token_s,
-        "seeds": pace * 2 + len(params.seeds.more) * 1.1 * training,
+        "seeds": pace * 2 + len(params.seeds.more) * training_s,
         "report": pace * 12,
     }
 
