@@ -84,8 +84,7 @@ class GraphedStep(Step):
             self._release()
             self._graphs.clear()  # these read the old buffer
             self._buffer = self.model.new_cache(_padded_rows(rows)).buffer
-        held = self._held() if self._held else None
-        if held is cache and cache.buffer.data_ptr() == self._buffer.data_ptr():
+        if self._held is not None and self._held() is cache and self._has_memory_of(cache):
             return
         self._release()
         mine = self._buffer[:, :, :rows, :, : cache.capacity]
@@ -96,9 +95,16 @@ class GraphedStep(Step):
     def _release(self) -> None:
         """Copy the cache that lies in the buffer to memory of its own."""
         held = self._held() if self._held else None
-        if held is not None and held.buffer.data_ptr() == self._buffer.data_ptr():
+        if held is not None and self._has_memory_of(held):
             held.buffer = held.buffer.clone()
         self._held = None
+
+    def _has_memory_of(self, cache: KVCache) -> bool:
+        """Whether the cache's tensor begins where the step's buffer does.
+
+        A cache that was moved there leaves it when `KVCache.reorder` makes more rows.
+        """
+        return cache.buffer.data_ptr() == self._buffer.data_ptr()
 
     def _graph(self, rows: int, slots: int) -> _Graph:
         """The graph for `rows` rows and `slots` slots, recorded when first needed."""
