@@ -131,12 +131,13 @@ def _json_texts(path: Path, column: str) -> Texts:
             continue
         where = f"{path}, line {number}"
         try:
-            pairs = json.loads(line, object_pairs_hook=list)  # a dict would hide a repeated key
-            names = [name for name, _ in pairs]
-        except (ValueError, TypeError, RecursionError):
-            raise InputError(f"{where}: expected a JSON object, got {line[:40]!r}") from None
-        _check_columns(where, column, names)
-        yield number, dict(pairs)[column]
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: expected a JSON object, got {line[:40]!r}")
+        _check_columns(where, column, list(row))
+        yield number, row[column]
 
 
 def _csv_texts(path: Path, column: str) -> Texts:
