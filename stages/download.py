@@ -12,9 +12,7 @@ from tinylm.params.stage import Stage
 
 def main() -> None:
     stage = Stage("download")
-    settings = stage.params.data
-    exact = stage.params.vocab.keeps_punctuation
-    corpus = write_stories(settings, Path(paths.STORIES), cores(), exact)
+    corpus = write_stories(stage.params.data, Path(paths.STORIES), cores())
     stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.download.same_story import count_near_copies
 from tinylm.download.stories import SPLITS, read_texts
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.host.command import guard
@@ -17,7 +16,6 @@ from tinylm.vocab.token_store import (
     TokenStore,
     coverage,
     cut_stream,
-    decoded,
     encode_splits,
     save_matrix,
 )
@@ -43,11 +41,6 @@ def main() -> None:
     if data.held_out == "tokens":
         split = cut_stream(TOKENS, data.held_out_share, data.overlap)
     stores = {name: TokenStore(TOKENS, name) for name in SPLITS}
-    if data.held_out == "tokens":
-        texts = {name: decoded(tokenizer, stores[name]) for name in ("train", "held_out")}
-        split["near_copies"] = count_near_copies(texts["train"], {"held_out": texts["held_out"]})
-        for warning in split["near_copies"]["warnings"]:
-            print(f"warning: {warning}")
     print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
     matrix, sources = embedding_matrix(
         embedding, tokenizer, train_texts, lambda: stores["train"].ids

@@ -31,9 +31,9 @@ class Corpus:
         write_jsonl(folder / "validation.jsonl", evaluation)
         return dataclasses.replace(LOCAL, path=str(folder))
 
-    def write(self, settings, workers=1, exact=False, **changes):
+    def write(self, settings, workers=1, **changes):
         settings = dataclasses.replace(settings, **changes)
-        return write_stories(settings, self.stories, workers, exact)
+        return write_stories(settings, self.stories, workers)
 
     def splits(self):
         return {

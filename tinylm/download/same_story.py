@@ -1,8 +1,8 @@
 """Which stories are the same, and which are near-copies.
 
-Two stories are **the same** if their clean texts are equal. To a tokenizer that drops punctuation, as
-the default one does, they are the same if their **bare texts** are: their letters, vowel signs, digits
-and other symbols, in lower case, without punctuation, white space, control and format characters.
+Two stories are **the same** if their **bare texts** are equal: their letters, vowel signs, digits and
+other symbols, in lower case, without punctuation, white space, control and format characters. Stories
+that have only punctuation, such as brackets, are the same if their clean texts are equal.
 
 A story is a **near-copy** if train has at least 70 % of its 8-grams of bare words. That is the bound
 of Chowdhery et al. 2022, "PaLM", section 8. In scripts without spaces each character is a word.
@@ -81,6 +81,16 @@ def _occurring(texts: Sequence[str], wanted: np.ndarray) -> np.ndarray:
     return indices[wanted.take(indices, mode="clip") == codes]
 
 
+def _are_in_train(train: Iterable[str], codes: np.ndarray, workers: int) -> np.ndarray:
+    """Whether train has each of the sorted codes.  (codes,) -> (codes,) bool"""
+    in_train = np.zeros(len(codes), dtype=bool)
+    if len(codes):
+        groups = in_groups(train, STORIES_AT_ONCE)
+        for indices in map_in_order(_occurring, groups, workers, codes):
+            in_train[indices] = True
+    return in_train
+
+
 def count_near_copies(
     train: Iterable[str], others: Mapping[str, Iterable[str]], workers: int = 1
 ) -> dict[str, Any]:
@@ -90,26 +100,19 @@ def count_near_copies(
     a line for each split with near-copies.
     """
     codes_of = {split: list(map(ngram_codes, texts)) for split, texts in others.items()}
-    no_codes = np.zeros(0, np.uint32)
-    wanted = np.unique(np.concatenate([no_codes, *chain.from_iterable(codes_of.values())]))
-    in_train = np.zeros(len(wanted), dtype=bool)
-    if len(wanted):
-        groups = in_groups(train, STORIES_AT_ONCE)
-        for indices in map_in_order(_occurring, groups, workers, wanted):
-            in_train[indices] = True
+    of_stories = [np.zeros(0, np.uint32), *chain.from_iterable(codes_of.values())]
+    codes = np.unique(np.concatenate(of_stories))
+    in_train = _are_in_train(train, codes, workers)
     counts: dict[str, dict[str, int]] = {}
     warnings = []
-    for split, of_stories in codes_of.items():
-        shares = []  # for each story, the part of its 8-grams that train has
-        for codes in of_stories:
-            if len(codes):
-                shares.append(in_train[np.searchsorted(wanted, codes)].mean())
-        stories = len(shares)
-        copies = int(sum(share >= BOUND for share in shares))
-        counts[split] = {"stories": stories, "near_copies": copies}
+    for split, stories in codes_of.items():
+        long_enough = [story for story in stories if len(story)]
+        shares = [in_train[np.searchsorted(codes, story)].mean() for story in long_enough]
+        copies = sum(bool(share >= BOUND) for share in shares)
+        counts[split] = {"stories": len(shares), "near_copies": copies}
         if copies:
             warnings.append(
-                f"{split.replace('_', '-')}: {copies:,} of {stories:,} stories are near-copies "
+                f"{split.replace('_', '-')}: {copies:,} of {len(shares):,} stories are near-copies "
                 f"of train stories ({BOUND:.0%} or more of their {ORDER}-grams of words); its loss "
                 "partly measures memory"
             )

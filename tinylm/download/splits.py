@@ -107,14 +107,12 @@ def _open_storybook(settings: DataSettings) -> Source:
 class CleanRow(NamedTuple):
     """A story as stored in the corpus.
 
-    line: JSON; side: hash of the bare text and the seed, which decides the split; form: hash of the
-    text or the bare text, equal if stories are the same; words: their number; log_prob: in nats, if
-    there is one.
+    line: JSON; key: hash of the seed and what is compared (`same_story`), which decides the split
+    and is equal if stories are the same; words: their number; log_prob: in nats, if there is one.
     """
 
     line: bytes
-    side: bytes
-    form: bytes
+    key: bytes
     words: int
     log_prob: float | None
 
@@ -127,35 +125,27 @@ def without_first_lines(text: str) -> str:
     return "\n".join(others).strip()
 
 
-def clean_row(
-    text: str, log_prob: float | None, settings: DataSettings, exact: bool = False
-) -> CleanRow | None:
-    """The row of a raw story; None if it is empty.
-
-    exact: compare the texts themselves, not their bare texts.
-    """
+def clean_row(text: str, log_prob: float | None, settings: DataSettings) -> CleanRow | None:
+    """The row of a raw story; None if it is empty."""
     text = clean_text(text)
     if settings.drop_first_line:
         text = without_first_lines(text)
-    bare = bare_text(text)
-    form = text.encode() if exact else bare
-    if not form:
+    if not text:
         return None
     story: dict[str, str | float] = {"text": text}
     if log_prob is not None:
         story["log_prob"] = log_prob
-    decides = f"{settings.seed}\n".encode() + (bare or form)
+    decides = f"{settings.seed}\n".encode() + (bare_text(text) or text.encode())
     return CleanRow(
         line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
-        side=hashlib.blake2b(decides, digest_size=16).digest(),
-        form=hashlib.blake2b(form, digest_size=16).digest(),
+        key=hashlib.blake2b(decides, digest_size=16).digest(),
         words=len(text.split()),
         log_prob=log_prob,
     )
 
 
-def _clean_rows(rows: Sequence[Row], settings: DataSettings, exact: bool) -> list[CleanRow | None]:
-    return [clean_row(text, log_prob, settings, exact) for text, log_prob in rows]
+def _clean_rows(rows: Sequence[Row], settings: DataSettings) -> list[CleanRow | None]:
+    return [clean_row(text, log_prob, settings) for text, log_prob in rows]
 
 
 def _key_at(share: float) -> bytes:
@@ -174,40 +164,37 @@ def _assign(
     share = settings.held_out_share if settings.held_out == "hash" else 0.0
     held_out_end = _key_at(share)
     evaluation_end = held_out_end if source.has_evaluation else _key_at(2 * share)
-    evaluation_forms = set()
+    evaluation_keys = set()
     if source.has_evaluation:
         for row in islice(clean(source.rows("evaluation")), limit):
-            evaluation_forms.add(row.form)
+            evaluation_keys.add(row.key)
             yield "evaluation", row
-        if not evaluation_forms:
+        if not evaluation_keys:
             raise InputError(f"{source.name}: the evaluation split has no story with text")
     evaluated = 0
     trained = 0
     for row in clean(source.rows("train")):
-        if row.form in evaluation_forms:
+        if row.key in evaluation_keys:
             dropped["in_evaluation"] += 1
-        elif held_out_end <= row.side < evaluation_end:
+        elif held_out_end <= row.key < evaluation_end:
             if evaluated != limit:
                 evaluated += 1
                 yield "evaluation", row
         else:
             trained += 1
-            yield "held_out" if row.side < held_out_end else "train", row
+            yield "held_out" if row.key < held_out_end else "train", row
         if trained == settings.train_stories:
             return
 
 
 def write_stories(
-    settings: DataSettings,
-    folder: str | Path = paths.STORIES,
-    workers: int = 1,
-    exact: bool = False,
+    settings: DataSettings, folder: str | Path = paths.STORIES, workers: int = 1
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
     Returns the source with its files, the near-copies, and the number of dropped stories. For each
-    split it has stories, words and the sum of log_prob in nats. exact: see `clean_row`. Raises
-    InputError with file and line; then nothing is written.
+    split it has stories, words and the sum of log_prob in nats. Raises InputError with file and
+    line; then nothing is written.
     """
     source = open_source(settings)
     totals: dict[str, dict[str, float]] = {}
@@ -224,7 +211,7 @@ def write_stories(
         def clean(rows: Iterator[Row]) -> Iterator[CleanRow]:
             """The stories that are not empty, cleaned by several processes if there are many."""
             groups = in_groups(rows, CHUNK_ROWS)
-            for chunk in map_in_order(_clean_rows, groups, workers, settings, exact):
+            for chunk in map_in_order(_clean_rows, groups, workers, settings):
                 for row in chunk:
                     if row is None:
                         dropped["empty"] += 1

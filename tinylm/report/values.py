@@ -26,11 +26,7 @@ def template_values(run: ReportData) -> dict[str, Any]:
 def summary(run: ReportData) -> dict[str, Any]:
     """The first samples, warnings, and what the benches could not measure."""
     warnings: list[str] = []
-    for place in (
-        "download.near_copies",
-        "vocab.split.near_copies",
-        "evaluate",
-    ):
+    for place in ("download.near_copies", "evaluate"):
         warnings += run.value(f"{place}.warnings") or []
     not_measured = []
     for bench in ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"):
@@ -48,9 +44,7 @@ def truth(run: ReportData) -> dict[str, Any]:
 
 def method(run: ReportData) -> dict[str, Any]:
     """The near-copies between the splits."""
-    stories = run.value("download.near_copies.splits") or {}
-    stream = run.value("vocab.split.near_copies.splits") or {}
-    return {"near_copies": stories | stream}
+    return {"near_copies": run.value("download.near_copies.splits") or {}}
 
 
 def training(run: ReportData) -> dict[str, Any]:

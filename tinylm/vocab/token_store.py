@@ -158,12 +158,6 @@ def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:
         yield store.ids[start:end]
 
 
-def decoded(tokenizer: Tokenizer, store: TokenStore) -> Iterator[str]:
-    """The stories of a store as text."""
-    for index in range(len(store)):
-        yield tokenizer.decode(store.story(index).tolist())
-
-
 def cut_stream(folder: str | Path, share: float, overlap: int) -> dict[str, Any]:
     """Cut the store `train`, which holds the whole stream, into stores `train` and `held_out`.
 
