@@ -99,7 +99,8 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
     assert seen.weights.shape == (2, 3, 4, 4)
     np.testing.assert_allclose(seen.weights.sum(-1), 1.0, atol=1e-5)
     assert seen.next == lm.next_words(PROMPT, 1)[0]
-    assert panel_titles(seen.plot(layer=2, head=1)) == ["layer 2, head 1"]
+    heads = [f"layer 2, head {head}" for head in (1, 2, 3)]
+    assert panel_titles(seen.plot(layer=2)) == heads
     assert seen._repr_png_().startswith(b"\x89PNG")
     with pytest.warns(UserWarning, match=str(CONTEXT)):
         assert len(lm.attention("the cat " * 40).words) == CONTEXT

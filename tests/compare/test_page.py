@@ -53,7 +53,7 @@ def test_two_revisions_as_text_and_a_page(asked, capsys, tmp_path):
     assert main(["compare", "a", "b", "--html", "out/page.html"]) == 0
     assert asked == [(["a", "b"], False)]
     assert "train.lr 0.003 → 0.01" in " ".join(capsys.readouterr().out.split())
-    assert "b compared with a" in (tmp_path / "out/page.html").read_text()
+    assert "Comparison with a" in (tmp_path / "out/page.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_bytes_that_are_not_utf8_are_refused_and_never_replaced(tmp_path, name, 
 
 
 BAD_ROWS = (
-    "{", '"text"', '{"text": "a", "text": "b"}', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
+    "{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from tinylm.kernels.train import output_loss as module
 from tinylm.kernels.train.output_loss import output_loss
-from tinylm.model import loss as plain_module
+from tinylm.model import ops as plain_module
 
 PAD, V, D = -1, 29, 7
 

@@ -78,34 +78,27 @@ class Attention:
         shape = f"{layers} layers of {heads} heads over {len(self.words)} tokens"
         return f"Attention of {shape}; next: {self.next.word!r}"
 
-    def plot(self, layer: int | None = None, head: int | None = None) -> Figure:
-        """Heat maps, one for each head, of one layer or one head if given (counted from 1).
+    def plot(self, layer: int | None = None) -> Figure:
+        """Heat maps, one for each head, of one layer if given (counted from 1).
 
-        Raises InputError for a layer or head that is not there.
+        Raises InputError for a layer that is not there.
         """
         from tinylm.report.drawing import in_style
         from tinylm.report.heatmaps import draw_sentence
 
-        layers = _chosen("layer", layer, self.weights.shape[0])
-        heads = _chosen("head", head, self.weights.shape[1])
+        count, heads = self.weights.shape[:2]
+        if layer is not None and not 1 <= layer <= count:
+            raise InputError(f"layer: expected a number from 1 to {count}, got {layer}")
+        layers = range(count) if layer is None else [layer - 1]
         after = f"next: {visible(self.next.word)} ({self.next.probability:.0%})"
         titles = []
         for row in layers:
-            titles.append([f"layer {row + 1}, head {column + 1}" for column in heads])
+            titles.append([f"layer {row + 1}, head {head + 1}" for head in range(heads)])
         with in_style():
-            drawing = draw_sentence(self.words, self.weights[layers][:, heads], after, titles)
+            drawing = draw_sentence(self.words, self.weights[list(layers)], after, titles)
         return drawing
 
     def _repr_png_(self) -> bytes:
         from tinylm.report.drawing import to_png
 
         return to_png(self.plot())
-
-
-def _chosen(name: str, number: int | None, count: int) -> list[int]:
-    """Indices of the chosen layer or head, or of all."""
-    if number is None:
-        return list(range(count))
-    if not 1 <= number <= count:
-        raise InputError(f"{name}: expected a number from 1 to {count}, got {number}")
-    return [number - 1]

@@ -9,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from tinylm.compare.results import TEXT_IDS, RevisionResult, by_setting, stories_of
@@ -109,11 +110,14 @@ def _difference(
     )
     for metric, same, columns, statistic in choices:
         if all(sides) and all(_comparable(table, tables[0], same, columns) for table in tables):
-            values = [
-                {seed: table[columns].to_numpy() for seed, table in side.items()} for side in sides
-            ]
-            return metric, difference_of(values[0], values[1], statistic)
+            values, others = (_values(side, columns) for side in sides)
+            return metric, difference_of(values, others, statistic)
     return "", None
+
+
+def _values(side: dict[int, pd.DataFrame], columns: list[str]) -> dict[int, np.ndarray]:
+    """The columns of each seed's table as an array, (texts, columns)."""
+    return {seed: table[columns].to_numpy() for seed, table in side.items()}
 
 
 def _comparable(

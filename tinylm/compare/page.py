@@ -7,16 +7,12 @@ from tinylm.report import render
 from tinylm.report.wording import MINUS, many, number
 
 TEMPLATE = Path(__file__).with_name("compare.md.j2")
-NAMED = 3  # runs; with more, the title gives their number
 HEADS = ("run", "seeds", "perplexity", "difference (95 % interval)", "over", "verdict")
 
 
 def to_markdown(comparison: Comparison) -> str:
     """The comparison as Markdown."""
-    first, *others = comparison.results
-    names = ", ".join(result.name for result in others)
-    if len(others) > NAMED:
-        names = many(len(others), "run")
+    first = comparison.results[0]
     seeds = _seeds(comparison.first_seeds)
     cells: list[tuple[str, ...]] = [
         (first.name, seeds, number(first.perplexity, 5), "", "", "(the reference)")
@@ -24,7 +20,7 @@ def to_markdown(comparison: Comparison) -> str:
     cells += [_cells(row) for row in comparison.rows]
     return render.render(
         TEMPLATE,
-        title=f"{names} compared with {first.name}",
+        title=f"Comparison with {first.name}",
         table_of_runs=render.table(HEADS, cells),
         comparison=comparison,
         first=first.name,

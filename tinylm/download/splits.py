@@ -16,6 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -187,6 +188,24 @@ def _assign(
             return
 
 
+def _clean(
+    rows: Iterator[Row],
+    settings: DataSettings,
+    workers: int,
+    dropped: Counter[str],
+    progress: Progress,
+) -> Iterator[CleanRow]:
+    """The stories that are not empty, cleaned by several processes if there are many."""
+    groups = in_groups(rows, CHUNK_ROWS)
+    for chunk in map_in_order(_clean_rows, groups, workers, settings):
+        for row in chunk:
+            if row is None:
+                dropped["empty"] += 1
+            else:
+                yield row
+        progress.advance(len(chunk))
+
+
 def write_stories(
     settings: DataSettings, folder: str | Path = paths.STORIES, workers: int = 1
 ) -> dict[str, Any]:
@@ -197,46 +216,41 @@ def write_stories(
     line; then nothing is written.
     """
     source = open_source(settings)
-    totals: dict[str, dict[str, float]] = {}
-    for split in SPLITS:
-        totals[split] = {"stories": 0, "words": 0}
     dropped = Counter(empty=0, in_evaluation=0)
+    totals: dict[str, dict[str, float]] = {}
     with contextlib.ExitStack() as stack:
-        handles = {}
+        files = {}
         for split in SPLITS:
             path = Path(folder) / f"{split}.jsonl"
-            handles[split] = stack.enter_context(atomic_write(path, "wb"))
+            files[split] = stack.enter_context(atomic_write(path, "wb"))
+            totals[split] = {"stories": 0, "words": 0}
         progress = stack.enter_context(Progress("stories", settings.train_stories, "stories"))
-
-        def clean(rows: Iterator[Row]) -> Iterator[CleanRow]:
-            """The stories that are not empty, cleaned by several processes if there are many."""
-            groups = in_groups(rows, CHUNK_ROWS)
-            for chunk in map_in_order(_clean_rows, groups, workers, settings):
-                for row in chunk:
-                    if row is None:
-                        dropped["empty"] += 1
-                    else:
-                        yield row
-                progress.advance(len(chunk))
-
+        clean = partial(
+            _clean, settings=settings, workers=workers, dropped=dropped, progress=progress
+        )
         for split, row in _assign(settings, source, clean, dropped):
-            handles[split].write(row.line)
-            counts = totals[split]
-            counts["stories"] += 1
-            counts["words"] += row.words
-            if row.log_prob is not None:
-                counts["log_prob_nats"] = counts.get("log_prob_nats", 0.0) + row.log_prob
+            files[split].write(row.line)
+            _count(totals[split], row)
         _refuse_empty(settings, source, totals)
-    for counts in totals.values():
-        if "log_prob_nats" in counts:
-            counts["log_prob_nats"] = round(counts["log_prob_nats"], 6)
     others = {split: read_texts(folder, split) for split in SPLITS[1:] if totals[split]["stories"]}
     near_copies = count_near_copies(read_texts(folder, "train"), others, workers)
     return source.description | {
-        "splits": totals,
+        "splits": {split: _rounded(counts) for split, counts in totals.items()},
         "dropped": dict(dropped),
         "near_copies": near_copies,
     }
+
+
+def _count(counts: dict[str, float], row: CleanRow) -> None:
+    """Add a story to the numbers of its split."""
+    counts["stories"] += 1
+    counts["words"] += row.words
+    if row.log_prob is not None:
+        counts["log_prob_nats"] = counts.get("log_prob_nats", 0.0) + row.log_prob
+
+
+def _rounded(counts: dict[str, float]) -> dict[str, float]:
+    return {name: round(number, 6) for name, number in counts.items()}
 
 
 def _refuse_empty(

@@ -50,17 +50,26 @@ def embedding_matrix(
     if settings.source != "random":
         info["covered"] = int((has_vector & counted).sum())
         info["coverage"] = info["covered"] / len(text_ids) if text_ids else 0.0
-    std = settings.std
-    if has_vector.any():
-        std = float(matrix[has_vector].std()) or settings.std
-    generator = np.random.default_rng(derive_seed(seed, "embedding"))
-    drawn = generator.normal(0.0, std, size=matrix.shape).astype(np.float32)
-    matrix = np.where(has_vector[:, None], matrix, drawn)
+    matrix = _with_random_rows(matrix, has_vector, settings.std, seed)
     other_roles = {tokenizer.sos_id, tokenizer.eos_id, tokenizer.unk_id}
     if tokenizer.pad_id in tokenizer.specials - other_roles:
         matrix[tokenizer.pad_id] = 0.0
     info["std"] = round(float(matrix.std()), 6)
     return matrix, info
+
+
+def _with_random_rows(
+    matrix: np.ndarray, has_vector: np.ndarray, std: float, seed: int
+) -> np.ndarray:
+    """The matrix with random rows for tokens without a vector, as large as the other rows.
+
+    has_vector: (V,) bool. std: the scale if no token has a vector.
+    """
+    if has_vector.any():
+        std = float(matrix[has_vector].std()) or std
+    generator = np.random.default_rng(derive_seed(seed, "embedding"))
+    drawn = generator.normal(0.0, std, size=matrix.shape).astype(np.float32)
+    return np.where(has_vector[:, None], matrix, drawn)
 
 
 def _train(

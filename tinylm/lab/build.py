@@ -9,7 +9,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +69,7 @@ def build_page(
         raise InputError(f"story lab: model.norm_kind: expected one of {wanted}, got {kind}")
     trained = _packed("the trained model", model)
     room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
-    count = max(0, min(room, len(checkpoints)))
-    chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)
-    earlier = []
-    for index in chosen.tolist():
-        name, weights = checkpoints[index]
-        earlier.append(_packed(name, weights))
+    earlier = [_packed(name, weights) for name, weights in _spread(checkpoints, room)]
     page_facts = {
         **facts,
         "settings": {
@@ -100,6 +95,14 @@ def build_page(
     skeleton = (PAGE / "lab.html").read_text("utf-8")
     page = re.sub(r"\{([a-z_]+)\}", lambda match: parts[match[1]], skeleton)
     return page.encode("utf-8")
+
+
+def _spread(checkpoints: Sequence[tuple[str, TinyLM]], room: int) -> Iterator[tuple[str, TinyLM]]:
+    """At most `room` of the checkpoints, evenly spaced, the first always among them."""
+    count = max(0, min(room, len(checkpoints)))
+    chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)
+    for index in chosen.tolist():
+        yield checkpoints[index]
 
 
 def _packed(name: str, model: TinyLM) -> dict[str, Any]:
