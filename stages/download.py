@@ -18,8 +18,6 @@ def main() -> None:
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")
     if same := corpus["dropped"]["in_evaluation"]:
         print(f"dropped: {same:,} train stories that are the same as evaluation stories")
-    for warning in corpus["near_copies"]["warnings"]:
-        print(f"warning: {warning}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 bare story and the seed decides which train stories are held out. So copies are on one side, an
 additional story moves no other, and runs with different tokenizers have the same splits. If the data
 has no evaluation split, the same hash reserves one, as large as held-out. A train story that is the
-same as an official evaluation story is dropped (`same_story`). Near-copies stay, and are counted.
+same as an official evaluation story is dropped (`same_story`). Near-copies stay.
 
 With `held_out: tokens` all train stories are in train, in order, and stage vocab cuts their tokens:
 held_out is empty here, and so is evaluation if the data has no such split.
@@ -26,8 +26,8 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
 from tinylm.download.cleaning import clean_text
 from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.same_story import bare_text, count_near_copies
-from tinylm.download.stories import SPLITS, DataSettings, read_texts, split_hub
+from tinylm.download.same_story import bare_text
+from tinylm.download.stories import SPLITS, DataSettings, split_hub
 from tinylm.host.progress import Progress
 
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
@@ -211,9 +211,9 @@ def write_stories(
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
-    Returns the source with its files, the near-copies, and the number of dropped stories. For each
-    split it has stories, words and the sum of log_prob in nats. Raises InputError with file and
-    line; then nothing is written.
+    Returns the source with its files, the number of dropped stories and, for each split, its
+    stories, words and the sum of log_prob in nats. Raises InputError with file and line; then
+    nothing is written.
     """
     source = open_source(settings)
     dropped = Counter(empty=0, in_evaluation=0)
@@ -232,12 +232,9 @@ def write_stories(
             files[split].write(row.line)
             _count(totals[split], row)
         _refuse_empty(settings, source, totals)
-    others = {split: read_texts(folder, split) for split in SPLITS[1:] if totals[split]["stories"]}
-    near_copies = count_near_copies(read_texts(folder, "train"), others, workers)
     return source.description | {
         "splits": {split: _rounded(counts) for split, counts in totals.items()},
         "dropped": dict(dropped),
-        "near_copies": near_copies,
     }
 
 

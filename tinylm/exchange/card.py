@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tinylm.report import render
 from tinylm.report.sources import ReportData
-from tinylm.report.values import method, summary, template_values
+from tinylm.report.values import summary, template_values
 from tinylm.report.wording import ABSENT, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
@@ -97,7 +97,6 @@ def write_card(run: ReportData, publication: Publication) -> str:
         TEMPLATE,
         **template_values(run),
         **summary(run),
-        **method(run),
         name=publication.repo.rpartition("/")[2],
         publication=publication,
         repo=Markup(publication.repo),

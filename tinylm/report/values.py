@@ -25,9 +25,7 @@ def template_values(run: ReportData) -> dict[str, Any]:
 
 def summary(run: ReportData) -> dict[str, Any]:
     """The first samples, warnings, and what the benches could not measure."""
-    warnings: list[str] = []
-    for place in ("download.near_copies", "evaluate"):
-        warnings += run.value(f"{place}.warnings") or []
+    warnings = run.value("evaluate.warnings") or []
     not_measured = []
     for bench in ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"):
         for row in run.value(f"{bench}_time.not_measured") or []:
@@ -43,8 +41,8 @@ def truth(run: ReportData) -> dict[str, Any]:
 
 
 def method(run: ReportData) -> dict[str, Any]:
-    """The near-copies between the splits."""
-    return {"near_copies": run.value("download.near_copies.splits") or {}}
+    """Nothing but what the stages left."""
+    return {}
 
 
 def training(run: ReportData) -> dict[str, Any]:
