@@ -119,7 +119,6 @@ var document = {
   getElementById: (id) => documentElement.all().find((element) => element.id === id),
   querySelectorAll: (selector) => documentElement.querySelectorAll(selector),
   createElement: (tag) => new FakeElement(tag),
-  createElementNS: (_, tag) => new FakeElement(tag),
 };
 var getComputedStyle = () => ({ getPropertyValue: () => "" });
 var matchMedia = () => ({ matches: false, addEventListener() {} });

@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 24_345, ("tests",): 15_305}
+TOTAL_LINES = {("tinylm", "stages"): 24_275, ("tests",): 15_300}
 TOTAL_WORDS = 21_630  # of all pages, without their generated parts
 
 

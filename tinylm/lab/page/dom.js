@@ -13,13 +13,6 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-export function svg(tag, attributes = {}, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
 // New children. The focus stays at the same button of the list, for those who use the keyboard.
 export function refill(list, children) {
   const position = [...list.querySelectorAll("button")].indexOf(document.activeElement);

@@ -1,49 +1,9 @@
-// Beam search drawn as a tree while it grows, compared with greedy decoding and a sample.
+// Beam search step by step, compared with greedy decoding and a sample.
 import { BeamSearch } from "./beams.js";
-import { $, make, numberIn, pause, percent, startStop, svg } from "./dom.js";
+import { $, make, numberIn, pause, percent, startStop } from "./dom.js";
 import { continuation } from "./session.js";
 
-const COLUMN = 92; // pixels
-const ROW = 20;
-const MOST_LETTERS = 9;
-
 export function bindBeams(lab, token) {
-  function drawWord(node, x, kind) {
-    const word = node.token === null ? "\u2026" : lab.word(node.token);
-    const isLong = word.length > MOST_LETTERS;
-    const shown = isLong ? `${word.slice(0, MOST_LETTERS - 1)}\u2026` : word;
-    const title = svg("title", {}, `${word}: up to here ${percent(Math.exp(node.total))}`);
-    return svg("text", { x, y: node.y, class: kind }, shown, title);
-  }
-
-  // Leaves get a row each, in order; a parent stands at its first child.
-  function drawTree(search) {
-    const best = new Set();
-    const last = search.hypotheses[0]?.node ?? search.live[0]?.node;
-    for (let node = last; node; node = node.parent) best.add(node);
-    const words = [];
-    const lines = [];
-    let row = 0;
-    const place = (node, depth) => {
-      const x = 4 + depth * COLUMN;
-      node.y = ROW * (row + 0.7);
-      words.push(drawWord(node, x, best.has(node) ? "best" : node.state));
-      for (const child of node.children) {
-        place(child, depth + 1);
-        const points = `${x + COLUMN - 24},${node.y - 4} ${x + COLUMN - 2},${child.y - 4}`;
-        lines.push(svg("polyline", { points, class: best.has(child) ? "best" : "" }));
-      }
-      if (!node.children.length) row += 1;
-    };
-    place(search.root, 0);
-    const width = (search.length + 1) * COLUMN + 8;
-    $("tree").setAttribute("width", width);
-    $("tree").setAttribute("height", row * ROW + 8);
-    $("tree").setAttribute("aria-label", `Tree of ${search.length} steps with ${row} ends`);
-    $("tree").replaceChildren(...lines, ...words);
-    $("tree").parentElement.scrollLeft = width;
-  }
-
   function resultRow(name, from, { ids, logProb }) {
     const text = lab.tokenizer.decode(ids) || "(ends at once)";
     const use = make("button", { type: "button", title: "Go on from this text" }, text);
@@ -58,6 +18,12 @@ export function bindBeams(lab, token) {
     );
   }
 
+  function showTable(rows) {
+    const names = ["Method", "Text", `average per ${token}`, "log-probability"];
+    const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
+    $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...rows));
+  }
+
   // The search goes on after the chosen token, otherwise after the prompt.
   async function run(goesOn) {
     const from = lab.ids.slice(0, lab.chosen === null ? lab.given : lab.chosen + 1);
@@ -67,28 +33,26 @@ export function bindBeams(lab, token) {
     const { banned, eos_id: eos } = lab.tokenizer.rule;
     const rules = { width, length, alpha, banned, slide: lab.facts.slide };
     const search = new BeamSearch(model, from, { ...rules, eos: lab.rules.stop ? eos : null });
+    const rowsOf = (name, texts) =>
+      texts.map((text, rank) => resultRow(`${name} ${rank + 1}`, from, text));
     while (!search.done && goesOn()) {
       search.step();
-      drawTree(search);
-      const live = `${search.live.length} live beams`;
-      $("beams-state").textContent = `Step ${search.length} of ${length}: ${live}.`;
+      const ended = rowsOf("ended, rank", search.hypotheses);
+      showTable([...rowsOf("live beam", search.live), ...ended]);
+      $("beams-state").textContent = `Step ${search.length} of ${length}.`;
       await pause(90);
     }
     const end = search.done ? "Done" : "Stopped";
     $("beams-state").textContent = `${end} after ${search.length} of at most ${length} steps.`;
-    $("tree").parentElement.scrollLeft = 0;
-    const names = ["Method", "Text", `average per ${token}`, "log-probability"];
-    const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
     const rulesOfSample = lab.drawRules();
     const rulesOfGreedy = { ...rulesOfSample, temperature: 0, penalty: 1 };
     const greedy = continuation(model, from, length, rulesOfGreedy);
     const sample = continuation(model, from, length, rulesOfSample);
-    const rows = [
+    showTable([
       resultRow("greedy", from, greedy),
       resultRow(`sample, temperature ${temperature}`, from, sample),
-      ...search.hypotheses.map((text, rank) => resultRow(`beam search, rank ${rank + 1}`, from, text)),
-    ];
-    $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...rows));
+      ...rowsOf("beam search, rank", search.hypotheses),
+    ]);
   }
 
   $("alpha").value = lab.facts.length_penalty;
