@@ -1,4 +1,4 @@
-"""The bill: it adds up to the model's loss and the generator's, and shows where a model is wrong."""
+"""The excess adds up to the model's loss above the generator's, and shows where a model is wrong."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def run_of(tokenizer, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("known_stories", [300, 3])
-def test_the_bill_adds_up_to_both_losses_of_every_story(tmp_path, monkeypatch, known_stories):
+def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, known_stories):
     texts = [story.text for story in generate(known_stories, 6, 2)[0]]
     if known_stories == 300:
         texts += [story.text for story in STORIES]
@@ -96,8 +96,8 @@ def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
 def test_distributions_are_compared_as_their_definitions_say():
     true = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
     model = np.log([[0.25, 0.25, 0.5], [0.9, 0.1, 0.0005]])
-    places, ids = np.nonzero(true)
-    tokens = TrueTokens(places, ids, true[places, ids])
+    positions, ids = np.nonzero(true)
+    tokens = TrueTokens(positions, ids, true[positions, ids])
     found = compare(tokens, model, np.array([1, 2]))
     assert found["true"].tolist() == [math.log(2), math.inf]
     assert found["model"] == pytest.approx([math.log(4), -math.log(0.0005)])
@@ -123,7 +123,7 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
         positions = truth.read_words([tokenizer.tokens[token] for token in story_ids[1:]])
         tokens = truth.true_tokens(tokenizer, positions)
         probs = np.full((len(positions), len(tokenizer)), 1e-6)
-        probs[tokens.places, tokens.ids] += tokens.probs
+        probs[tokens.positions, tokens.ids] += tokens.probs
         probs[:, ids] = probs[:, shuffled]
         return np.log(probs / probs.sum(1, keepdims=True))
 
@@ -133,7 +133,7 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
     assert excess["place"] > 0.9 * sum(excess.values()) > 0.1
 
 
-def test_there_is_no_bill_where_words_or_stories_are_not_the_generators(tmp_path, monkeypatch):
+def test_nothing_is_compared_where_words_or_stories_are_not_the_generators(tmp_path, monkeypatch):
     texts = [story.text for story in STORIES]
     run = run_of(tokenizer_of(texts), tmp_path, monkeypatch)
     run.corpus["source"] = "local"

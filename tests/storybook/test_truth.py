@@ -1,11 +1,13 @@
 """The true probabilities of next words, compared with the generator that draws them."""
 
+import copy
 import math
 import random
 from collections import Counter
 
 import pytest
 
+from tests.support.plots import story_of_plot
 from tinylm.storybook.corpus import (
     Call,
     Sampler,
@@ -14,7 +16,6 @@ from tinylm.storybook.corpus import (
     generate,
     normalise,
     render,
-    sample_story,
 )
 from tinylm.storybook.lexicon import KINDS, Weighted
 from tinylm.storybook.truth import END, LISTS, MEANING, Truth, first_impossible
@@ -23,20 +24,9 @@ STORIES = [normalise(story.text).split() for story in generate(12, 1, 3)[0]]
 BIRCHVILLE = "june was a hopeful girl from birchville"
 COUSIN = f"{BIRCHVILLE} she had a talkative cousin named"
 RING = f"{COUSIN} ella one dull saturday june found a gleaming ring"
+BEGINNING = 40  # words
+ENDINGS = 10  # of each beginning
 CHI_SQUARE = 27.9  # with 9 degrees of freedom, larger with a probability of 0.001
-
-
-def story_of_plot(sampler, plot):
-    """(words, ln P) of a story whose plot is the option of this number."""
-    plots = compile_rule("plot").phrases
-    telling = Telling([Call("story")])
-    while choice := telling.advance():
-        index = sampler.pick(choice.weighted, choice.banned)
-        if choice.weighted is plots:
-            sampler.log_prob += plots.log_prob(plot) - plots.log_prob(index)
-            index = plot
-        telling.take(choice, index)
-    return normalise(render(telling.pieces)).split()
 
 
 def read(words):
@@ -61,15 +51,41 @@ def test_stories_of_every_plot_have_their_exact_probability(plot):
     assert truth.next_words().probs == {}
 
 
-@pytest.mark.parametrize("stories", [60, 4_000])
+def endings_of_one_beginning(sampler, endings):
+    """(words of the beginning, words of the rest of each story), all drawn; the beginnings are equal."""
+    telling = Telling([Call("story")])
+    while choice := telling.advance():
+        if len(normalise(render(telling.pieces)).split()) > BEGINNING:
+            break
+        telling.take(choice, sampler.pick(choice.weighted, choice.banned))
+    # the last word may still change: "a" before a vowel becomes "an"
+    beginning = normalise(render(telling.pieces)).split()[:-1]
+    rests = []
+    for _ in range(endings):
+        story = telling.fork()
+        story.pieces = telling.pieces.copy()
+        further = choice
+        while further:
+            story.take(further, sampler.pick(further.weighted, further.banned))
+            further = story.advance()
+        words = [*normalise(render(story.pieces)).split(), END]
+        assert words[: len(beginning)] == beginning
+        rests.append(words[len(beginning) :])
+    return beginning, rests
+
+
+@pytest.mark.parametrize("stories", [60, 20_000])
 def test_drawn_words_cannot_be_told_from_the_true_distribution(stories):
-    """Where each drawn word falls in the cumulative distribution is uniform (Rosenblatt 1952)."""
+    """Where each drawn word falls in the cumulative distribution is uniform (Rosenblatt 1952).
+
+    Whatever came before it, so ten stories may share their beginning, which takes most of the time.
+    """
     sampler = Sampler("cannot be told")
     rng = random.Random(1)
     counts = {kind: Counter() for kind in MEANING}
-    for _ in range(stories):
-        truth = Truth()
-        for word in [*normalise(sample_story(sampler).text).split(), END]:
+
+    def read(truth, words):
+        for word in words:
             following = truth.next_words()
             below = 0.0
             for other, prob in following.probs.items():
@@ -79,6 +95,14 @@ def test_drawn_words_cannot_be_told_from_the_true_distribution(stories):
             place = below + following.probs[word] * rng.random()
             counts[following.kind][min(int(10 * place), 9)] += 1
             truth.read(word)
+
+    for _ in range(stories // ENDINGS):
+        beginning, rests = endings_of_one_beginning(sampler, ENDINGS)
+        truth = Truth()
+        read(truth, beginning)
+        for rest in rests:
+            read(copy.copy(truth), rest)
+    assert counts["end"].total() >= stories
     for kind, bins in counts.items():
         expected = bins.total() / 10
         square = sum((bins[number] - expected) ** 2 for number in range(10)) / expected

@@ -1,10 +1,15 @@
-"""The bill: how much more a story surprises the model than the generator, and at which words.
+"""How far the model is from the generator of the stories, and at which words.
 
 The generator of the storybook knows the true distribution p of every next word; the model gives q.
-A word w costs -ln q(w) instead of -ln p(w) nats. Averaged over p, the extra cost is the divergence
-KL(p || q), which has no sampling noise. `<eos>` is a word like any other. Words that the vocabulary
-lacks are all `<unk>`, with the sum of their p; telling them apart costs the generator
-`unknown_nats`, which no model pays. For both, "a" and "an" are two words.
+A word w surprises the generator by -ln p(w) nats and the model by -ln q(w); the difference is the
+word's excess. Averaged over p, the excess is the divergence KL(p || q), which has no sampling
+noise. For example, where the story goes on with "she" or "her" at even odds, and the model gives
+them 0.6 and 0.2, the excess of "she" is ln 0.5 - ln 0.6 = -0.18, that of "her" 0.92, and the
+divergence is their mean, 0.37; the model's other 0.2 go to impossible words.
+
+`<eos>` is a word like any other. Words that the vocabulary lacks are all `<unk>`, with the sum of
+their p; telling them apart costs the generator `unknown_nats`, which no model pays. For both, "a"
+and "an" are two words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +30,7 @@ from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID, UNK_ID
 
-STORIES = 50  # on the bill; these take some seconds
+STORIES = 50  # that are compared; these take some seconds
 TOP = 5  # words of each distribution in the table of one story
 PROBABLE = 1e-3  # calibration covers words to which the model gives at least this probability
 BINS = np.array([PROBABLE, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 1.0])
@@ -43,39 +48,42 @@ def problem_with(tokenizer: Tokenizer) -> str:
     return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""
 
 
-# of each word of a text: the word, and what the generator expected there
-Positions = list[tuple[str, NextWords]]
+class Position(NamedTuple):
+    """A word of a text, and what the generator expected there."""
+
+    word: str
+    following: NextWords
 
 
-def read_words(words: Sequence[str]) -> Positions:
+def read_words(words: Sequence[str]) -> list[Position]:
     """The positions of a text up to its first impossible word, or to "" after its last word."""
     truth = Truth()
     positions = []
     for word in words:
-        positions.append((word, truth.next_words()))
+        positions.append(Position(word, truth.next_words()))
         if not truth.read(word):
             return positions
-    return [*positions, ("", truth.next_words())]
+    return [*positions, Position("", truth.next_words())]
 
 
 class TrueTokens(NamedTuple):
     """Possible tokens at T positions of a text: (N,) arrays of position, id, true probability."""
 
-    places: np.ndarray
+    positions: np.ndarray
     ids: np.ndarray
     probs: np.ndarray
 
 
-def true_tokens(tokenizer: Tokenizer, positions: Positions) -> TrueTokens:
+def true_tokens(tokenizer: Tokenizer, positions: Sequence[Position]) -> TrueTokens:
     """The generator's distributions over the tokens of a vocabulary."""
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
     probs: dict[tuple[int, int], float] = {}
-    for place, (_, following) in enumerate(positions):
-        for word, prob in following.probs.items():
-            key = (place, known.get(word, UNK_ID))
+    for number, position in enumerate(positions):
+        for word, prob in position.following.probs.items():
+            key = (number, known.get(word, UNK_ID))
             probs[key] = probs.get(key, 0.0) + prob
-    places, ids = np.array(list(probs)).T
-    return TrueTokens(places, ids, np.array(list(probs.values())))
+    numbers, ids = np.array(list(probs)).T
+    return TrueTokens(numbers, ids, np.array(list(probs.values())))
 
 
 @torch.no_grad()
@@ -89,8 +97,8 @@ def log_probabilities(model: TinyLM, ids: Sequence[int] | np.ndarray) -> np.ndar
 def true_surprise(truth: TrueTokens, targets: np.ndarray) -> np.ndarray:
     """The generator's surprise at each token of a text (T,) in nats; infinite where it is impossible."""
     surprise = np.full(len(targets), np.inf)
-    is_target = targets[truth.places] == truth.ids
-    surprise[truth.places[is_target]] = np.abs(np.log(truth.probs[is_target]))  # never -0.0
+    is_target = targets[truth.positions] == truth.ids
+    surprise[truth.positions[is_target]] = np.abs(np.log(truth.probs[is_target]))  # never -0.0
     return surprise
 
 
@@ -101,13 +109,13 @@ def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[s
     kl: the divergence in nats. impossible: the model's probability of all impossible tokens.
     """
     length = len(targets)
-    by_model = model[truth.places, truth.ids]
+    by_model = model[truth.positions, truth.ids]
     excess = truth.probs * (np.log(truth.probs) - by_model)
-    possible = np.bincount(truth.places, np.exp(by_model), length)
+    possible = np.bincount(truth.positions, np.exp(by_model), length)
     return {
         "true": true_surprise(truth, targets),
         "model": -model[np.arange(length), targets],
-        "kl": np.bincount(truth.places, excess, length),
+        "kl": np.bincount(truth.positions, excess, length),
         "impossible": np.maximum(1 - possible, 0.0),
     }
 
@@ -115,7 +123,7 @@ def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[s
 def calibration(truth: TrueTokens, model: np.ndarray) -> np.ndarray:
     """(bins, 3): words in each bin of the model's probability, and sums of its and the true one."""
     table = np.zeros_like(model)
-    table[truth.places, truth.ids] = truth.probs
+    table[truth.positions, truth.ids] = truth.probs
     chosen = model >= np.log(PROBABLE)
     by_model = np.exp(model[chosen])
     bins = np.clip(np.searchsorted(BINS, by_model) - 1, 0, len(BINS) - 2)
@@ -128,19 +136,22 @@ class _Story(NamedTuple):
 
     number: int
     ids: np.ndarray
-    positions: Positions
+    positions: list[Position]
     truth: TrueTokens
 
-    def table(self, model: TinyLM) -> pd.DataFrame:
+    def log_probs(self, model: TinyLM) -> np.ndarray:
+        """The model's, as `log_probabilities`."""
+        return log_probabilities(model, self.ids[:-1])
+
+    def table(self, log_probs: np.ndarray) -> pd.DataFrame:
         """A row for each word with its kind and MEASURES."""
-        measures = compare(self.truth, log_probabilities(model, self.ids[:-1]), self.ids[1:])
-        table = _table(self.positions, measures)
+        table = _table(self.positions, compare(self.truth, log_probs, self.ids[1:]))
         return table.assign(story=self.number, position=range(len(table)))
 
 
-def _table(positions: Positions, measures: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    words = pd.DataFrame({"word": [word for word, _ in positions]})
-    return words.assign(kind=[following.kind for _, following in positions], **measures)
+def _table(positions: Sequence[Position], measures: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    words = pd.DataFrame({"word": [position.word for position in positions]})
+    return words.assign(kind=[position.following.kind for position in positions], **measures)
 
 
 def _stories(run: TrainedRun) -> list[_Story]:
@@ -159,9 +170,10 @@ def _stories(run: TrainedRun) -> list[_Story]:
 
 
 def measure_truth(run: TrainedRun) -> MetricsAndTables:
-    """The bill of the trained model: in all, by kind of word, and at each checkpoint.
+    """The trained model's distance from the generator: in all, by kind of word, at each checkpoint.
 
-    Metrics are nats per word, with 95 % intervals over stories. `left_out` says why there is no bill.
+    Metrics are nats per word, with 95 % intervals over stories; only `left_out`, the reason, if
+    they cannot be compared.
     """
     problem = problem_with(run.tokenizer)
     if run.corpus["source"] != "storybook":
@@ -169,25 +181,55 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
     stories = [] if problem else _stories(run)
     if not stories:
         return {"truth": {"left_out": problem or "no story fits the context"}}, {}
-    words = pd.concat([story.table(run.model) for story in stories])
+    of_stories = []
+    in_bins = np.zeros((len(BINS) - 1, 3))
+    for story in stories:
+        log_probs = story.log_probs(run.model)
+        of_stories.append(story.table(log_probs))
+        in_bins += calibration(story.truth, log_probs)
+    words = pd.concat(of_stories)
     words["excess"] = words["model"] - words["true"]
-    of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
-    unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
-    metrics: Metrics = {"stories": len(stories), "words": len(words), "unknown_nats": unknown}
-    metrics |= {**_metrics(words, words), "unseen_mass": run.ngrams.unseen_mass, "kinds": {}}
-    for kind in MEANING:
-        of_kind = words[words["kind"] == kind]
-        metrics["kinds"][kind] = {"words": len(of_kind)} | _metrics(of_kind, words)
     shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
     for name in ("true_next", "model_next"):
         shown[name] = shown[name].map(in_words)
-    training = _over_training(run, stories, words)
-    tables = {"truth": words, "truth_story": shown, "truth_training": training}
-    return {"truth": metrics}, tables | {"truth_calibration": _calibration(run, stories)}
+    counts, by_model, by_truth = in_bins[in_bins[:, 0] > 0].T
+    tables = {
+        "truth": words,
+        "truth_story": shown,
+        "truth_training": _over_training(run, stories, words),
+        "truth_calibration": pd.DataFrame(
+            {"words": counts, "model": by_model / counts, "true": by_truth / counts}
+        ),
+    }
+    return {"truth": _metrics(run, stories, words)}, tables
+
+
+def _metrics(run: TrainedRun, stories: Sequence[_Story], words: pd.DataFrame) -> Metrics:
+    """Of all words, and of the words of each kind."""
+    of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
+    unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
+    metrics: Metrics = {"stories": len(stories), "words": len(words), "unknown_nats": unknown}
+    metrics |= {**_per_word(words, words), "unseen_mass": run.ngrams.unseen_mass, "kinds": {}}
+    for kind in MEANING:
+        of_kind = words[words["kind"] == kind]
+        metrics["kinds"][kind] = {"words": len(of_kind)} | _per_word(of_kind, words)
+    return metrics
+
+
+def _per_word(selected: pd.DataFrame, words: pd.DataFrame) -> Metrics:
+    """Sums over the selected words, divided by the number of all words."""
+    sums = selected.groupby("story")[["true", "model", "excess", "kl", "impossible"]].sum()
+    stories = words.groupby("story").size()
+    sums = sums.reindex(stories.index, fill_value=0.0)
+    metrics = {}
+    for name, column in sums.items():
+        values = np.column_stack([column, stories])
+        metrics[str(name)] = with_interval(values, pooled_ratio)
+    return metrics
 
 
 def above_floor(truth: Metrics) -> dict[str, float]:
-    """The nats per word above the generator's, of all words and of each kind; empty without a bill."""
+    """The nats per word above the generator's, of all words and of each kind; empty if they were left out."""
     if "kl" not in truth:
         return {}
     kinds = {f"above_floor_{kind}": row["kl"]["value"] for kind, row in truth["kinds"].items()}
@@ -196,39 +238,18 @@ def above_floor(truth: Metrics) -> dict[str, float]:
 
 def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
     """Each kind's part of the KL per word, at each checkpoint and (`last`) after training."""
-    bills = []
+    by_epochs = []
     for epochs, model in run.checkpoints:
-        bills.append((epochs, pd.concat([story.table(model) for story in stories])))
+        tables = [story.table(story.log_probs(model)) for story in stories]
+        by_epochs.append((epochs, pd.concat(tables)))
     tokens_per_epoch = len(run.train.ids) - len(run.train)  # <sos> is never predicted
     rows = []
-    for epochs, words in [*bills, (run.epochs, last)]:
+    for epochs, words in [*by_epochs, (run.epochs, last)]:
         sums = words.groupby("kind")["kl"].sum() / len(words)
         for kind in MEANING:
             kl = float(sums.get(kind, 0.0))
             rows.append({"tokens": round(epochs * tokens_per_epoch), "series": kind, "value": kl})
     return rows
-
-
-def _calibration(run: TrainedRun, stories: Sequence[_Story]) -> pd.DataFrame:
-    """The mean true probability of the words in each bin of the model's probability."""
-    by_story = [
-        calibration(story.truth, log_probabilities(run.model, story.ids[:-1])) for story in stories
-    ]
-    sums = np.sum(by_story, axis=0)
-    counts, by_model, by_truth = sums[sums[:, 0] > 0].T
-    return pd.DataFrame({"words": counts, "model": by_model / counts, "true": by_truth / counts})
-
-
-def _metrics(some: pd.DataFrame, words: pd.DataFrame) -> Metrics:
-    """Nats and impossible probability, summed over `some` words, per word of all `words`."""
-    sums = some.groupby("story")[["true", "model", "excess", "kl", "impossible"]].sum()
-    stories = words.groupby("story").size()
-    sums = sums.reindex(stories.index, fill_value=0.0)
-    metrics = {}
-    for name, column in sums.items():
-        values = np.column_stack([column, stories])
-        metrics[str(name)] = with_interval(values, pooled_ratio)
-    return metrics
 
 
 def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.DataFrame:

@@ -112,8 +112,8 @@ def _truth(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     """
     positions = read_words(tokenizer.split(text))
     following: list[dict[int, float]] = [{} for _ in positions]
-    for place, index, prob in zip(*true_tokens(tokenizer, positions), strict=True):
-        following[place][int(index)] = float(f"{prob:.4g}")
+    for position, index, prob in zip(*true_tokens(tokenizer, positions), strict=True):
+        following[position][int(index)] = float(f"{prob:.4g}")
     return {"ids": tokenizer.encode(text), "next": following}
 
 

@@ -1,7 +1,15 @@
-"""The true probability of every next word of a story: the generator follows a given text.
+"""The true probability of every next word of a story, computed exactly: nothing is sampled.
 
-`Truth` holds every telling that agrees with the words read so far. Each telling knows its possible
-next words, so together they give the generator's distribution. It is exact: nothing is sampled.
+`Truth` reads a text and keeps a hypothesis for each way in which the generator can have come to it.
+For example, "june was a hopeful girl from birchville" can be followed by seven phrases:
+
+    0.20 she had a ...           0.15 june and her ...        0.10 june loved ...
+    0.20 her ...                 0.15 she often played ...    0.10 june loved to ...
+                                                              0.10 june liked ...
+
+The probability of the next word is the sum over the phrases that begin with it: june 0.45,
+she 0.35, her 0.20. Reading "she" leaves two hypotheses, so the next word is "had" with a
+probability of 0.20 / 0.35 = 0.57 and "often" with 0.43.
 """
 
 from __future__ import annotations
@@ -37,94 +45,110 @@ MEANING = {
     "fixed": "words of the plot, where no other could follow",
     "end": "the end of the story",
 }
-Told = tuple[tuple[str, str], ...]  # (word, kind); words from no list are of kind "plot"
+Words = tuple[tuple[str, str], ...]  # (word, kind); words from no list are of kind "plot"
 
 
 @cache
-def _words_of(piece: str, origin: str) -> Told:
+def _words_of(piece: str, origin: str) -> Words:
     """Split a piece into words with their kind: lower case, letters only, "a" for "an"."""
     name = origin.partition(".")[0].partition(":")[0]
     kind = next((kind for kind, names in LISTS.items() if name in names.split()), "plot")
     return tuple(("a" if word == "an" else word, kind) for word in normalise(piece).split())
 
 
-_first_words_of: dict[tuple[Weighted, str], list[Told]] = {}
+class Options(NamedTuple):
+    """How the options of a choice begin.
+
+    first: the first word of each with its kind; None for a silent option, whose first word depends
+    on further choices. by_word: the options that begin with a word. silent: the silent ones.
+    """
+
+    first: list[tuple[str, str] | None]
+    by_word: dict[str, list[int]]
+    silent: list[int]
 
 
-def _first_words(telling: Telling, choice: Choice) -> list[Told]:
-    """The words that each option begins with; empty where they depend on further choices."""
+_known_options: dict[tuple[Weighted, str], Options] = {}
+
+
+def _options_of(telling: Telling, choice: Choice) -> Options:
     key = (choice.weighted, telling.first_piece(choice, 0)[1])
-    if key not in _first_words_of:
-        options = range(len(choice.weighted.options))
-        pieces = [telling.first_piece(choice, option) for option in options]
-        _first_words_of[key] = [_words_of(*piece) for piece in pieces]
-    return _first_words_of[key]
+    if key not in _known_options:
+        options = Options([], {}, [])
+        for option in range(len(choice.weighted.options)):
+            words = _words_of(*telling.first_piece(choice, option))
+            options.first.append(words[0] if words else None)
+            if words:
+                options.by_word.setdefault(words[0][0], []).append(option)
+            else:
+                options.silent.append(option)
+        _known_options[key] = options
+    return _known_options[key]
 
 
-class Paused(NamedTuple):
-    """A telling that agrees with the words read so far.
+class Hypothesis(NamedTuple):
+    """One way in which the generator can have come to the words read so far.
 
-    prob: the probability of those words, told in this way. told: words already told, but not read.
-    choice: the next one to make after them; None at the end of the story.
+    prob: the probability of those words in this way. unread: words that follow without a choice.
+    telling: the story up to and including these. choice: the next one; None at the story's end.
     """
 
     prob: float
-    told: Told
+    unread: Words
     telling: Telling
     choice: Choice | None
 
-    def next_words(self) -> Iterator[tuple[str, str, float, int]]:
-        """Each possible next word: (word, kind, P(all words up to this one), the option to take).
+    def next_words(self) -> Iterator[tuple[str, str, float]]:
+        """Each possible next word: (word, kind, P(the words read and this one)).
 
-        The option is -1 if the word is told already. Options without a first word are left out.
+        Silent options are left out: `with_silent_options` makes hypotheses of them.
         """
         choice = self.choice
-        if self.told or choice is None:
-            word, kind = self.told[0] if self.told else (END, "end")
-            yield word, kind, self.prob, -1
-            return
-        share = self.prob / choice.weight_left
-        for option, words in enumerate(_first_words(self.telling, choice)):
-            if words and option not in choice.banned:
-                word, kind = words[0]
-                yield word, kind, share * choice.weighted.weights[option], option
+        if self.unread:
+            yield *self.unread[0], self.prob
+        elif choice is None:
+            yield END, "end", self.prob
+        else:
+            share = self.prob / choice.weight_left
+            weights = choice.weighted.weights
+            for option, first in enumerate(_options_of(self.telling, choice).first):
+                if first and option not in choice.banned:
+                    yield *first, share * weights[option]
 
-    def read(self, word: str) -> Iterator[Paused]:
-        """The tellings after the word: one for each way to tell it."""
-        for possible, _, prob, option in self.next_words():
-            if possible != word or word == END:
-                continue
-            if option < 0:
-                yield from self._replace(told=self.told[1:]).settled()
-            else:
-                yield from _pause(self._taken(option), prob, read=1)
+    def read(self, word: str) -> Iterator[Hypothesis]:
+        """The hypotheses after the word: one for each way to come to it."""
+        if self.unread:
+            if self.unread[0][0] == word:
+                yield from self._replace(unread=self.unread[1:]).with_silent_options()
+        elif self.choice is not None:
+            options = _options_of(self.telling, self.choice)
+            yield from self._take(options.by_word.get(word, []), words_read=1)
 
-    def settled(self) -> Iterator[Paused]:
-        """This telling, and one for each option whose first word depends on further choices."""
+    def with_silent_options(self) -> Iterator[Hypothesis]:
+        """This hypothesis, and those of its silent options."""
         yield self
+        if not self.unread and self.choice is not None:
+            yield from self._take(_options_of(self.telling, self.choice).silent, words_read=0)
+
+    def _take(self, options: Sequence[int], words_read: int) -> Iterator[Hypothesis]:
+        """The hypotheses in which one of these options is taken."""
         choice = self.choice
-        if self.told or choice is None:
-            return
-        share = self.prob / choice.weight_left
-        for option, words in enumerate(_first_words(self.telling, choice)):
-            if not words and option not in choice.banned:
-                prob = share * choice.weighted.weights[option]
-                yield from _pause(self._taken(option), prob)
-
-    def _taken(self, option: int) -> Telling:
-        branch = self.telling.fork()
-        if self.choice is not None:
-            branch.take(self.choice, option)
-        return branch
+        assert choice is not None
+        for option in options:
+            if option not in choice.banned:
+                telling = self.telling.fork()
+                telling.take(choice, option)
+                prob = self.prob / choice.weight_left * choice.weighted.weights[option]
+                yield from _hypotheses(telling, prob, words_read)
 
 
-def _pause(telling: Telling, prob: float, read: int = 0) -> Iterator[Paused]:
-    """Tell up to the next choice. read: how many of the words told here have been read already."""
+def _hypotheses(telling: Telling, prob: float, words_read: int = 0) -> Iterator[Hypothesis]:
+    """Continue to the next choice. words_read: how many of the words told here are read."""
     choice = telling.advance()
-    told: Told = ()
+    words: Words = ()
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
-        told += _words_of(piece, origin)
-    yield from Paused(prob, told[read:], telling, choice).settled()
+        words += _words_of(piece, origin)
+    yield from Hypothesis(prob, words[words_read:], telling, choice).with_silent_options()
 
 
 @cache
@@ -170,9 +194,9 @@ class Truth:
     def __init__(self) -> None:
         self.log_prob = 0.0
         self._prob = 1.0  # of the words read so far
-        self._tellings = list(_pause(Telling([Call("story")]), 1.0))
-        self._last = ""  # word
-        self._next = self._look_ahead()
+        self._hypotheses = list(_hypotheses(Telling([Call("story")]), 1.0))
+        self._after_article: list[Hypothesis] = []
+        self._next = self._look_ahead("")
 
     def next_words(self) -> NextWords:
         """The generator's distribution of the next word, END for the end of the story."""
@@ -185,16 +209,20 @@ class Truth:
         prob = self._next.probs[word]
         self.log_prob += math.log(prob)
         self._prob *= prob
-        self._tellings = _read(self._tellings, "a" if word == "an" else word)
-        self._last = word
-        self._next = self._look_ahead()
+        if word in ("a", "an"):
+            self._hypotheses = self._after_article
+        else:
+            self._hypotheses = _read(self._hypotheses, word)
+        self._next = self._look_ahead(word)
         return True
 
-    def _look_ahead(self) -> NextWords:
-        sums, kinds = _sums(self._tellings, self._last)
+    def _look_ahead(self, last: str) -> NextWords:
+        """The distribution of the word after `last`."""
+        sums, kinds = _sums(self._hypotheses, last)
         kind = max(kinds, key=kinds.__getitem__, default="end")
         if "a" in sums:
-            after, _ = _sums(_read(self._tellings, "a"), "")
+            self._after_article = _read(self._hypotheses, "a")
+            after, _ = _sums(self._after_article, "")
             del sums["a"]
             for word, prob in after.items():
                 sums[_article(word)] += prob
@@ -202,19 +230,20 @@ class Truth:
         return NextWords(probs, "fixed" if kind == "plot" and len(probs) == 1 else kind)
 
 
-def _read(tellings: Iterable[Paused], word: str) -> list[Paused]:
-    return [further for telling in tellings for further in telling.read(word)]
+def _read(hypotheses: Iterable[Hypothesis], word: str) -> list[Hypothesis]:
+    return [after for hypothesis in hypotheses for after in hypothesis.read(word)]
 
 
 def _sums(
-    tellings: Iterable[Paused], last: str
+    hypotheses: Iterable[Hypothesis], last: str
 ) -> tuple[defaultdict[str, float], defaultdict[str, float]]:
     """Probabilities of the next words, and of their kinds. last: the word before them."""
     sums: defaultdict[str, float] = defaultdict(float)
     kinds: defaultdict[str, float] = defaultdict(float)
-    for telling in tellings:
-        for word, kind, prob, _ in telling.next_words():
-            if last not in ("a", "an") or last == _article(word):
+    after_article = last in ("a", "an")
+    for hypothesis in hypotheses:
+        for word, kind, prob in hypothesis.next_words():
+            if not after_article or last == _article(word):
                 sums[word] += prob
                 kinds[kind] += prob
     return sums, kinds
