@@ -40,23 +40,16 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
     return files
 
 
-def _read_all(
-    paths: Sequence[str], course: dict[str, Exercise]
-) -> tuple[dict[str, Files], dict[str, str]]:
-    """({zip: its exercises}, {zip: why it cannot be read})"""
-    hand_ins: dict[str, Files] = {}
-    problems = {}
-    for path in paths:
-        hand_ins[path] = {}
-        try:
-            hand_ins[path] = read_zip(Path(path), course)
-        except OSError as error:
-            problems[path] = str(error.strerror)
-        except ValueError as error:
-            problems[path] = str(error)
-        except Exception as error:  # zipfile and its libraries raise many kinds
-            problems[path] = f"damaged: {visible(error)}"
-    return hand_ins, problems
+def read_hand_in(path: str, course: dict[str, Exercise]) -> tuple[Files, str]:
+    """(its exercises, "") or, for one that cannot be read, ({}, the reason)."""
+    try:
+        return read_zip(Path(path), course), ""
+    except OSError as error:
+        return {}, str(error.strerror)
+    except ValueError as error:
+        return {}, str(error)
+    except Exception as error:  # zipfile and its libraries raise many kinds
+        return {}, f"damaged: {visible(error)}"
 
 
 def grade_files(files: Files, course: dict[str, Exercise], folder: Path) -> dict[str, str]:
@@ -74,20 +67,22 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
 
     The columns are the exercises that somebody has handed in, in the order of the course.
     """
-    hand_ins, problems = _read_all(paths, course)
-    names = [name for name in course if any(name in files for files in hand_ins.values())]
+    hand_ins = {path: read_hand_in(path, course) for path in paths}
+    handed_in = set().union(*(files for files, _ in hand_ins.values()))
+    names = [name for name in course if name in handed_in]
     header = ["hand-in", *names, "done", "problem"]
     widths = [max(map(len, paths)), *(max(len(name), 6) for name in header[1:])]
     _print_row(header, widths)
     rows = []
-    for path, files in hand_ins.items():
+    for path, (files, problem) in hand_ins.items():
         with tempfile.TemporaryDirectory() as folder:
             results = grade_files(files, course, Path(folder))
         cells = [results.get(name, MISSING) for name in names]
-        rows.append([visible(path), *cells, str(cells.count(DONE)), problems.get(path, "")])
+        rows.append([visible(path), *cells, str(cells.count(DONE)), problem])
         _print_row(rows[-1], widths)
         write_csv(TABLE, header, rows)  # after each, so that an interruption loses none
-    print(f"{TABLE}: {len(rows)} hand-ins, {len(problems)} of which could not be read")
+    unread = sum(bool(row[-1]) for row in rows)
+    print(f"{TABLE}: {len(rows)} hand-ins, {unread} of which could not be read")
 
 
 def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
