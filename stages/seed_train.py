@@ -25,7 +25,7 @@ def main() -> None:
         return
     folder = paths.seed_run(seed)
     snapshots = f"{paths.RUNS}/seeds/{seed}"
-    with joined_group(settings.processes) as group, group.lock(snapshots):
+    with joined_group() as group, group.lock(snapshots):
         tokenizer = open_tokenizer(paths.TOKENIZER)
         run = prepare(
             stage.name, params.model, settings, params.runtime, tokenizer, group, snapshots

@@ -26,7 +26,7 @@ def main() -> None:
     if settings.processes > 1 and not is_rank():
         start_ranks(settings.processes, ["-m", "stages.train"])  # runs this script once per rank
         return
-    with joined_group(settings.processes) as group, group.lock(paths.TRAIN_RUN):
+    with joined_group() as group, group.lock(paths.TRAIN_RUN):
         tokenizer = open_tokenizer(paths.TOKENIZER)
         run = prepare(stage.name, model, settings, runtime, tokenizer, group, paths.TRAIN_RUN)
         print_description(describe(run.model))

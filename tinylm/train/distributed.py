@@ -17,14 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
@@ -34,7 +33,6 @@ from tinylm.vocab.batches import Batch
 
 WAIT_S = 300  # how long a rank waits for one that does not answer
 LOST = 3  # exit code of a rank that ends because another one did
-T = TypeVar("T")
 
 
 class RankLost(CommandFailed):
@@ -135,15 +133,6 @@ class Group:
         nats, tokens = self.gather(*mine).sum(0).tolist()
         return nats, int(tokens)
 
-    def broadcast(self, value: T) -> T:
-        """Rank 0's value, which must be picklable, on every rank."""
-        if self.size == 1:
-            return value
-        values = [value]
-        with _collective():
-            dist.broadcast_object_list(values, 0)
-        return values[0]
-
 
 def is_rank() -> bool:
     """Whether torchrun started this process as one of several."""
@@ -178,7 +167,7 @@ def start_ranks(processes: int, command: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def joined_group(processes: int) -> Iterator[Group]:
+def joined_group() -> Iterator[Group]:
     """The group of this process, which is a group of its own unless `is_rank()`.
 
     If the block fails in a rank, the process ends, and torchrun is given the reason.
@@ -187,9 +176,6 @@ def joined_group(processes: int) -> Iterator[Group]:
         yield Group()
         return
     group = Group(rank=int(os.environ["RANK"]), size=int(os.environ["WORLD_SIZE"]))
-    if group.size != processes:
-        size = f"{group.size}, the number of torchrun's processes"
-        raise InputError(f"{PARAMS_FILE}: train.processes: expected {size}, got {processes}")
     end_with_parent(signal.SIGKILL)  # no rank outlives torchrun
     if not group.is_rank0:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (rank 0 prints)

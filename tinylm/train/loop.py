@@ -100,8 +100,8 @@ class _Loop:
     def begin(self) -> None:
         """Resume from the snapshot, or validate and sample before the first update."""
         trainer = self.trainer
-        state = self.snapshots.latest() if self.snapshots is not None else None
-        state = self.run.group.broadcast(state)
+        snapshots = self.run.snapshots  # every rank reads it
+        state = None if snapshots is None else snapshots.latest()
         if state is None:
             self.validate()
             self.sample()
