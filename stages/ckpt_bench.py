@@ -1,6 +1,7 @@
 """Stage ckpt_bench: gradient checkpointing; memory and time of two equal short runs."""
 
 import sys
+from dataclasses import replace
 
 from tinylm.base import paths
 from tinylm.base.files import write_csv
@@ -25,7 +26,8 @@ def main() -> None:
         ("on" if row["recompute"] else "off", "peak memory", row["peak_mib"]) for row in rows
     ]
     write_csv(paths.plot("ckpt_bench"), ("recompute", "series", "value"), plotted)
-    times = {"settings": rows, "not_measured": failed, "trials": measure.TRIALS}
+    profile = measure.in_own_process(ckpt.profile_task, replace(tasks[0], train=params.train))
+    times = {"settings": rows, "profile": profile, "not_measured": failed, "trials": measure.TRIALS}
     shown = {"on" if row["recompute"] else "off": row for row in rows}
     stage.write(results, measure.shown("ckpt", shown, "epoch_s", "peak_mib"), times)
 

@@ -46,7 +46,8 @@ def main() -> None:
         for row in rows
     ]
     write_csv(paths.plot("kv_bench"), ("new_tokens", "series", "value"), plotted)
-    times = {"settings": rows, "not_measured": failed, "trials": measure.TRIALS}
+    profile = measure.in_own_process(kv.profile_task, tasks[-1])
+    times = {"settings": rows, "profile": profile, "not_measured": failed, "trials": measure.TRIALS}
     metrics = measure.shown("kv", kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
     stage.write(results, metrics, times)
 

@@ -14,7 +14,7 @@ from tinylm.report.sources import as_number, read_run
 def main() -> None:
     stage = Stage("report")
     settings = stage.params.report
-    run = read_run(".", stage.values)
+    run = read_run(".", stage.values, whole=True)
     has_lab = write_lab(run, stage.values, ".")
     if settings.prompts or settings.sentences:
         from tinylm.api.own_texts import with_own_texts
@@ -22,8 +22,6 @@ def main() -> None:
         stage.begin(stage.params.decode.seed)
         run = with_own_texts(run, settings)
     pictures = write_report(run, settings, ".", has_lab)
-    for problem in run.problems.values():
-        print(f"not shown: {problem}")
     for path in (paths.REPORT_PAGE, paths.REPORT_PDF, *([paths.REPORT_LAB] if has_lab else [])):
         print(f"{path}: {Path(path).stat().st_size / 1e6:.1f} MB")
     print(f"{len(pictures)} pictures in {paths.PICTURES}")

@@ -29,7 +29,7 @@ def _run(folder, **changes):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params["evaluate"]["new_tokens"] = 9
     settings = dataclasses.replace(SETTINGS, **changes)
-    return with_own_texts(ReportData(params, {}, {}), settings)
+    return with_own_texts(ReportData(params, {}), settings)
 
 
 def test_prompts_are_continued_as_tinylm_generate_does(folder):
@@ -42,4 +42,4 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
     continuations = [tokenizer.decode(text.new_ids) for text in expected]
     assert [row["continuation"] for row in rows] == continuations
     assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
-    assert "| the zebra said |" in write_document(run, SETTINGS, {})
+    assert "*After “the zebra said”: " in write_document(run, SETTINGS, {})

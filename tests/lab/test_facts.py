@@ -26,7 +26,7 @@ def run_of(perplexity, prompts=()):
     params = {"report": {"prompts": prompts}}
     samples = [{"prompt": text} for text in ("once there was", "once upon a", "long ago a")]
     files = {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION, "samples": samples}
-    return ReportData(params, files, {})
+    return ReportData(params, files)
 
 
 def test_roles_and_costs_are_those_of_the_run():

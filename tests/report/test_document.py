@@ -6,14 +6,15 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from tinylm.base.config import InputError
 from tinylm.report.document import write_document
-from tinylm.report.html_page import to_html
 from tinylm.report.pictures import PICTURES, draw_pictures
-from tinylm.report.sources import FILES, read_run
-from tinylm.report.values import with_and_without
-from tinylm.report.wording import byte_count, loss, number, with_trials
+from tinylm.report.sources import FILES, Sentence, read_run
+from tinylm.report.values import shown_heads
+from tinylm.report.wording import big, byte_count, loss, number
 
 
 def plain(markdown):
@@ -22,54 +23,85 @@ def plain(markdown):
 
 def test_the_numbers_are_those_of_the_files(run, settings):
     markdown = write_document(run, settings, {})
-    assert "Not shown" not in markdown
     for text in (
-        f"text is {number(run.value('evaluate.perplexity'))}",
-        f"| unigram | {number(run.value('evaluate.baselines.unigram.perplexity'))} |",
+        f"perplexity is {number(run.value('evaluate.perplexity'))}",
+        f"| unigram: token frequencies | {number(run.value('evaluate.baselines.unigram.perplexity'))} |",
         f"| tokens scored | {run.value('evaluate.tokens'):,} |",
-        f"lowest held-out loss was {loss(run.value('train.held_out_loss_best'))}",
+        f"{loss(run.value('train.held_out_loss_last'))} on held-out text",
         f"| trained parameters | {run.value('train.parameters_trainable'):,} |",
-        run.rows("samples")[0]["reference"][:40],
+        run.rows("beams")[0]["reference"][:40],
     ):
         assert text in markdown
     for text in ("Undefined", "{", "}"):
         assert text not in markdown
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_one_line_with_its_repair(name, run, settings):
-    path, stage = FILES[name]
-    problem = f"{path} is missing; dvc repro {stage} makes it"
-    files = {key: value for key, value in run.files.items() if key != name}
-    without = dataclasses.replace(run, files=files, problems={name: problem})
-    markdown = plain(write_document(without, settings, {}))
-    assert markdown.count("**Not shown:**") == 1
-    assert problem in markdown
+def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):
+    size = big(run.value("train.parameters"))
+    title = f"# A language model of {size} parameters, trained on stories.jsonl\n"
+    assert write_document(run, settings, {}).startswith(title)
+    named = dataclasses.replace(settings, title="Mine")
+    assert write_document(run, named, {}).startswith("# Mine\n")
 
 
-def test_a_folder_without_results_has_a_report_still(run, settings, tmp_path):
-    empty = read_run(tmp_path, run.params)
-    assert len(empty.problems) >= len(FILES) - 2
-    markdown = write_document(empty, settings, draw_pictures(empty))
-    assert to_html(markdown).count('class="missing"') == len(empty.problems)
+def test_what_differs_from_the_assignment_is_listed(run, settings):
+    run.params["kv_bench"]["batch"] = 20
+    run.params["train"]["lr"] = 0.0125
+    markdown = write_document(run, settings, {})
+    assert "| learning rate | 0.0003 | 0.0125 |" in markdown
+    assert "| texts in the cache |" not in markdown
+    (as_asked,) = re.findall(r"Everything else is as asked: (.*?)\.", markdown)
+    assert {"positions", "texts in the cache"} <= set(as_asked.split(", "))
 
 
-def test_no_damaged_file_ends_the_report(finished_run, run, settings, tmp_path):
-    """Each file as another program could have left it: not readable, or without what is expected."""
+def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_run, run, tmp_path):
+    with pytest.raises(InputError, match=r"data/figures/\w+\.json.*dvc repro"):
+        read_run(tmp_path, run.params, whole=True)
+    assert read_run(tmp_path, run.params).files == {}
     for path, _ in FILES.values():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("<<<<<<< HEAD\n{")
-    damaged = read_run(tmp_path, run.params)
-    assert len(damaged.problems) + len(damaged.files) == len(FILES)
-    assert all(FILES[name][0] in line for name, line in damaged.problems.items())
-    write_document(damaged, settings, draw_pictures(damaged))
-    for name, value in run.files.items():
-        if isinstance(value, dict):
-            wrong = dict.fromkeys(value, 7)
-        else:
-            wrong = [{"x": 1}] if hasattr(value, "columns") else []
-        changed = dataclasses.replace(run, files=run.files | {name: wrong})
-        assert len(re.findall(r"^## ", write_document(changed, settings, {}), re.MULTILINE)) > 8
+        (tmp_path / path).write_bytes(b"\xff\xfe{")
+        with pytest.raises(InputError, match=f"{path}.*dvc repro") as error:
+            read_run(tmp_path, run.params)
+        assert "\n" not in str(error.value)
+        (tmp_path / path).unlink()
+
+
+def test_the_first_impossible_word_is_marked(run, settings):
+    """In a run of the storybook, whose generator alone can tell."""
+    sample = run.rows("samples")[0] | {"prompt": "once upon a time there", "finished": False}
+    sample["continuation"] = "was a clever zebra named anna"
+    files = run.files | {"samples": [sample]}
+    assert "**zebra**" not in write_document(dataclasses.replace(run, files=files), settings, {})
+    files["evaluate"] = run.files["evaluate"] | {
+        "sense": {"texts": 1, "kinds": {"person": 1}, "possible": {"value": 0.0}}
+    }
+    markdown = write_document(dataclasses.replace(run, files=files), settings, {})
+    assert "> was a clever **zebra** named anna\n" in markdown
+    assert "The first impossible word is “zebra”; possible: " in markdown
+
+
+def test_a_shown_head_comes_with_an_example_of_its_role(run):
+    words = ["<sos>", "a", "b", "c"]
+    maps = np.zeros((2, 2, 4, 4))
+    maps[1, 0, 3, 2] = 0.75  # c attends to b
+    maps[1, 0, 3, 0] = 0.9
+    heads = [
+        {
+            "layer": 2,
+            "head": 1,
+            "role": "previous token",
+            "score": 0.5,
+            "baseline": 0.1,
+            "claimed": True,
+        }
+    ]
+    ablation = [{"layer": 2, "head": 1, "loss_increase": 0.1, "low": 0.0, "high": 0.2}]
+    tables = {"roles": pd.DataFrame(heads), "ablation": pd.DataFrame(ablation)}
+    sentence = Sentence(words, maps, "d", 1.0)
+    changed = dataclasses.replace(run, files=run.files | tables | {"attention": [sentence]})
+    (head,) = shown_heads(changed)
+    assert (head["from"], head["to"], head["weight"]) == ("c", "b", 0.75)
 
 
 def test_an_empty_text_is_a_text(run, tmp_path):
@@ -82,11 +114,10 @@ def test_an_empty_text_is_a_text(run, tmp_path):
 def test_samples_are_few_and_the_first_ones(run, settings):
     samples = run.rows("samples")
     many = [samples[0] | {"continuation": f"sample number {index}"} for index in range(20)]
-    files = run.files | {"samples": many, "sense": []}
+    files = run.files | {"samples": many}
     markdown = write_document(dataclasses.replace(run, files=files), settings, {})
-    report, appendix = markdown.split("# Appendix")
-    shown = [len(re.findall(r"\| model \| sample number", part)) for part in (report, appendix)]
-    assert shown == [2, 6]
+    shown = [len(re.findall("> sample number", part)) for part in markdown.split("## ")]
+    assert [number for number in shown if number] == [1, 2, 6]  # summary, samples, appendix
 
 
 def test_times_are_compared_the_right_way_round(run, settings):
@@ -104,10 +135,10 @@ def test_times_are_compared_the_right_way_round(run, settings):
     }
     changed = dataclasses.replace(run, files=files)
     markdown = " ".join(write_document(changed, settings, {}).split())
-    assert "decoding 64 tokens is 4.0 times as fast: 400 tokens/s compared with 100" in markdown
-    assert "needs at most 20.0 MiB, without it 90.0 MiB" in markdown
-    assert "takes 1.5 times as long" in markdown
-    assert with_and_without(rows, "new_tokens", "cache") == (rows[2], rows[3])
+    assert "decoding 64 tokens is 4.0 times as fast: 400 tokens/s" in markdown
+    assert "needs at most 20.0 MiB instead of 90.0 MiB" in markdown
+    assert "takes 1.50 s instead of 1.00 s, 1.50 times as long" in markdown
+    assert "| KV cache, 64 new tokens | the same tokens | 100 → 400 tokens/s |" in markdown
     drawn = draw_pictures(changed)
     for name, label, values in (
         ("kv_speed", "cache", [9.0, 400.0]),
@@ -122,9 +153,6 @@ def test_numbers_in_words():
     assert byte_count(3 * 2**20) == "3.00 MiB"
     assert number(np.float32(9.996)) == "10.0"
     assert number(float("nan")) == number(None) == number("3") == "–"
-    row = {"step_s": 2.0, "low_step_s": 1.5, "high_step_s": 3.0}
-    assert with_trials(row, "step_s") == "2.00 (1.50 to 3.00)"
-    assert with_trials({"step_s": 2.0, "low_step_s": 2.0, "high_step_s": 2.0}, "step_s") == "2.00"
 
 
 def test_every_picture_is_on_the_page_with_an_alt_text(finished_run):
@@ -134,6 +162,7 @@ def test_every_picture_is_on_the_page_with_an_alt_text(finished_run):
     assert len(svgs) == len(drawn)
     assert all(re.search(r'role="img" aria-label="[^"]{10,}"', svg) for svg in svgs)
     assert drawn >= {name for name in PICTURES if not name.startswith("truth")}  # no storybook
+    assert "<mark>" not in page
 
 
 def test_the_page_is_whole_follows_dark_mode_and_loads_nothing(finished_run):

@@ -6,6 +6,7 @@ import subprocess
 
 import jinja2
 import pytest
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from tinylm.report.drawing import Picture, to_svg
@@ -17,6 +18,7 @@ EVIL = (
     "<script>alert(1)</script> [x](javascript:a) ![i](http://a/b.png) `c` **b** _i_ a_b &lt; &amp; "
     '#let x = 1; $y$ "q" \\ | \u202e ~~s~~'
 )
+MARKED = Markup("right **wrong**")
 SHOWN = EVIL.replace("\u202e", "⟨U+202E⟩")
 TEMPLATE = """# {{ title }}
 
@@ -26,7 +28,7 @@ By {{ author }}
 
 Text {{ evil }}.
 
-**Not shown:** {{ "a.json" }} is missing.
+**Warning:** {{ "a.json" }} is missing.
 
 {{ table(("name", "value", "what"), rows, "A caption") }}
 
@@ -36,11 +38,13 @@ Text {{ evil }}.
 
 {{ image("../plots/p.png", "alt text", 'its "caption"') }}
 
-# Appendix
+{{ quote(marked) }}
 
-## Extras
+#### Extras
 
 More.
+
+## Last
 """
 
 
@@ -48,7 +52,17 @@ More.
 def markdown(tmp_path):
     (tmp_path / "page.md.j2").write_text(TEMPLATE)
     rows = [["a|b", 1, EVIL], ["*c*", 2.5, "two\nlines"]]
-    return render(tmp_path / "page.md.j2", title="A # title", author="me", evil=EVIL, rows=rows)
+    return render(
+        tmp_path / "page.md.j2", title="A # title", author="me", evil=EVIL, rows=rows, marked=MARKED
+    )
+
+
+def test_what_is_folded_ends_at_the_next_heading_and_a_bold_word_in_a_quote_is_marked(markdown):
+    page = to_html(markdown)
+    assert "<details><summary>Extras</summary><p>More.</p>\n</details></section>" in page
+    assert page.count("<mark>") == 1
+    assert "right <mark>wrong</mark>" in page
+    assert '<a href="#last">' in page
 
 
 def unescaped(text):

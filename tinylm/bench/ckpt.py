@@ -1,13 +1,17 @@
 """Gradient checkpointing: two identical training runs, one of which recomputes the blocks."""
 
+import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinylm.bench import measure
 from tinylm.bench.measure import CkptBenchSettings
-from tinylm.bench.training import Task, short, train_task
+from tinylm.bench.operations import labelled, shares
+from tinylm.bench.training import Task, fresh, short, train_task
 from tinylm.host.command import CommandFailed
 from tinylm.train.settings import TrainSettings
+from tinylm.train.trainer import Trainer
 
 MODES = {False: "none", True: "blocks"}  # of train.recompute
 
@@ -38,6 +42,20 @@ def make_tasks(settings: CkptBenchSettings, train: TrainSettings, **shared: Any)
         columns = {"setting": f"recompute {mode}", "recompute": recomputes}
         tasks.append(Task(columns=columns, mini_batches=settings.updates, train=chosen, **shared))
     return tasks
+
+
+def profile_task(task: Task) -> dict[str, Any]:
+    """The shares of each kind of operation in updates of stage train, but not compiled."""
+    settings = short(task.train, compile="false")
+    run = fresh(dataclasses.replace(task, train=settings, mini_batches=settings.accumulation))
+    trainer = Trainer(run.model, run.batches, run.settings)
+    model = trainer.model
+    model.ops = copy.copy(model.ops)  # the model's own, which calls the loss alone
+    model.ops.output_loss = labelled("loss", model.ops.output_loss)  # type: ignore[method-assign]
+    for optimizer, _ in trainer.optimizers:
+        optimizer.step = labelled("optimizer", optimizer.step)  # type: ignore[method-assign]
+    batches = trainer.batches_of(0)
+    return {"shares": shares(model, lambda: trainer.update(batches))}
 
 
 def compare(results: Sequence[Mapping[str, Any]]) -> dict[str, bool]:

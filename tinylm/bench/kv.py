@@ -14,11 +14,11 @@ from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import KvBenchSettings
+from tinylm.bench.operations import STEPS, shares
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
-from tinylm.host.processes import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
@@ -94,7 +94,6 @@ def measure_task(task: Task) -> dict[str, Any]:
     return {
         "ids": ids,
         **times,
-        "process_mib": own_peak_mib(),  # before the profiler of `peak_mib`
         "peak_mib": peak_mib(task, model, ids),
     }
 
@@ -103,7 +102,7 @@ BENCH = measure.Bench(
     measure_task,
     conditions=("new_tokens", "cache"),
     times=("tokens_per_s", "first_token_s", "rest_s_per_token"),
-    memory=("peak_mib", "process_mib"),
+    memory=("peak_mib",),
 )
 
 
@@ -115,6 +114,18 @@ def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
     window = model.settings.context
     widest = [[*prompt, *new[:-1]][:window] for prompt, new in zip(task.prompts, ids, strict=True)]
     return measure.peak_mib(lambda: _timed(task, model, widest, 1), device)
+
+
+def profile_task(task: Task) -> dict[str, Any]:
+    """The shares of each kind of operation in a decoding step with the cache, from logits to greedy tokens."""
+    model = _model(task).eval()
+    session = Session(model, task.prompts, slide=task.slide, new_tokens=STEPS + 1)
+    session.append(session.next_logits().argmax(-1).cpu())
+
+    def step() -> None:
+        session.append(session.next_logits().argmax(-1).cpu())
+
+    return {"shares": shares(model, step)}
 
 
 def choose_batch(

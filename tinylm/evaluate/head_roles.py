@@ -13,7 +13,7 @@ from tinylm.evaluate.statistics import bootstrap_intervals, claims, p_of_interva
 POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
 ROLES = (*POSITIONAL, "same token", "induction")
 MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
-LEVEL = 0.01  # family-wise false-positive rate of the roles; the report has 0.04 for the rest
+LEVEL = 0.01  # family-wise false-positive rate of the roles
 MIN_POSITIONS = 30  # with fewer a role is not measured
 RolePairs = dict[str, np.ndarray]
 _DISTANCES = 1 << 32  # more than any context has

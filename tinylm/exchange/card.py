@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tinylm.report import render
 from tinylm.report.sources import ReportData
-from tinylm.report.values import summary, template_values
+from tinylm.report.values import template_values
 from tinylm.report.wording import ABSENT, ends, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
@@ -96,7 +96,6 @@ def write_card(run: ReportData, publication: Publication) -> str:
     text = render.render(
         TEMPLATE,
         **template_values(run),
-        **summary(run),
         name=publication.repo.rpartition("/")[2],
         publication=publication,
         repo=Markup(publication.repo),

@@ -14,6 +14,7 @@ from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_mod
 from tinylm.model.transformer import TinyLM
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, as_number, records
+from tinylm.report.values import title_of
 from tinylm.report.wording import count, many, number, share
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
@@ -53,7 +54,7 @@ def make_page(
     title = Path(models).resolve().name
     epochs = None
     if run:
-        title = read_section(params, "report", ReportSettings).title
+        title = title_of(run, read_section(params, "report", ReportSettings))
         epochs = as_number(run.value("train.epochs"))
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide

@@ -1,5 +1,6 @@
 """Line charts and points, drawn from a frame."""
 
+from collections.abc import Collection
 from itertools import cycle
 
 import pandas as pd
@@ -10,8 +11,8 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
 from tinylm.report.drawing import Picture
 from tinylm.report.wording import number
 
+WIDTH, HEIGHT = 3.6, 2.5  # inches: two pictures side by side in print
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_SHADE = 0.22  # opacity of a band
 _MANY = 24  # points; a longer line is drawn without markers
 
 
@@ -23,29 +24,26 @@ def draw_lines(
     *,
     log_y: bool = False,
     from_zero: bool = False,
+    unconnected: Collection[str] = (),
+    height: float = HEIGHT,
 ) -> Picture:
-    """One line for each series, with a band where it has an interval; one row is a point.
+    """One line for each series.
 
     Args:
-        frame: columns x, series and value; low and high too where lines have bands.
+        frame: columns x, series and value.
         from_zero: whether the vertical axis starts at zero.
+        unconnected: series whose points are not joined, because nothing is known between them.
+        height: of the picture in inches.
     """
-    drawing = Figure()
-    axes = drawing.add_subplot()
-    axes.set(title=title, xlabel=x_label, ylabel=y_label)
+    drawing, axes = _axes(title, x_label, y_label, height)
     ends = []
     for (name, rows), marker in zip(frame.groupby("series", sort=False), cycle(MARKERS)):
-        x = rows["x"]
         values = rows["value"]
-        (line,) = axes.plot(x, values, label=name)
+        (line,) = axes.plot(rows["x"], values, label=name)
         line.set_marker(marker if len(rows) <= _MANY else "")
-        if len(rows) == 1:
-            line.set_linestyle("")  # a point has no line in the legend
-        if "low" in rows:
-            colour = line.get_color()
-            axes.fill_between(x, rows["low"], rows["high"], color=colour, alpha=_SHADE, linewidth=0)
+        if name in unconnected:
+            line.set_linestyle("")
         ends.append(f"{name} from {number(values.iloc[0])} to {number(values.iloc[-1])}")
-    axes.margins(0.05, 0.08)
     if (frame["x"] % 1 == 0).all():  # tokens, updates, layers: no ticks between
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
@@ -54,8 +52,35 @@ def draw_lines(
     if from_zero:
         axes.set_ylim(bottom=0)
     if len(ends) > 1:
-        drawing.legend(loc="outside lower center", ncols=3)
+        drawing.legend(loc="outside lower center", ncols=2)
     return Picture(drawing, f"{title}, {y_label} against {x_label}: {'; '.join(ends)}.")
+
+
+def draw_points(frame: pd.DataFrame, title: str, x_label: str, y_label: str) -> Picture:
+    """One labelled point for each row, with the range of x over its trials.
+
+    frame: columns x, low, high, series and value.
+    """
+    drawing, axes = _axes(title, x_label, y_label)
+    for row, marker, offset in zip(frame.itertuples(), cycle(MARKERS), cycle((6, -14))):
+        axes.errorbar(row.x, row.value, xerr=[[row.x - row.low], [row.high - row.x]], marker=marker)
+        axes.annotate(
+            row.series, (row.x, row.value), (0, offset), textcoords="offset points", ha="center"
+        )
+    axes.margins(x=0.15)
+    highest = max(frame["value"].max(), 1e-9)
+    axes.set_ylim(-0.15 * highest, 1.25 * highest)  # the labels of low points are below them
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in frame.itertuples()]
+    return Picture(drawing, f"{title}, {y_label} against {x_label}: {'; '.join(points)}.")
+
+
+def _axes(title: str, x_label: str, y_label: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
+    drawing = Figure(figsize=(WIDTH, height))
+    axes = drawing.add_subplot()
+    axes.set(title=title, xlabel=x_label, ylabel=y_label)
+    axes.margins(0.05, 0.08)
+    return drawing, axes
 
 
 def _label_logarithms(axes: Axes) -> None:

@@ -9,7 +9,7 @@ import html
 import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,14 +46,10 @@ def in_style() -> Iterator[None]:
 
 
 class Picture(NamedTuple):
-    """A drawing, its alt text for readers who cannot see it, and what is shown at parts of it.
-
-    tips: texts by the gid of the part that they explain.
-    """
+    """A drawing, and its alt text for readers who cannot see it."""
 
     drawing: Figure
     alt: str
-    tips: Mapping[str, str] = {}
 
 
 def to_png(drawing: Figure) -> bytes:
@@ -67,7 +63,7 @@ def to_png(drawing: Figure) -> bytes:
 
 
 def to_svg(picture: Picture) -> str:
-    """The drawing as SVG: transparent, without version or date; a page shows tips at the pointer."""
+    """The drawing as SVG: transparent, without version or date."""
     drawing = picture.drawing
     drawing.set_facecolor("none")
     for axes in drawing.axes:
@@ -76,11 +72,7 @@ def to_svg(picture: Picture) -> str:
     undated = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with in_style():
         FigureCanvasSVG(drawing).print_svg(target, metadata=undated)
-    svg = target.getvalue()
-    for name, text in picture.tips.items():
-        part = f'<g id="{name}">'
-        svg = svg.replace(part, f"{part}<title>{html.escape(visible(text))}</title>")
-    return svg
+    return target.getvalue()
 
 
 def to_inline(svg: str, name: str, alt: str) -> str:

@@ -18,10 +18,11 @@ from tinylm.report.wording import short
 SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)], N=64)
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
 # in inches
-_WORD = 0.1  # at an axis
+_WORD = 0.135  # at an axis
 _LARGEST = 6.5  # side of a map
 _GAP = 0.12  # between two maps
-_TITLE = 0.25  # above a map
+_TITLE = 0.28  # above a map
+_LABELS = 9  # points
 _MAPS = 4  # most maps per row with readable tick labels
 
 
@@ -40,10 +41,10 @@ def draw_sentence(
     lines = math.ceil(heads / _MAPS)  # of a layer
     columns = math.ceil(heads / lines)
     rows = layers * lines
-    side = min(max(1.5, _WORD * tokens), _LARGEST)
+    side = min(_WORD * max(tokens, 11), _LARGEST)
     named = np.arange(0, tokens, math.ceil(_WORD * tokens / side))
     names = [short(words[position]) for position in named]
-    edge = 0.6 + 0.055 * max(map(len, names), default=0)
+    edge = 0.6 + 0.06 * max(map(len, names), default=0)
     lefts = np.arange(columns) * (side + _GAP)
     tops = np.arange(rows) * (side + _TITLE)
     width = edge + 0.5 + columns * (side + _GAP)
@@ -57,18 +58,19 @@ def draw_sentence(
             edges = (left, left + side, top + side, top)
             axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, extent=edges)
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
-            axes.text(left, top - 0.05, title, fontsize=7)
+            axes.text(left, top - 0.05, title, fontsize=_LABELS)
     middles = (named + 0.5) * side / tokens
     xticks = np.add.outer(lefts, middles).ravel()
     yticks = np.add.outer(tops, middles).ravel()
-    axes.set_xticks(xticks, names * columns, rotation=90, fontsize=6)
-    axes.set_yticks(yticks, names * rows, fontsize=6)
+    axes.set_xticks(xticks, names * columns, rotation=90, fontsize=_LABELS)
+    axes.set_yticks(yticks, names * rows, fontsize=_LABELS)
     axes.set(xlim=(0, lefts[-1] + side), ylim=(tops[-1] + side, -_TITLE), aspect="auto")
     axes.spines[:].set_visible(False)
     axes.grid(visible=False)
     scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=axes, fraction=0.02, aspect=40)
-    scale.set_label("attention weight, 0 to 1 (colour: its square root)", fontsize=8)
-    axes.set_xlabel("token attended to", fontsize=9)
-    axes.set_ylabel("token that attends", fontsize=9)
+    scale.set_label("attention weight", fontsize=_LABELS)
+    scale.ax.tick_params(labelsize=_LABELS)
+    axes.set_xlabel("token attended to", fontsize=_LABELS)
+    axes.set_ylabel("token that attends", fontsize=_LABELS)
     drawing.suptitle(after, fontsize=9)
     return drawing

@@ -9,6 +9,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+LARGE_FACTS = 4  # at most so many facts are shown large; pdf.typ has the same number
 STYLE_SHEET = Path(__file__).with_name("page.css")
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -30,7 +31,8 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
-_PART = re.compile(r"^(##?) (.*)\n", re.MULTILINE)  # a heading of the first two levels
+_FOLDED = re.compile(r"^#### (.*)\n([\s\S]*?)(?=^###? |^#### |\Z)", re.MULTILINE)
+_QUOTE = re.compile(r"<blockquote>[\s\S]*?</blockquote>")
 _TABLE = re.compile(r"(?:<p><em>(.*)</em></p>\n)?<table>([\s\S]*?)</table>")
 _HEADS = re.compile(r"<thead>[\s\S]*?</thead>")
 _FIRST_CELL = re.compile(r"<tr>\s*<td([^>]*)>(.*?)</td>")
@@ -43,26 +45,22 @@ def to_html(markdown: str, pictures: Mapping[str, str] | None = None) -> str:
         markdown: what `render` returned.
         pictures: the inline SVG of each picture by name, which is trusted. Others are left out.
     """
-    _, _, title, head, *parts = _PART.split(markdown)
+    drawn = pictures or {}
+    top, *sections = re.split(r"^## ", markdown, flags=re.MULTILINE)
+    title, _, head = top.removeprefix("# ").partition("\n")
     links = []
     body = []
-    in_appendix = False
-    for marks, heading, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+    for section in sections:
+        heading, _, text = section.partition("\n")
         name = parser().renderInline(heading)
-        content = _content(text, pictures or {})
         anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
-        if marks == "#":
-            in_appendix = True
-        inner = f"<h2>{name}</h2>{content}"
-        if in_appendix and marks == "##":
-            inner = f"<details><summary><h2>{name}</h2></summary>{content}</details>"
-        else:
-            links.append(f'<li><a href="#{anchor}">{name}</a></li>')
-        body.append(f'<section id="{anchor}">{inner}</section>')
+        links.append(f'<li><a href="#{anchor}">{name}</a></li>')
+        content = _content(text, drawn)
+        body.append(f'<section id="{anchor}"><h2>{name}</h2>{content}</section>')
     return _PAGE.format(
         title=parser().renderInline(title),
         style=STYLE_SHEET.read_text(encoding="utf-8"),
-        head=_content(head, pictures or {}),
+        head=_content(head, drawn),
         links="".join(links),
         body="\n".join(body),
     )
@@ -86,19 +84,34 @@ def _image(renderer: Any, tokens: Any, index: int, options: Any, pictures: Any) 
 
 
 def _content(markdown: str, pictures: Mapping[str, str]) -> str:
-    """The blocks of a section, with the conventions of render.py."""
+    """The blocks of a section, some of them folded."""
+    first, *rest = _FOLDED.split(markdown)
+    blocks = [_blocks(first, pictures)]
+    for title, folded, after in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        summary = f"<summary>{parser().renderInline(title)}</summary>"
+        blocks.append(f"<details>{summary}{_blocks(folded, pictures)}</details>")
+        blocks.append(_blocks(after, pictures))
+    return "".join(blocks)
+
+
+def _blocks(markdown: str, pictures: Mapping[str, str]) -> str:
+    """Blocks of Markdown, with the conventions of render.py."""
     text = parser().render(markdown, dict(pictures))
     text = _TABLE.sub(_table, text)
+    text = _QUOTE.sub(lambda quote: quote[0].replace("strong>", "mark>"), text)
     text = re.sub(r"<p>\s*</p>", "", text)
     text = re.sub(r"<p>(<figure>[\s\S]*?)</p>", r'<div class="gallery">\1</div>', text)
-    text = text.replace("<p><strong>Not shown:", '<p class="missing"><strong>Not shown:')
+    text = text.replace("<p><strong>Warning:", '<p class="warning"><strong>Warning:')
     return re.sub(r"<p>(<em>[^<]*</em></p>)", r'<p class="note">\1', text)
 
 
 def _table(table: re.Match[str]) -> str:
     caption, rows = table.groups(default="")
     if not re.search(r"<th( [^>]*)?>[^<]", rows):  # no column has a name
-        return f'<table class="facts">{_HEADS.sub("", rows)}</table>'
+        kind = (
+            "facts tiles" if rows.count("<tr>") <= 1 + LARGE_FACTS else "facts"
+        )  # one is the head
+        return f'<table class="{kind}">{_HEADS.sub("", rows)}</table>'
     rows = re.sub(r"<th(?=[ >])", '<th scope="col"', rows)
     rows = _FIRST_CELL.sub(r'<tr><th scope="row"\1>\2</th>', rows)
     title = f"<caption>{caption}</caption>" if caption else ""

@@ -24,10 +24,6 @@ _TYPST = {  # what each token of the Markdown becomes
     "blockquote_open": "#quotation[",
     "blockquote_close": "]\n",
     "table_close": ")\n",
-    "thead_open": "",
-    "thead_close": "",
-    "tbody_open": "",
-    "tbody_close": "",
     "tr_open": "(",
     "tr_close": "),",
     "th_close": "],",
@@ -42,29 +38,28 @@ _TYPST = {  # what each token of the Markdown becomes
 }
 
 
-def to_pdf(markdown: str, pictures: Mapping[str, str] | None = None) -> bytes:
+def to_pdf(
+    markdown: str, pictures: Mapping[str, str] | None = None, author: str = "tinylm"
+) -> bytes:
     """The Markdown as a PDF; the same Markdown gives the same bytes.
 
     Args:
         markdown: what `render` returned.
         pictures: the SVG of each picture by name. Others are left out.
+        author: in the PDF's metadata.
     """
     images = pictures or {}
     layout = _LAYOUT.read_text(encoding="utf-8")
+    # No date, so that the same run gives the same bytes.
+    document = f"#set document(author: {_quoted(author)}, date: none)\n"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for picture, svg in images.items():
             (folder / f"{picture}.svg").write_text(svg, encoding="utf-8")
         source = folder / "report.typ"
-        source.write_text(layout + _to_typst(markdown, images), encoding="utf-8")
-        # No clock, so that the same run gives the same bytes; tags would double the file's size.
-        return typst.compile(
-            source,
-            root=folder,
-            font_paths=[_FONTS],
-            timestamp=0,
-            pdf_tags=False,
-        )
+        source.write_text(document + layout + _to_typst(markdown, images), encoding="utf-8")
+        # No clock either; tags would double the file's size.
+        return typst.compile(source, root=folder, font_paths=[_FONTS], timestamp=0, pdf_tags=False)
 
 
 def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
@@ -77,8 +72,6 @@ def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
             case "inline":
                 parts += [_inline(part, pictures) for part in token.children or []]
             case "heading_open":
-                if token.tag == "h2" and "#contents()\n" not in parts:
-                    parts.append("#contents()\n")
                 parts.append(f"#heading(level: {token.tag[1:]})[")
             case "paragraph_open":
                 parts.append(f"#{_kind_of_paragraph(following)}[")
@@ -89,14 +82,14 @@ def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
                 is_number = "right" in str(token.attrs.get("style"))
                 parts.append("align(right)[" if is_number else "[")
             case _:
-                parts.append(_TYPST[token.type])
+                parts.append(_TYPST.get(token.type, ""))  # "": head and body of a table
     text = "".join(parts)
     return re.sub(r"#note(\[.*\])\n#ruled\(", r"#ruled(caption: \1, ", text)
 
 
 def _kind_of_paragraph(inline: Token) -> str:
     """The function of pdf.typ that sets a paragraph with this content."""
-    if inline.content.startswith("**Not shown:**"):
+    if inline.content.startswith("**Warning:**"):
         return "warning"
     kinds = [part.type for part in inline.children or []]
     if set(kinds) <= {"image", "softbreak"}:

@@ -5,28 +5,30 @@ from typing import Any
 
 import pandas as pd
 
-from tinylm.report import heatmaps
-from tinylm.report.charts import draw_lines
+from tinylm.report.charts import draw_lines, draw_points
 from tinylm.report.drawing import Picture, in_style
+from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.sources import ReportData, Sentence
 from tinylm.report.truth_charts import draw_story, draw_training
-from tinylm.report.wording import prediction
+from tinylm.report.values import shown_heads
 
 Draw = Callable[[ReportData], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
+MAP_WORDS = 12  # of a sentence, in the maps of every head
 SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 of its run
 
 
 def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
     """Lines, without the rows that lack a number; None without any row."""
-    if frame.empty or "value" not in frame:
+    if frame.empty:
         return None
     frame = frame.dropna(subset=["x", "value"])
     return None if frame.empty else draw_lines(frame, *labels, **options)
 
 
 def _curves(table: str, *labels: str, **options: Any) -> Draw:
-    """Draws the series of a table against the tokens seen."""
+    """Draws the train loss as a line and the few validations as points, against the tokens seen."""
+    options["unconnected"] = ("held-out",)
     return lambda run: _lines(run.frame(table).rename(columns={"tokens": "x"}), *labels, **options)
 
 
@@ -45,25 +47,26 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
 
 
 def _trade_off(run: ReportData) -> Picture | None:
-    """The quality of each decoding method against its speed."""
+    """The quality of each decoding method against its speed; beam 1 is greedy decoding."""
     speeds = run.value("beam_bench_time.methods") or {}
-    rows = [
-        {"x": speeds[name]["tokens_per_s"], "series": name, "value": method["bleu4"]}
-        for name, method in (run.value("beam_bench.methods") or {}).items()
-        if name in speeds
-    ]
+    rows = []
+    for name, method in (run.value("beam_bench.methods") or {}).items():
+        if name in speeds and name != "beam 1":
+            speed = {end: speeds[name][f"{end}tokens_per_s"] for end in ("", "low_", "high_")}
+            span = {"x": speed[""], "low": speed["low_"], "high": speed["high_"]}
+            rows.append(span | {"series": name, "value": method["bleu4"]})
     labels = ("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
-    return _lines(pd.DataFrame(rows), *labels, from_zero=True)
+    return draw_points(pd.DataFrame(rows), *labels) if rows else None
 
 
-def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Draw:
-    """Draws what a bench measured with and without something, from zero on."""
-    names = {True: switch, False: f"no {switch}"}
+def _cache(column: str, *labels: str) -> Draw:
+    """Draws what the bench measured with and without the cache, from zero on."""
+    names = {True: "cache", False: "no cache"}
 
     def draw(run: ReportData) -> Picture | None:
         rows = [
-            {"x": row[x], "series": names[row[switch]], "value": row[column]}
-            for row in run.value(f"{bench}.settings") or []
+            {"x": row["new_tokens"], "series": names[row["cache"]], "value": row[column]}
+            for row in run.value("kv_bench_time.settings") or []
         ]
         return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
@@ -71,53 +74,47 @@ def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Dra
 
 
 def attention_pictures(run: ReportData) -> dict[str, Picture]:
-    """Attention of every head over each sentence, by name."""
+    """Two heads over a sentence, and every head over each sentence, by name."""
     pictures = {}
+    for index, head in enumerate(shown_heads(run), start=1):
+        title = f"layer {head['layer']}, head {head['head']}: {head['role']}"
+        drawing = draw_sentence(head["words"], head["map"][None, None], titles=[[title]])
+        alt = f"Attention of {title}, over: {' '.join(head['words'])}"
+        pictures[f"head_{index}"] = Picture(drawing, alt)
     for index, sentence in enumerate(run.sentences(), start=1):
-        pictures[f"attention_{index}"] = _sentence(sentence)
+        pictures[f"attention_{index}"] = _every_head(sentence)
     for index, sentence in enumerate(run.sentences("own_sentences"), start=1):
-        pictures[f"own_sentence_{index}"] = _sentence(sentence)
+        pictures[f"own_sentence_{index}"] = _every_head(sentence)
     return pictures
 
 
-def _sentence(sentence: Sentence) -> Picture:
-    drawing = heatmaps.draw_sentence(sentence.words, sentence.maps, prediction(sentence))
-    return Picture(drawing, f"Attention of every head over: {' '.join(sentence.words)}")
+def _every_head(sentence: Sentence) -> Picture:
+    """The maps over the first words, so that the labels can be read in print."""
+    words = sentence.words[:MAP_WORDS]
+    maps = sentence.maps[:, :, : len(words), : len(words)]
+    return Picture(draw_sentence(words, maps), f"Attention of every head over: {' '.join(words)}")
 
 
 PICTURES: dict[str, Draw] = {
     "truth_story": lambda run: draw_story(run.frame("truth_story")),
     "truth_training": lambda run: draw_training(run.frame("truth_training")),
-    "loss_tokens": _curves("loss", "Loss during training", "tokens seen", "loss, nats per token"),
+    "loss_tokens": _curves(
+        "loss", "Loss during training", "tokens seen", "loss, nats per token", height=1.9
+    ),
     "perplexity": _curves(
         "perplexity", "Perplexity during training", "tokens seen", "perplexity", log_y=True
     ),
     "beam_trade_off": _trade_off,
-    "kv_speed": _switched(
-        "kv_bench_time", "new_tokens", "cache", "tokens_per_s",
-        "Speed with and without the cache", "new tokens", "speed, tokens/s",
-    ),
-    "kv_memory": _switched(
-        "kv_bench_time", "new_tokens", "cache", "peak_mib",
-        "Memory with and without the cache", "new tokens", "peak memory, MiB",
-    ),
+    "kv_speed": _cache("tokens_per_s", "Speed", "new tokens", "speed, tokens/s"),
+    "kv_memory": _cache("peak_mib", "Memory", "new tokens", "peak memory, MiB"),
     "accum_tokens": _accumulation("accum_tokens", "tokens", "Equal tokens", "tokens seen"),
     "accum_updates": _accumulation("accum_updates", "update", "Equal updates", "updates"),
-    "accum_micro_steps": _accumulation(
-        "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches"
-    ),
-}  # fmt: skip
+}
 
 
 def draw_pictures(run: ReportData) -> dict[str, Picture]:
-    """Every picture by name; what has no data, or damaged data, is left out."""
-    pictures = {}
+    """Every picture by name; what has no data is left out."""
     with in_style():
-        for name, draw in PICTURES.items():
-            try:
-                picture = draw(run)
-            except (LookupError, TypeError, ValueError):
-                picture = None
-            if picture is not None:
-                pictures[name] = picture
+        drawn = {name: draw(run) for name, draw in PICTURES.items()}
+        pictures = {name: picture for name, picture in drawn.items() if picture is not None}
         return pictures | attention_pictures(run)

@@ -2,14 +2,14 @@
 
 Conventions of the Markdown:
 
-- `#` is the title, and the lines after it the head of the page. A second `#` starts an appendix,
-  whose sections are folded on the page.
-- `##` is a section with its link in the page's contents. Smaller headings are inside it.
+- `#` is the title, and the lines after it the head of the page.
+- `##` is a section with its link in the page's contents. `####` folds what follows it on the page, up to
+  the next heading.
 - `*Text*` alone before a table is its caption. Elsewhere such a paragraph is a note.
-- `**Not shown:**` starts a warning.
+- `**Warning:**` starts a warning. Bold words in a block quote are marked.
 - `![alt text](folder/NAME.png "caption")` is the picture NAME. Pictures in one paragraph are set
   side by side.
-- A table without column names lists facts.
+- A table without column names lists facts. At most four facts are shown large.
 
 Everything that a template inserts with `{{ }}` is escaped, so that no text of a model or a user is
 read as Markdown, HTML or Typst. Macros and the functions below return Markdown, which is inserted
@@ -55,7 +55,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = ""
     cells = [[str(escape(cell)) for cell in row] for row in rows]
     if not cells:
         return Markup("")
-    alignments = [_alignment(column, cells) for column in range(len(heads))]
+    alignments = [":---"] * len(heads)
+    if any(heads):  # a table of facts has no columns of numbers
+        alignments = [_alignment(column, cells) for column in range(len(heads))]
     names = [str(escape(head)) for head in heads]
     text = "\n".join(f"| {' | '.join(row)} |" for row in (names, alignments, *cells))
     return _block(f"*{escape(caption)}*\n\n{text}" if caption else text)
@@ -83,8 +85,8 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
 
 
 def quote(text: Any) -> Markup:
-    """A text as a block quote that keeps its line breaks."""
-    lines = [escape(line) for line in visible(text).strip().split("\n")]
+    """A text as a block quote that keeps its line breaks. Markup is one line of Markdown."""
+    lines = [text] if isinstance(text, Markup) else map(escape, visible(text).strip().split("\n"))
     return _block("> " + "  \n> ".join(lines))
 
 

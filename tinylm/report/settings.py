@@ -21,7 +21,7 @@ def is_hub_path(text: str) -> bool:
 class ReportSettings:
     """Section `report`."""
 
-    title: str = setting()
+    title: str | None = setting()
     author: str | None = setting()
     hub_path: str | None = setting()
     prompts: tuple[str, ...] = setting()

@@ -1,7 +1,6 @@
 """What a run left behind, read once: metrics, tables and attention maps, each file optional."""
 
 import dataclasses
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ STAGES = (
     "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
 )  # fmt: skip
 _CURVES = ("loss", "perplexity")
-_ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
-_TABLES = ("samples", "roles", "ablation", "sense", "truth_story", "truth_training")
-STORY_WORDS = 40  # of the story that is shown word by word
+_ACCUM_CURVES = ("accum_updates", "accum_tokens")
+_TABLES = ("samples", "roles", "ablation", "truth_story", "truth_training")
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
@@ -29,7 +27,6 @@ FILES = {  # name: (path, the stage that writes it)
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
 }
-SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
 _TEXTS = ("prompt", "continuation", "text")  # columns that may be empty, or digits
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "claimed"]
@@ -51,15 +48,13 @@ class Sentence:
 
 @dataclasses.dataclass(frozen=True)
 class ReportData:
-    """Parameters and every file of FILES that could be read.
+    """Parameters and those files of FILES that are there.
 
     files: a dict for JSON, a DataFrame for CSV, a list of Sentence for attention.
-    problems: one line for each file that could not be read.
     """
 
     params: dict[str, Any]
     files: dict[str, Any]
-    problems: dict[str, str]
 
     def value(self, path: str) -> Any:
         """A value by its place, such as "evaluate.samples.bleu4"; None if it is missing."""
@@ -93,19 +88,6 @@ class ReportData:
         """The model's metrics with each target scored once, as the baselines are scored."""
         return self.value("evaluate.once") or self.value("evaluate") or {}
 
-    def evaluates_held_out(self) -> bool:
-        """Whether evaluation is the held-out end of the train stream instead of separate text."""
-        return SAME_AS_HELD_OUT in (self.value("vocab.split.notes") or [])
-
-    def is_expected(self, name: str) -> bool:
-        """Whether the parameters have this file made; most files are always made."""
-        if name == "sense":  # which needs the storybook's generator
-            from_storybook = self.param("data", "source") == "storybook"
-            return from_storybook and self.param("evaluate", "prompts") == "starts"
-        if name.startswith("truth"):
-            return self.value("evaluate.truth.left_out") is None
-        return True
-
     def roles(self) -> pd.DataFrame:
         """How well each head fits each role, best fit first.
 
@@ -137,18 +119,18 @@ def as_number(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def read_run(folder: str | Path, params: dict[str, Any]) -> ReportData:
-    """Read every file of FILES below `folder`; `problems` names one that is missing or damaged."""
-    run = ReportData(params, {}, {})
+def read_run(folder: str | Path, params: dict[str, Any], whole: bool = False) -> ReportData:
+    """Read those files of FILES that are below `folder`.
+
+    whole: whether all stages must have run. Raises InputError for a damaged file, and then also for
+    missing results of a stage.
+    """
+    files = {}
     for name, (path, stage) in FILES.items():
-        try:
-            if (Path(folder) / path).exists():
-                run.files[name] = _read(Path(folder) / path, stage)
-            elif run.is_expected(name):
-                run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
-        except InputError as error:
-            run.problems[name] = str(error)
-    return run
+        file = Path(folder) / path
+        if file.exists() or (whole and file.suffix == ".json"):
+            files[name] = _read(file, stage)
+    return ReportData(params, files)
 
 
 def _read(path: Path, stage: str) -> Any:
@@ -160,7 +142,7 @@ def _read(path: Path, stage: str) -> Any:
             with np.load(path, allow_pickle=False) as arrays:
                 return _read_sentences(arrays)
         return _read_table(path)
-    except (ValueError, LookupError, OSError, EOFError, zipfile.BadZipFile):
+    except Exception:
         raise InputError(f"{path} is damaged; rm {path} and run dvc repro {stage}") from None
 
 

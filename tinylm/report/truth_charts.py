@@ -6,38 +6,36 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from tinylm.report.drawing import COLOURS, Picture
-from tinylm.report.sources import STORY_WORDS
 
 _SIDES = (("true", "generator", -0.2, "ink"), ("model", "model", 0.2, "series-6"))
-_LINE = 0.17  # height of a word, in inches
+STORY_WORDS = 18  # of the story
+_LINE = 0.14  # height of a word, in inches
 _HATCHES = ("", "//", "\\\\", "--", "||", "++", "xx", "")  # tell areas apart in print
 
 
-def draw_story(words: pd.DataFrame) -> Picture:
-    """Draw two bars for each of a story's first words: how it surprised the generator and the model.
-
-    Pointing at a bar shows what was expected there.
-    """
+def draw_story(words: pd.DataFrame) -> Picture | None:
+    """Draw two bars for each of a story's first words: how it surprised the generator and the model."""
+    if words.empty:
+        return None
     shown = words.head(STORY_WORDS)
     places = np.arange(len(shown))
-    drawing = Figure(figsize=(5.0, 0.9 + _LINE * len(shown)))
+    drawing = Figure(figsize=(3.6, 0.7 + _LINE * len(shown)))
     axes = drawing.add_subplot()
-    tips = {}
     for column, label, shift, colour in _SIDES:  # shift: of the bar from the middle of the line
-        bars = axes.barh(places + shift, shown[column], 0.38, label=label, color=COLOURS[colour])
-        for number, (bar, expected) in enumerate(zip(bars, shown[f"{column}_next"], strict=True)):
-            bar.set_gid(f"{column}-{number}")
-            tips[f"{column}-{number}"] = f"{label}, {bar.get_width():.2f} nats: {expected}"
+        axes.barh(places + shift, shown[column], 0.38, label=label, color=COLOURS[colour])
     axes.set(title="A story, word by word", xlabel="surprise, nats", ylim=(len(shown) - 0.5, -0.5))
     axes.set_yticks(places, shown["word"])
     axes.grid(visible=False, axis="y")
     drawing.legend(loc="outside lower center", ncols=2)
-    alt = "Surprise of the generator and of the model at the first words of a story; the appendix has them."
-    return Picture(drawing, alt, tips)
+    surprises = [f"{row.word} {row.true:.1f} and {row.model:.1f}" for row in shown.itertuples()]
+    alt = f"Surprise in nats of the generator and of the model: {', '.join(surprises)}."
+    return Picture(drawing, alt)
 
 
-def draw_training(frame: pd.DataFrame) -> Picture:
+def draw_training(frame: pd.DataFrame) -> Picture | None:
     """Stack the nats per word above the generator by kind, against the tokens seen on a log scale."""
+    if frame.empty:
+        return None
     by_kind = frame.pivot(index="tokens", columns="series", values="value")
     by_kind = by_kind[frame["series"].unique()]
     drawing = Figure()
@@ -45,8 +43,8 @@ def draw_training(frame: pd.DataFrame) -> Picture:
     areas = axes.stackplot(by_kind.index, by_kind.T, labels=by_kind.columns, edgecolor="white")
     for area, hatch in zip(areas, _HATCHES, strict=False):
         area.set_hatch(hatch)
-    axes.set(title="Distance to the generator during training", xscale="log", xlabel="tokens seen")
-    axes.set_ylabel("nats per word above the generator")
+    axes.set(title="Distance to the generator", xscale="log", xlabel="tokens seen")
+    axes.set_ylabel("nats per word")
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.margins(x=0)
     drawing.legend(loc="outside lower center", ncols=4)

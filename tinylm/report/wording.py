@@ -1,6 +1,5 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tinylm.base.printable import visible
@@ -113,27 +112,15 @@ def ends(value: Any) -> str:
     return f"{number(span[0])} to {number(span[1])}" if span else ""
 
 
-def with_interval(value: Any, written: Callable[[Any], str] = number) -> str:
-    """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself."""
+def with_interval(value: Any, form: str = "number") -> str:
+    """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself. form: of FORMATS."""
+    written = FORMATS[form]
     span = interval(value)
     if not isinstance(value, dict):
         return written(value)
     if span is None:
         return written(value.get("value"))
     return f"{written(value['value'])} ({written(span[0])} to {written(span[1])})"
-
-
-def share_with_interval(value: Any) -> str:
-    """{"value", "low", "high"} of shares of one as `12.3 % (11.0 % to 14.0 %)`."""
-    return with_interval(value, share)
-
-
-def with_trials(row: Any, key: str) -> str:
-    """A measured value with the lowest and highest of its trials, if there were several."""
-    row = row or {}  # an undefined row of a template
-    low = row.get(f"low_{key}")
-    high = row.get(f"high_{key}")
-    return with_interval({"value": row.get(key), "low": low, "high": high if high != low else None})
 
 
 def prediction(sentence: Sentence) -> str:
@@ -160,7 +147,5 @@ FORMATS = {  # filters of the templates
     "big": big,
     "ends": ends,
     "with_interval": with_interval,
-    "share_with_interval": share_with_interval,
-    "with_trials": with_trials,
     "prediction": prediction,
 }

@@ -33,7 +33,7 @@ def run(params) -> ReportData:
         "evaluate": evaluate,
         "samples": [{"prompt": "once", "continuation": "the *first* | <b>one</b>"}],
     }
-    return ReportData(params, results, {})
+    return ReportData(params, results)
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
     _, text = sections(card)
     assert "| perplexity on evaluation | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
     assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
-    assert "| unigram | 602 | 6.400 |" in text["Metrics"]
+    assert "| unigram: token frequencies | 602 | 6.400 |" in text["Metrics"]
     assert "1.23 million parameters" in text["Limits"]
-    assert "vocabulary, ids | 4,231" in text["Data"]
+    assert "vocabulary has 4,231 ids" in text["Data"]
     assert "| 1,117 |" in text["Data"]
     assert "mit" in text["Licence of the data"]
     assert "<b>" not in text["What it wrote"]

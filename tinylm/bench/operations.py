@@ -1,0 +1,81 @@
+"""Where the time goes: the share of each kind of operation in a training update and a decoding step."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from torch.autograd.profiler import profile, record_function
+
+from tinylm.bench.measure import synchronize
+from tinylm.model.transformer import Norm, SelfAttention, TinyLM
+
+PARTS = ("matrix products", "attention", "norm", "loss", "optimizer", "rest")
+WARM_UP = 2  # steps before those that are recorded
+STEPS = WARM_UP + 4
+_LABELS = {Norm: "norm", SelfAttention: "attention"}
+_LINEAR = {"aten::linear", "aten::addmm", "aten::mm"}  # attention's own products are aten::bmm
+_BACKWARD = "autograd::engine::evaluate_function"
+_BACKWARD_SCOPE = 1  # of the operation inside
+
+
+def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose calls the profile shows as `label`."""
+
+    def call(*values: Any) -> Any:
+        with record_function(label):
+            return function(*values)
+
+    return call
+
+
+def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
+    """The shares of `PARTS` in the time of step(), which runs this model; they add up to one.
+
+    A matrix product is that of a linear layer; attention is what lies between its linear layers.
+    Loss and optimizer are calls of functions that are `labelled` so. Recording slows small
+    operations most, so the shares are rough.
+    """
+    for module in model.modules():
+        if label := _LABELS.get(type(module)):
+            module.forward = labelled(label, module.forward)  # type: ignore[method-assign]
+    device = model.embedding.device
+    for _ in range(WARM_UP):
+        step()
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
+    with profile(use_device="cuda" if device.type == "cuda" else None) as recorded:
+        for _ in range(STEPS - WARM_UP):
+            step()
+        synchronize(device)
+    clock = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+    times = dict.fromkeys(PARTS, 0.0)
+    forward: dict[int, str] = {}
+    for event in recorded.function_events:  # in the order of their start
+        if event.device_type.name != "CPU":  # a kernel, whose time its operation on the CPU has too
+            continue
+        part = _part(event, forward)
+        times[part] += getattr(event, clock)
+        is_backward = event.scope == _BACKWARD_SCOPE or event.name.startswith(_BACKWARD)
+        if event.sequence_nr >= 0 and not is_backward:
+            forward[event.sequence_nr] = part
+    total = sum(times.values())
+    return {part: round(time / total, 4) for part, time in times.items()}
+
+
+def _part(event: Any, forward: dict[int, str]) -> str:
+    """The part that an operation belongs to.
+
+    forward: the part of each operation of the forward pass by its number, which its gradient has too.
+    """
+    found = "rest"
+    while event is not None:
+        if event.name == "optimizer":
+            return "optimizer"  # with its own matrix products
+        if found == "rest":
+            if event.name in _LINEAR:
+                found = "matrix products"
+            elif event.name in PARTS:
+                found = event.name
+            elif event.name.startswith(_BACKWARD):
+                found = forward.get(event.sequence_nr, "rest")
+        event = event.cpu_parent
+    return found
