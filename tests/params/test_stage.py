@@ -19,10 +19,15 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(code, "ROOT", tmp_path)
     shutil.copy(FOLDER / "storybook.yaml", "params.yaml")
-    entry = {"params": ["data", "decode"], "deps": ["stages/kv_bench.py", "data/stories"]}
+    entry = {
+        "params": ["data", "decode"],
+        "deps": ["stages/kv_bench.py", "data/stories", "${data.path}"],
+    }
     Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {"kv_bench": entry}}))
     Path("stages").mkdir()
     Path("stages/kv_bench.py").write_text("a")
+    Path("inputs/stories").mkdir(parents=True)
+    Path("inputs/stories/train.txt").write_text("a")
 
 
 def write_params(section: str, key: str, value: object) -> None:
@@ -55,6 +60,7 @@ def test_results_metrics_and_times_are_written_with_the_conditions():
         (lambda: write_params("decode", "seed", 77), "params.yaml: decode"),
         (lambda: Path("params.yaml").write_text("data: ["), "params.yaml, line 1"),
         (lambda: Path("stages/kv_bench.py").write_text("b"), "the code"),
+        (lambda: Path("inputs/stories/train.txt").write_text("a longer one"), "inputs/stories"),
         (lambda: write_params("evaluate", "stories", 3), None),
     ],
 )

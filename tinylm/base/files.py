@@ -154,6 +154,17 @@ def require(path: str | Path, made_by: str = "") -> Path:
     return Path(path)
 
 
+def stamps(path: str | Path) -> dict[str, tuple[int, int]]:
+    """{file: (size, time of its last change)} of a file, or of all files in a folder."""
+    files = sorted(Path(path).rglob("*")) if Path(path).is_dir() else [Path(path)]
+    found = {}
+    for file in files:
+        if file.is_file():
+            status = file.stat()
+            found[str(file)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
 def sha256(path: str | Path) -> str:
     """Hex SHA-256 of a file, read in pieces. Raises InputError for a folder."""
     try:

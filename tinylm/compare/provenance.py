@@ -49,6 +49,8 @@ def _release() -> tuple[str, str]:
     tag = _git("describe", "--tags", "--abbrev=0", "--match=v*")
     if tag:
         return tag.strip(), tag.strip()
+    if _git("rev-parse", "--is-shallow-repository") == "true\n":
+        return "", ""  # its first commit has all code, whoever wrote it
     written = _git("log", "-1", "--format=%H", "-G^version = ", "--", "pyproject.toml")
     commit = written or (_git("rev-list", "--max-parents=0", "HEAD") or "").partition("\n")[0]
     commit = commit.strip()
@@ -60,7 +62,7 @@ def authorship() -> str:
     """Whose code it is by git: tinylm's up to its last release, others' after that."""
     release, name = _release()
     if not release:
-        return "unknown, since git has no commit of this code"
+        return "unknown, since git has no commit of this code, or not its history (git fetch --unshallow)"
     changes = _git("diff", "--numstat", "--no-renames", release, "--", *SOURCES) or ""
     names = _git("log", "--format=%an", f"{release}..HEAD", "--", *SOURCES) or ""
     files = [line.split("\t") for line in changes.splitlines()]

@@ -18,7 +18,7 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.code import code_sha256, stage_entry
 from tinylm.base.config import PARAMS_FILE, load_params
-from tinylm.base.files import write_json
+from tinylm.base.files import stamps, write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.host.command import CommandFailed, Parser
@@ -57,10 +57,16 @@ class Stage:
         self._inputs_at_start = self._inputs(self.values)
 
     def _inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The sections that dvc.yaml lists for the stage, and the hash of its code."""
-        inputs = {}
-        for section in stage_entry(self.name).get("params", []):
+        """What the stage depends on: sections of params.yaml, your own files, the hash of its code."""
+        entry = stage_entry(self.name)
+        inputs: dict[str, Any] = {}
+        for section in entry.get("params", []):
             inputs[f"{PARAMS_FILE}: {section}"] = values.get(section)
+        for dependency in entry["deps"]:
+            if dependency.startswith("${"):  # the key of a path, as in ${data.path}
+                section, _, key = dependency[2:-1].partition(".")
+                path = self.values[section][key]
+                inputs[path] = stamps(path)
         return inputs | {"the code": code_sha256(self.name)}
 
     def begin(self, seed: int) -> Any:
@@ -100,7 +106,7 @@ class Stage:
         self.refuse_edits()
 
     def refuse_edits(self) -> None:
-        """Raise CommandFailed if the stage's parameters or code were edited while it ran.
+        """Raise CommandFailed if what `_inputs` lists was edited while the stage ran.
 
         DVC hashes the inputs when the stage ends, so it would attribute the result to the edited
         ones. A stage without `write` calls this last; a training stage, before removing snapshots.

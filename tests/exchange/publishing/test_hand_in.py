@@ -158,6 +158,10 @@ def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(he
     changed = "; files changed since: 1, by Ada\n- `tinylm/a.py`: +2 −0\n"
     untagged = f"tinylm's code of {release} (the commit that set its version)"
     assert authorship().startswith(untagged + changed)
+    head = git("rev-parse", "HEAD")
+    write(here, ".git/shallow", head)
+    assert authorship().startswith("unknown")  # nobody's changes are hidden in the only commit
+    (here / ".git/shallow").unlink()
     git("tag", "v2", release)
     assert authorship().startswith("tinylm's code of v2" + changed)
 
