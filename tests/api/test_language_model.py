@@ -34,6 +34,11 @@ def lm(folder, monkeypatch):
     return tinylm.load("models")
 
 
+def with_attribute(lm, name, value):
+    setattr(lm, name, value)
+    return lm
+
+
 def ids_of(lm, text):
     return [lm.tokenizer.sos_id, *lm.tokenizer.encode(text)]
 
@@ -121,11 +126,21 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
         (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer"),
         (lambda lm: tinylm.load("nowhere"), "nowhere"),
         (lambda lm: tinylm.load(epoch=7), "epoch 7"),
+        (lambda lm: lm.next_words([PROMPT]), "a text"),
+        (lambda lm: lm.generate([PROMPT, None]), "a text"),
+        (lambda lm: with_attribute(lm, "slide", "whole").log_prob(PROMPT), "slide"),
+        (lambda lm: with_attribute(lm, "step", "fast").generate(PROMPT), "step"),
     ],
 )
 def test_wrong_values_are_named(lm, call, named):
     with pytest.raises(InputError, match=named):
         call(lm)
+
+
+def test_numbers_may_be_those_of_numpy(lm):
+    expected = lm.generate(PROMPT, max_tokens=6, temperature=0.5, top_k=4, seed=3)
+    settings = {"temperature": np.float64(0.5), "top_k": np.int64(4), "seed": np.int32(3)}
+    assert lm.generate(PROMPT, max_tokens=np.int64(6), **settings) == expected
 
 
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])

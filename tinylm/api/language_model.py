@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
 
@@ -34,9 +35,14 @@ MAX_UNKNOWN_SHOWN = 5  # words in a warning
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
     """Raise InputError unless the value is a whole number from `low` to `high`."""
-    if not isinstance(value, int) or not low <= value <= high:
+    if not isinstance(value, Integral) or not low <= value <= high:
         wanted = f">= {low}" if high == math.inf else f"from {low} to {high}"
         raise InputError(f"{name}: expected a whole number {wanted}, got {value!r}")
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number, such as an element of a column, as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.number) else value
 
 
 def load(
@@ -286,7 +292,7 @@ class LanguageModel:
     def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
         """The defaults of decoding with some of them replaced. Raises InputError."""
         _check_range("max_tokens", max_tokens, 0)
-        values = vars(self.settings) | changes
+        values = vars(self.settings) | {name: _plain(value) for name, value in changes.items()}
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
     def _options(self) -> dict[str, Any]:
@@ -307,6 +313,8 @@ class LanguageModel:
         return encode_prompts(self.tokenizer, prompts, self.model.settings.context, self.slide)
 
     def _clean(self, text: str) -> str:
+        if not isinstance(text, str):
+            raise InputError(f"expected a text, got {text!r:.80}")
         return clean_text(text)
 
     def _warn_of_unknown(self, text: str, name: str = "") -> None:

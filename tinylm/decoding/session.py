@@ -21,7 +21,10 @@ def window_start(n: N, context: int, slide: str) -> N:
 
     The window has at most `context` tokens. half: its start is a multiple of context // 2, so the
     oldest half is dropped when the window is full; one: the last `context` tokens.
+    Raises InputError for another slide.
     """
+    if slide not in ("half", "one"):
+        raise InputError(f"slide: expected half or one, got {slide!r}")
     step = context // 2 if slide == "half" else 1
     excess = n - context  # tokens that do not fit; negative while all do
     steps = (excess + step - 1) // step  # excess / step, rounded up

@@ -111,9 +111,11 @@ class CompiledStep(Step):
 def decoding_step(model: TinyLM, step: str = "auto") -> Step:
     """The step of this name: plain, compiled, or auto, which is the fastest that works here.
 
-    auto: graphed on a CUDA card, compiled on a CPU. Raises InputError if the step is "compiled" and
-    does not work here.
+    auto: graphed on a CUDA card, compiled on a CPU. Raises InputError for another name, and if the
+    step is "compiled" and does not work here.
     """
+    if step not in ("plain", "compiled", "auto"):
+        raise InputError(f"step: expected plain, compiled or auto, got {step!r}")
     if step == "plain":
         return Step(model)
     is_float32 = model.embedding.dtype == torch.float32
