@@ -46,16 +46,6 @@ def test_an_interrupted_writer_leaves_nothing(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_or_file_in_the_way_is_an_error_that_leaves_nothing(tmp_path):
-    (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
-        write_json(tmp_path / "taken", 1)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        write_json(tmp_path / "file" / "a.json", 1)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "taken"]
-
-
 def test_a_folder_replaces_the_old_one_whole_or_not_at_all(tmp_path):
     for content in ("first", "second"):
         with atomic_folder(tmp_path / "made") as folder:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.decoding.session import Session, window_start
+from tinylm.decoding.session import Session
 
 CONTEXT = 13
 
@@ -14,19 +14,6 @@ def plain_logits(model, ids: list[int], slide: str) -> torch.Tensor:
         start += CONTEXT // 2 if slide == "half" else 1
     with torch.no_grad():
         return model(torch.tensor([ids[start:]]))[0, -1]
-
-
-@pytest.mark.parametrize(
-    ("slide", "starts"),
-    [("half", [0] * 13 + [6] * 6 + [12] * 6 + [18] * 2), ("one", [0] * 13 + list(range(1, 15)))],
-)
-def test_the_window_starts_where_the_rule_says(slide, starts):
-    """half: the oldest half leaves a full window; one: the last tokens stay."""
-    assert [window_start(n, 13, slide) for n in range(1, 28)] == starts
-    assert window_start(torch.arange(1, 28), 13, slide).tolist() == starts
-    for context in (2, 3):
-        windows = [n - window_start(n, context, slide) for n in range(1, 100)]
-        assert set(windows) == set(range(1, context + 1))
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])

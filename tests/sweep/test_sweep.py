@@ -1,8 +1,6 @@
 """Sweeps that really run in a small clone: experiments like any other, whatever happens to workers."""
 
 import contextlib
-import csv
-import io
 import json
 import os
 import signal
@@ -41,9 +39,6 @@ def test_runs_are_experiments_of_dvc(clone, serial):
     locks = rig.locks(clone)
     assert sorted(locks) == ["a-0001", "a-0002"]
     assert locks["a-0002"] == rig.serially(serial, {"train.seed": 2})
-    rows = csv.DictReader(io.StringIO(clone.run("dvc", "exp", "show", "--csv").stdout))
-    seeds = {row["Experiment"]: row["train.seed"] for row in rows if row["Experiment"]}
-    assert seeds == {"a-0001": "1", "a-0002": "2"}
     assert "a-0002" in clone.run("tinylm", "compare", "--all").stdout
     clone.dvc("exp", "apply", "a-0002", code=None)  # DVC misses the stages that were not run
     assert "  seed: 2" in (clone.path / "params.yaml").read_text()
