@@ -21,7 +21,7 @@ def test_methods_are_compared_with_greedy_decoding(finished_run):
     # the story generator judges its own stories alone
     assert all("possible" not in row for row in methods.values())
     rows = list(csv.DictReader((finished_run / "data/beam_bench/outputs.csv").open()))
-    assert [row["method"] for row in rows] == METHODS * 2
+    assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1
     plotted = list(csv.DictReader((finished_run / "plots/beam_bench.csv").open()))
     assert [row["width"] for row in plotted[:4]] == ["1", "1", "1", "2"]
@@ -37,12 +37,12 @@ def test_texts_of_the_storybook_are_judged(folder, inline, monkeypatch):
         return "judged"
 
     monkeypatch.setattr(beam, "judge", judge)
-    monkeypatch.setattr(beam, "JUDGED", 3)
+    monkeypatch.setattr(beam, "JUDGED", 4)
     beam_bench.main()
     methods = results(folder, "beam_bench")[0]["methods"]
-    assert judged == [3] * len(METHODS)
+    assert judged == [4] * len(METHODS)
     assert {row["possible"] for row in methods.values()} == {"judged"}
-    assert {row["judged"] for row in methods.values()} == {3}
+    assert {row["judged"] for row in methods.values()} == {4}
 
 
 def test_a_judged_text_is_read_with_its_prompt():

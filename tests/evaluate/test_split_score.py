@@ -68,7 +68,7 @@ def subwords(tmp_path, model):
 
 @pytest.mark.parametrize("layout", ["stream", "windows"])
 def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
-    folder, tokenizer, model = subwords("longest_match", SIX)
+    folder, tokenizer, model = subwords("bpe", SIX)
     store = TokenStore(folder / "tokens", "evaluation")
     metrics, table = score(folder, tokenizer, model, layout)
     expected = token_nats(model, store, layout)

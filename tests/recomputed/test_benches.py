@@ -25,6 +25,7 @@ def test_texts_of_beam_search(finished_run):
         assert row["score"] == near(log_prob / len(new) ** settings["length_penalty"])
         methods.setdefault(row["method"], []).append((log_prob, len(new)))
     found = plain.json("data/figures/beam_bench")["methods"]
+    assert len({tokens for texts in methods.values() for _, tokens in texts}) > 1
     for name, texts in methods.items():
         total, tokens = np.sum(texts, axis=0)
         assert found[name]["log_prob_per_token"] == near(total / tokens)

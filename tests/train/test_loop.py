@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from tinylm.base.config import InputError
-from tinylm.train.curves import run_metrics
+from tinylm.train.curves import Curves, TrainResult, run_metrics
 from tinylm.train.loop import train
 from tinylm.train.trainer import accumulate_gradients
 
@@ -65,3 +67,10 @@ def test_a_budget_of_epochs_is_used_up_by_a_smaller_last_update(
     assert result.tokens == epochs * batches.tokens_per_epoch
     assert result.curves.rate[-1] < 0.1 * max(result.curves.rate)
     assert len(run_metrics(result, batches)["by_epoch"]) == epochs
+
+
+@pytest.mark.parametrize("kept_best", [True, False])
+def test_the_reported_perplexity_is_that_of_the_saved_weights(new_batches, kept_best):
+    curves = Curves(train=[2.0], tokens=[10], held_out=[(0, 0, 1.5), (1, 10, 2.5)])
+    metrics = run_metrics(TrainResult(curves, False, kept_best, 1.0), new_batches())
+    assert metrics["held_out_perplexity"] == pytest.approx(math.exp(1.5 if kept_best else 2.5))
