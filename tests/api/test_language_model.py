@@ -15,6 +15,7 @@ from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.texts import banned_ids
+from tinylm.evaluate.scoring import token_log_probs
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/python.md"
@@ -60,6 +61,18 @@ def test_a_stream_leaves_the_callers_mode_alone(lm):
     assert not torch.is_inference_mode_enabled()
     assert lm.model.training
     lm.model.eval()
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+def test_past_the_context_the_window_moves_as_the_model_says(lm, slide):
+    lm.slide = slide
+    prompt = "the cat sat " * CONTEXT
+    with pytest.warns(UserWarning, match="tokens"):
+        text = lm.generate(prompt, max_tokens=5, temperature=0, log_probs=True)
+    expected = token_log_probs(
+        lm.model, [*text.prompt_ids, *text.new_ids], len(text.prompt_ids), slide
+    )
+    assert text.log_probs == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_beams_are_those_of_the_search_best_first(lm):

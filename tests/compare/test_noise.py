@@ -37,3 +37,5 @@ def test_recorded_noise_is_that_of_the_simulation():
     assert noise.seeds == pytest.approx(BY_SEEDS, rel=0.4)
     assert noise.stories == pytest.approx(BY_STORIES, rel=0.2)
     assert (noise.count, noise.df) == (400, 2 * 59)
+    alone = recorded_noise(sweep(rng, settings=0, seeds=60, stories=400))  # nothing is paired
+    assert alone.seeds == pytest.approx(2 * (SHARED**2 + OWN**2), rel=0.4)

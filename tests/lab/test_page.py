@@ -8,6 +8,7 @@ import pytest
 
 from tests.lab.page_engine import Engine
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
+from tests.support.clone import set_params
 from tests.support.random_run import make_run
 from tests.support.small import random_model
 from tinylm.base.config import InputError
@@ -65,10 +66,12 @@ def test_a_model_too_large_for_a_page_is_refused(monkeypatch):
 
 def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypatch, capsys):
     make_run(tmp_path, "keep")
+    set_params(tmp_path, {"cache.slide": "one", "beam_bench.length_penalty": 0.25})
     monkeypatch.chdir(tmp_path)
     assert main(["lab", "-o", "out/story.html"]) == 0
     assert "out/story.html: 0.1 MB" in capsys.readouterr().out
     engine = Engine((tmp_path / "out/story.html").read_bytes())
+    assert (engine.facts["slide"], engine.facts["length_penalty"]) == ("one", 0.25)
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
 
 

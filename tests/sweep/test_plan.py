@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.support.clone import ROOT
-from tinylm.base.config import InputError
+from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli.command import main
 from tinylm.host.command import CommandFailed
 from tinylm.host.processes import locked
@@ -45,6 +45,14 @@ def test_values_are_written_as_in_params():
         "train.compile": ["auto", True],
         "seeds.more": [[2, 3], []],
     }
+
+
+def test_a_run_has_the_parameters_of_the_folder_with_its_own_values():
+    params = parse_yaml(plan.params_text(BASE, {"train.lr": 0.1, "model.layers": 9}), "params.yaml")
+    assert (params["train"].pop("lr"), params["model"].pop("layers")) == (0.1, 9)
+    base = parse_yaml(BASE, "params.yaml")
+    del base["train"]["lr"], base["model"]["layers"]
+    assert params == base
 
 
 @pytest.mark.parametrize("text", ["train.lr", "train.lr=[1"])
