@@ -27,9 +27,10 @@ def test_methods_are_compared_with_greedy_decoding(finished_run):
     assert [row["width"] for row in plotted[:4]] == ["1", "1", "1", "2"]
 
 
-def test_texts_of_the_storybook_are_judged(folder, inline, monkeypatch):
+def test_texts_of_the_storybook_are_judged(folder, inline, change, monkeypatch):
     """More prompts than are timed: each method continues them all, and is compared on them."""
     write_json("data/figures/download.json", {"source": "storybook"})
+    change({"beam_bench.prompts": 2})
     judged = []
 
     def judge(result, task, _):
@@ -37,12 +38,12 @@ def test_texts_of_the_storybook_are_judged(folder, inline, monkeypatch):
         return "judged"
 
     monkeypatch.setattr(beam, "judge", judge)
-    monkeypatch.setattr(beam, "JUDGED", 4)
+    monkeypatch.setattr(beam, "JUDGED", 3)
     beam_bench.main()
     methods = results(folder, "beam_bench")[0]["methods"]
-    assert judged == [4] * len(METHODS)
+    assert judged == [3] * len(METHODS)
     assert {row["possible"] for row in methods.values()} == {"judged"}
-    assert {row["judged"] for row in methods.values()} == {4}
+    assert {row["judged"] for row in methods.values()} == {3}
 
 
 def test_a_judged_text_is_read_with_its_prompt():
