@@ -41,7 +41,9 @@ def _code() -> list[str]:
 
     files = tracked()
     if files is None:
-        raise InputError("this folder is not in a git repository: run git init, then git add -A")
+        raise InputError(
+            "git lists no files here (git status says why); without a repository: git init, then git add -A"
+        )
     problems = []
     for name in files:
         if not Path(name).is_file():
