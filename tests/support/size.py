@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 24_442, ("tests",): 15_469}
+TOTAL_LINES = {("tinylm", "stages"): 24_442, ("tests",): 15_456}
 TOTAL_WORDS = 22_340  # of all pages, without their generated parts
 
 
