@@ -10,6 +10,7 @@ from torch import Tensor
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import Interrupted, signals_noted
 from tinylm.host.progress import Progress
+from tinylm.train.core_share import CoreShare
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.graphs import new_trainer
 from tinylm.train.preparation import TrainingRun
@@ -93,6 +94,7 @@ class _Loop:
         self.progress = progress
         self.curves = Curves()
         self.best: dict[str, Tensor] = {}
+        self.core_share = None if trainer.model.embedding.is_cuda else CoreShare()
         self.checkpoints = checkpoint_tokens(
             run.settings.keep_epochs, run.batches.tokens_per_epoch, trainer.budget
         )
@@ -117,6 +119,8 @@ class _Loop:
         self.record(trainer.advance(batches))
         note = f"loss {self.curves.train[-1]:.3f}" if self.curves.train else ""
         self.progress.advance(trainer.tokens - before, note)
+        if self.core_share and (warning := self.core_share.warning()):
+            self.progress.write(warning)
         per_epoch = self.run.batches.tokens_per_epoch
         ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch
         if ends_an_epoch or trainer.updates % self.run.settings.validate_every == 0:
