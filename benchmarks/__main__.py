@@ -76,7 +76,7 @@ def main() -> None:
         return
     unknown = sorted(set(lines) - set(LINES))
     if unknown:
-        raise InputError(f"LINE: expected some of {' '.join(LINES)}, got {' '.join(unknown)}")
+        raise InputError(f"LINE: expected any of {' '.join(LINES)}, got {' '.join(unknown)}")
     options = Options(**given)
     failed = []
     for name in lines:

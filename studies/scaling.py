@@ -1,8 +1,9 @@
 """A scaling law fitted to the runs of a study: how the loss falls with the model's size and its budget.
 
-L(N, D) = E + A / N^a + B / D^b (Hoffmann et al. 2022, arXiv:2203.15556): L in nats per token, N parameters without the
-embedding, D tokens seen. E is the part of the loss that neither a larger model nor more text removes. For stories of the
-storybook the true value of E is known: the generator's own surprise at the same stories.
+L(N, D) = E + A / N^a + B / D^b (Hoffmann et al. 2022, arXiv:2203.15556): L is the loss in nats per token, N the
+number of parameters without the embedding, D the number of tokens seen. E is the part of the loss that neither a larger
+model nor more text removes. For stories of the storybook its true value is known: the generator's own surprise at the
+same stories.
 """
 
 import math
@@ -24,15 +25,15 @@ from tinylm.storybook.truth import END
 from tinylm.vocab.kinds import open_tokenizer
 
 EXPONENTS = np.arange(0.01, 2.0, 0.01)  # of both terms
-FLOOR_STEP = 0.01  # nats between two values of E that are tried
+FLOOR_STEP = 0.01  # nats between the values of E that are tried
 FREE = 5  # parameters of the law
-RUN_COLUMNS = ("setting", "parameters N", "tokens D", "validation loss", "the law's")
+RUN_COLUMNS = ("setting", "parameters N", "tokens D", "validation loss", "loss by the law")
 
 
 def generator_loss() -> float:
     """The generator's surprise at the held-out stories of this folder, in nats per token.
 
-    Raises InputError if the vocabulary or a story is not the storybook's.
+    Raises InputError if the vocabulary or a story is not from the storybook.
     """
     tokenizer = open_tokenizer(paths.TOKENIZER)
     if problem := problem_with(tokenizer):
@@ -43,7 +44,7 @@ def generator_loss() -> float:
         *positions, (last, _) = read_words([*tokenizer.split(text), END])
         if last:
             place = f"{paths.STORIES}: held-out story {number}"
-            raise InputError(f"{place} is not the storybook's: {last!r} is impossible there")
+            raise InputError(f"{place}: the storybook cannot write {last!r} there")
         targets = np.array(tokenizer.encode_story(text))[1:]
         nats += true_surprise(true_tokens(tokenizer, positions), targets).sum()
         tokens += len(targets)
@@ -69,10 +70,10 @@ class Law:
 
 
 def fit_above(floor: float, sizes: np.ndarray, tokens: np.ndarray, losses: np.ndarray) -> Law:
-    """The law with this floor that has the least squared relative errors.
+    """The law with this floor whose squared relative errors have the smallest sum.
 
     Both exponents are searched on a grid. For each pair the two factors follow from linear least squares, and must not be
-    negative. sizes, tokens, losses: (runs,). squares is inf if no pair has such factors.
+    negative; if no pair has such factors, squares is infinite. sizes, tokens, losses: (runs,).
     """
     by_size = sizes ** -EXPONENTS[:, None] / losses  # (exponents, runs)
     by_tokens = tokens ** -EXPONENTS[:, None] / losses
@@ -110,10 +111,10 @@ class Fit:
 
 
 def fit(sizes: np.ndarray, tokens: np.ndarray, losses: np.ndarray) -> Fit:
-    """The law of least squares, and the 95 % profile interval of its floor.
+    """The least-squares law, and the 95 % profile interval of its floor.
 
-    The interval has the floors whose best law is not significantly worse (F-test with one degree of freedom), which
-    presumes that the form of the law is right. It reaches from 0 to the lowest loss at most.
+    The interval contains the floors whose best law is not significantly worse (F-test with one degree of freedom), which
+    presumes that the form of the law is right. Only floors from 0 to the lowest loss are tried.
     """
     floors = np.arange(0.0, losses.min(), FLOOR_STEP)
     laws = [fit_above(float(floor), sizes, tokens, losses) for floor in floors]
@@ -125,10 +126,10 @@ def fit(sizes: np.ndarray, tokens: np.ndarray, losses: np.ndarray) -> Fit:
 
 
 def _columns(result: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sizes, tokens and losses of the runs of a study that did not diverge. Raises InputError if they are too few."""
+    """Sizes, tokens and losses of the runs of a study that did not diverge. Raises InputError if there are too few."""
     runs = result[result["diverged"] == 0]
     names = ("block_parameters", "tokens", "held_out_loss")
-    if len(runs) < FREE + 2:  # one is left out in turn
+    if len(runs) < FREE + 2:  # each is left out once
         raise InputError(f"expected at least {FREE + 2} runs to fit a law, got {len(runs)}")
     sizes, tokens, losses = (runs[name].to_numpy(float) for name in names)
     return sizes, tokens, losses
@@ -144,7 +145,7 @@ def floors_without_one(
 
 
 def law_tables(result: pd.DataFrame) -> Markup:
-    """The fitted law with the generator's loss beside its floor, and a row for each run."""
+    """The fitted law, its floor beside the generator's own surprise, and a row for each run."""
     settings = result["setting"][result["diverged"] == 0]
     sizes, tokens, losses = _columns(result)
     found = fit(sizes, tokens, losses)
@@ -153,8 +154,8 @@ def law_tables(result: pd.DataFrame) -> Markup:
     error = math.sqrt(law.squares / len(losses))
     facts: list[tuple[str, Any]] = [
         ("E, the law's floor", f"{law.floor:.2f} ({found.low:.2f} to {found.high:.2f})"),
-        ("the generator's own loss", f"{result['generator_loss'].iloc[0]:.3f}"),
-        ("E without one of the runs", f"{min(others):.2f} to {max(others):.2f}"),
+        ("the generator's own surprise", f"{result['generator_loss'].iloc[0]:.3f}"),
+        ("E if one of the runs is left out", f"{min(others):.2f} to {max(others):.2f}"),
         ("A, a", f"{law.size_factor:.3g}, {law.size_exponent:.2f}"),
         ("B, b", f"{law.tokens_factor:.3g}, {law.tokens_exponent:.2f}"),
         ("error of the law, root mean square", f"{100 * error:.1f} %"),

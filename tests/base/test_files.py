@@ -80,9 +80,9 @@ def test_broken_or_missing_json_is_named(tmp_path, content):
 
 
 def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path):
-    with pytest.raises(InputError, match=r"a\.bin is missing: run dvc repro vocab$"):
+    with pytest.raises(InputError, match=r"a\.bin is missing; run dvc repro vocab$"):
         files.require(tmp_path / "a.bin", "vocab")
-    with pytest.raises(InputError, match=r"dvc\.lock is missing: run dvc repro$"):
+    with pytest.raises(InputError, match=r"dvc\.lock is missing; run dvc repro$"):
         files.require(tmp_path / "dvc.lock")
 
 

@@ -323,7 +323,7 @@ class LanguageModel:
             words = ", ".join(repr(visible(word)) for word in unknown[:MAX_UNKNOWN_SHOWN])
             if len(unknown) > MAX_UNKNOWN_SHOWN:
                 words += f" and {len(unknown) - MAX_UNKNOWN_SHOWN} more"
-            message = f"{name}not in the vocabulary, read as <unk>: {words}"
+            message = f"{name}words not in the vocabulary are read as <unk>: {words}"
             warnings.warn(message, stacklevel=4)
 
     def _opened(self, text: str) -> list[int]:

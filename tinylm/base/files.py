@@ -138,7 +138,7 @@ def read_json(path: str | Path, made_by: str = "") -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        hint = f": run dvc repro {made_by}" if made_by else ""
+        hint = f"; run dvc repro {made_by}" if made_by else ""
         raise InputError(f"{path} is missing{hint}") from None
     except IsADirectoryError:
         raise InputError(f"{path}: expected a file, got a folder") from None
@@ -150,7 +150,7 @@ def require(path: str | Path, made_by: str = "") -> Path:
     """The path, if it exists. Raises InputError naming the stage that makes it; "": any stage."""
     if not Path(path).exists():
         command = f"dvc repro {made_by}".rstrip()
-        raise InputError(f"{path} is missing: run {command}")
+        raise InputError(f"{path} is missing; run {command}")
     return Path(path)
 
 

@@ -15,11 +15,11 @@ STEPS = WARM_UP + 4
 _LABELS = {Norm: "norm", SelfAttention: "attention"}
 _LINEAR = {"aten::linear", "aten::addmm", "aten::mm"}  # attention's own products are aten::bmm
 _BACKWARD = "autograd::engine::evaluate_function"
-_BACKWARD_SCOPE = 1  # of the operation inside
+_BACKWARD_SCOPE = 1  # the scope of the operation inside
 
 
 def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose calls the profile shows as `label`."""
+    """The function, whose calls appear in the profile as `label`."""
 
     def call(*values: Any) -> Any:
         with record_function(label):
@@ -31,9 +31,9 @@ def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
     """The shares of `PARTS` in the time of step(), which runs this model; they add up to one.
 
-    A matrix product is that of a linear layer; attention is what lies between its linear layers.
-    Loss and optimizer are calls of functions that are `labelled` so. Recording slows small
-    operations most, so the shares are rough.
+    Matrix products are those of linear layers; attention is all that happens between its linear
+    layers. Loss and optimizer are the calls of functions that are `labelled` with these names.
+    Recording slows small operations most, so the shares are rough.
     """
     for module in model.modules():
         if label := _LABELS.get(type(module)):
@@ -41,7 +41,7 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
     device = model.embedding.device
     for _ in range(WARM_UP):
         step()
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto prints a line at each start and stop
     with profile(use_device="cuda" if device.type == "cuda" else None) as recorded:
         for _ in range(STEPS - WARM_UP):
             step()
@@ -50,7 +50,7 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
     times = dict.fromkeys(PARTS, 0.0)
     forward: dict[int, str] = {}
     for event in recorded.function_events:  # in the order of their start
-        if event.device_type.name != "CPU":  # a kernel, whose time its operation on the CPU has too
+        if event.device_type.name != "CPU":  # a kernel: its operation on the CPU has its time
             continue
         part = _part(event, forward)
         times[part] += getattr(event, clock)
@@ -64,12 +64,12 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
 def _part(event: Any, forward: dict[int, str]) -> str:
     """The part that an operation belongs to.
 
-    forward: the part of each operation of the forward pass by its number, which its gradient has too.
+    forward: {number: part} of the forward pass; the backward operation has the same number.
     """
     found = "rest"
     while event is not None:
         if event.name == "optimizer":
-            return "optimizer"  # with its own matrix products
+            return "optimizer"  # including its own matrix products
         if found == "rest":
             if event.name in _LINEAR:
                 found = "matrix products"

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     if action == "grade":
         raise InputError("NAME: expected the zip files of a class, such as hand-ins/*.zip")
     if name not in course:
-        raise InputError(f"NAME: expected one of {', '.join(course)}, got {name or 'nothing'}")
+        raise InputError(f"NAME: expected one of {', '.join(course)}, got {name!r}")
     exercise = course[name]
     if action in ("check", "use") and not exercise.file.is_file():
         raise InputError(f"{exercise.file} is missing; run tinylm exercise start {name}")

@@ -101,7 +101,7 @@ def read_status() -> Status:
             if path.startswith(CODE):
                 status.code.setdefault(stage, path)
             elif change != MISSING_FROM_CACHE:
-                status.stale.setdefault(stage, f"{path} is not that of its last run")
+                status.stale.setdefault(stage, f"{path} has changed since its last run")
     return status
 
 

@@ -8,8 +8,8 @@ them 0.6 and 0.2, the excess of "she" is ln 0.5 - ln 0.6 = -0.18, that of "her" 
 divergence is their mean, 0.37; the model's other 0.2 go to impossible words.
 
 `<eos>` is a word like any other. Words that the vocabulary lacks are all `<unk>`, with the sum of
-their p; telling them apart costs the generator `unknown_nats`, which no model pays. For both, "a"
-and "an" are two words.
+their p; telling them apart costs the generator `unknown_nats`, which no model pays. Generator
+and model both treat "a" and "an" as two words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID, UNK_ID
 
-STORIES = 50  # that are compared; these take some seconds
+STORIES = 50  # to compare, which takes some seconds
 TOP = 5  # words of each distribution in the table of one story
 PROBABLE = 1e-3  # calibration covers words to which the model gives at least this probability
 BINS = np.array([PROBABLE, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 1.0])
@@ -41,8 +41,8 @@ def problem_with(tokenizer: Tokenizer) -> str:
     """Why this tokenizer's words are not the generator's; "" if they are."""
     rule = {"kind": "words", "lower_case": True, "punctuation": "drop"}
     if tokenizer.rule() != rule:
-        got = ", ".join(f"{key} {value}" for key, value in tokenizer.rule().items())
-        return f"expected tokenizer words with lower_case and punctuation: drop, got {got}"
+        got = ", ".join(f"{key}: {value}" for key, value in tokenizer.rule().items())
+        return f"expected tokenizer kind: words, lower_case: True, punctuation: drop, got {got}"
     words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
     foreign = min(words - {""} - vocabulary(), default="")
     return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""
@@ -140,7 +140,7 @@ class _Story(NamedTuple):
     truth: TrueTokens
 
     def log_probs(self, model: TinyLM) -> np.ndarray:
-        """The model's, as `log_probabilities`."""
+        """The model's log-probabilities, (T, V)."""
         return log_probabilities(model, self.ids[:-1])
 
     def table(self, log_probs: np.ndarray) -> pd.DataFrame:
@@ -170,10 +170,10 @@ def _stories(run: TrainedRun) -> list[_Story]:
 
 
 def measure_truth(run: TrainedRun) -> MetricsAndTables:
-    """The trained model's distance from the generator: in all, by kind of word, at each checkpoint.
+    """The trained model's divergence from the generator: in all, by kind of word, at each checkpoint.
 
-    Metrics are nats per word, with 95 % intervals over stories; only `left_out`, the reason, if
-    they cannot be compared.
+    Metrics are in nats per word, with 95 % intervals over stories. If model and generator cannot
+    be compared, the only entry is `left_out`, the reason.
     """
     problem = problem_with(run.tokenizer)
     if run.corpus["source"] != "storybook":
@@ -205,7 +205,7 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
 
 
 def _metrics(run: TrainedRun, stories: Sequence[_Story], words: pd.DataFrame) -> Metrics:
-    """Of all words, and of the words of each kind."""
+    """The metrics of all words, and of the words of each kind."""
     of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
     unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
     metrics: Metrics = {"stories": len(stories), "words": len(words), "unknown_nats": unknown}
@@ -229,7 +229,7 @@ def _per_word(selected: pd.DataFrame, words: pd.DataFrame) -> Metrics:
 
 
 def above_floor(truth: Metrics) -> dict[str, float]:
-    """The nats per word above the generator's, of all words and of each kind; empty if they were left out."""
+    """The divergence in nats per word, of all words and of each kind; empty if it was left out."""
     if "kl" not in truth:
         return {}
     kinds = {f"above_floor_{kind}": row["kl"]["value"] for kind, row in truth["kinds"].items()}
@@ -237,7 +237,7 @@ def above_floor(truth: Metrics) -> dict[str, float]:
 
 
 def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
-    """Each kind's part of the KL per word, at each checkpoint and (`last`) after training."""
+    """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training."""
     by_epochs = []
     for epochs, model in run.checkpoints:
         tables = [story.table(story.log_probs(model)) for story in stories]

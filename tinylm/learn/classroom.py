@@ -20,8 +20,8 @@ Files = dict[str, bytes]  # {name of an exercise: the student's file}
 def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
     """The exercises of one hand-in: its files exercises/NAME.py, in whatever folder.
 
-    Nothing else is read, and nothing is unpacked. Raises ValueError for a hand-in that has none, two
-    of one name, or one that is too large; zipfile and its libraries raise more for a damaged one.
+    Nothing else is read, and nothing is unpacked. Raises ValueError if there is no such file, if two
+    have one name, or if one is too large. zipfile and its libraries raise others for a damaged zip.
     """
     wanted = {f"{WORK}/{name}.py": name for name in course}
     files: Files = {}
@@ -33,15 +33,15 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
             with archive.open(info) as member:
                 content = member.read(LARGEST + 1)  # whatever size the archive claims
             if name in files or len(content) > LARGEST:
-                raise ValueError(f"{name}.py is there twice or has more than {LARGEST:,} bytes")
+                raise ValueError(f"{name}.py occurs twice or has more than {LARGEST:,} bytes")
             files[name] = content
     if not files:
-        raise ValueError(f"no file {WORK}/NAME.py in it")
+        raise ValueError(f"it contains no {WORK}/NAME.py")
     return files
 
 
 def read_hand_in(path: str, course: dict[str, Exercise]) -> tuple[Files, str]:
-    """(its exercises, "") or, for one that cannot be read, ({}, the reason)."""
+    """(its exercises, ""), or ({}, the reason) if it cannot be read."""
     try:
         return read_zip(Path(path), course), ""
     except OSError as error:
@@ -53,7 +53,7 @@ def read_hand_in(path: str, course: dict[str, Exercise]) -> tuple[Files, str]:
 
 
 def grade_files(files: Files, course: dict[str, Exercise], folder: Path) -> dict[str, str]:
-    """{exercise: done, not started or how many checks hold}; the files are written to the folder."""
+    """Write the files to the folder and grade them: {exercise: done, not started or 1 of 6}."""
     results = {}
     for name, content in files.items():
         file = folder / f"{name}.py"
@@ -80,13 +80,13 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
         cells = [results.get(name, MISSING) for name in names]
         rows.append([visible(path), *cells, str(cells.count(DONE)), problem])
         _print_row(rows[-1], widths)
-        write_csv(TABLE, header, rows)  # after each, so that an interruption loses none
+        write_csv(TABLE, header, rows)  # after each, so that an interruption loses no row
     unread = sum(bool(row[-1]) for row in rows)
-    print(f"{TABLE}: {len(rows)} hand-ins, {unread} of which could not be read")
+    print(f"{TABLE}: {unread} of {len(rows)} hand-ins could not be read")
 
 
 def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
-    """One line of the printed table, where a dash stands for a part without code."""
+    """One line of the printed table, where a dash stands for an exercise without code."""
     line = ""
     for cell, width in zip(cells, widths, strict=True):
         shown = "-" if cell in (MISSING, NOT_STARTED) else cell

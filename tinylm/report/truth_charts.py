@@ -1,4 +1,4 @@
-"""The model against the truth: a story word by word, and the distance over training."""
+"""The model against the truth: a story word by word, and the divergence over training."""
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ def draw_story(words: pd.DataFrame) -> Picture | None:
 
 
 def draw_training(frame: pd.DataFrame) -> Picture | None:
-    """Stack the nats per word above the generator by kind, against the tokens seen on a log scale."""
+    """Stack the divergence by kind of word in nats per word, against the tokens seen on a log scale."""
     if frame.empty:
         return None
     by_kind = frame.pivot(index="tokens", columns="series", values="value")
@@ -43,10 +43,10 @@ def draw_training(frame: pd.DataFrame) -> Picture | None:
     areas = axes.stackplot(by_kind.index, by_kind.T, labels=by_kind.columns, edgecolor="white")
     for area, hatch in zip(areas, _HATCHES, strict=False):
         area.set_hatch(hatch)
-    axes.set(title="Distance to the generator", xscale="log", xlabel="tokens seen")
+    axes.set(title="Divergence from the generator", xscale="log", xlabel="tokens seen")
     axes.set_ylabel("nats per word")
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.margins(x=0)
     drawing.legend(loc="outside lower center", ncols=4)
     first, *_, last = by_kind.sum(axis=1)
-    return Picture(drawing, f"Nats per word above the generator, from {first:.3f} to {last:.3f}.")
+    return Picture(drawing, f"Divergence in nats per word, from {first:.3f} to {last:.3f}.")

@@ -1,6 +1,6 @@
 """The true probability of every next word of a story, computed exactly: nothing is sampled.
 
-`Truth` reads a text and keeps a hypothesis for each way in which the generator can have come to it.
+`Truth` reads a text and keeps one hypothesis for each way in which the generator can have written it.
 For example, "june was a hopeful girl from birchville" can be followed by seven phrases:
 
     0.20 she had a ...           0.15 june and her ...        0.10 june loved ...
@@ -87,9 +87,9 @@ def _options_of(telling: Telling, choice: Choice) -> Options:
 
 
 class Hypothesis(NamedTuple):
-    """One way in which the generator can have come to the words read so far.
+    """One way in which the generator can have written the words read so far.
 
-    prob: the probability of those words in this way. unread: words that follow without a choice.
+    prob: the probability of writing them in this way. unread: words that follow without a choice.
     telling: the story up to and including these. choice: the next one; None at the story's end.
     """
 
@@ -101,7 +101,7 @@ class Hypothesis(NamedTuple):
     def next_words(self) -> Iterator[tuple[str, str, float]]:
         """Each possible next word: (word, kind, P(the words read and this one)).
 
-        Silent options are left out: `with_silent_options` makes hypotheses of them.
+        Silent options are left out, because `with_silent_options` turns them into hypotheses.
         """
         choice = self.choice
         if self.unread:
@@ -116,7 +116,7 @@ class Hypothesis(NamedTuple):
                     yield *first, share * weights[option]
 
     def read(self, word: str) -> Iterator[Hypothesis]:
-        """The hypotheses after the word: one for each way to come to it."""
+        """The hypotheses after the word: one for each way to write it."""
         if self.unread:
             if self.unread[0][0] == word:
                 yield from self._replace(unread=self.unread[1:]).with_silent_options()
@@ -143,7 +143,7 @@ class Hypothesis(NamedTuple):
 
 
 def _hypotheses(telling: Telling, prob: float, words_read: int = 0) -> Iterator[Hypothesis]:
-    """Continue to the next choice. words_read: how many of the words told here are read."""
+    """Continue to the next choice. words_read: how many of the words told here have been read."""
     choice = telling.advance()
     words: Words = ()
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
@@ -253,8 +253,8 @@ def _sums(
 class Impossible:
     """The first word of a text that the generator cannot write there.
 
-    words: the number of possible words before it. word: END if the text ends there.
-    kind: of the generator's choice there. expected: its likeliest words, at most five.
+    words: the number of possible words before it. word: END if the text ends there. kind: what
+    the generator chooses there. expected: the words most probable there, at most five.
     """
 
     words: int
