@@ -31,7 +31,7 @@ def refuse_unfinished() -> None:
         [sys.executable, "-m", "dvc", "status"], capture_output=True, text=True, check=True
     )
     if "up to date" not in status.stdout:
-        raise InputError("the run is not up to date; dvc repro, then again")
+        raise InputError("the run is not up to date; run dvc repro, then try again")
 
 
 def leaves(tree: Any, place: str) -> dict[str, Any]:

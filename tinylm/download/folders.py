@@ -34,7 +34,7 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
             listed = dict(builder.config.data_files)
     except Exception as error:
         reason = first_line(error)
-        raise InputError(f"{path}: not a folder that `datasets` can read ({reason})") from None
+        raise InputError(f"{path}: expected a folder that `datasets` can read ({reason})") from None
     splits = {}
     for split, names in listed.items():
         splits[str(split)] = [path / os.path.relpath(name, root) for name in names]

@@ -97,7 +97,7 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
         head = api.model_info(repo)
         present = {file.rfilename for file in head.siblings or []}
         if private and not head.private:
-            raise InputError(f"{url} is public: make it private in its settings")
+            raise InputError(f"{url} is public; make it private in its settings")
         if MARK not in present and not present <= HUB_DEFAULT_FILES:
             raise InputError(f"{url} holds files that tinylm did not publish; choose another name")
         for name in sorted(present.difference(files)):
