@@ -44,7 +44,7 @@ def generator_loss() -> float:
         *positions, (last, _) = read_words([*tokenizer.split(text), END])
         if last:
             place = f"{paths.STORIES}: held-out story {number}"
-            raise InputError(f"{place}: the storybook cannot write {last!r} there")
+            raise InputError(f"{place} contains {last!r}, which is impossible there")
         targets = np.array(tokenizer.encode_story(text))[1:]
         nats += true_surprise(true_tokens(tokenizer, positions), targets).sum()
         tokens += len(targets)
