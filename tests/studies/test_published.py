@@ -24,7 +24,7 @@ def test_a_claim_has_its_quote_place_evidence_and_one_of_five_verdicts():
 
 
 def test_the_page_of_results_shows_the_headlines():
-    text = (ROOT / "docs/reference/results.md").read_text("utf-8")
+    text = (ROOT / "studies/README.md").read_text("utf-8")
     shown = re.search(r"<!-- results -->\n(.*?)\n?<!-- /results -->", text, re.DOTALL)
     assert shown is not None
     assert shown[1].strip() == f"{published.headlines().strip()}\n\n{published.counts()}"
