@@ -64,6 +64,11 @@ def test_missing_files_are_noted_and_the_rest_read(revision):
         read_result(revision(**{"params.yaml": None}))
 
 
+def test_damaged_metrics_are_named(revision):
+    with pytest.raises(InputError, match=r"main: metrics/evaluate\.json: not JSON"):
+        read_result(revision(**{"metrics/evaluate.json": "{"}))
+
+
 def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, lock):
     lock["seeds"] = {"params": {"params.yaml": {"seeds": {"more": [2, 3]}}}}
     lock["seed_train@2"] = {"params": lock["train"]["params"]}

@@ -35,3 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             print(f"{'(next)':<16}{row['kind']:<29}{expected}")
         print(f"{'':<45}{in_words(row['model_next'])}")
+    print(
+        "Surprise is in nats. The upper line shows what the generator expected, the lower one the model."
+    )
+    if row["true"] == math.inf:
+        print(f"The generator never writes {row['word']!r} there, so the rest has no probability.")

@@ -127,9 +127,19 @@ def _inputs(stages: Mapping[str, Any]) -> dict[str, str]:
 
 def _perplexity(revision: Revision) -> float | None:
     """From the few metrics that are in git."""
-    text = revision.text(paths.metrics("evaluate"))
-    value = json.loads(text).get("perplexity") if text else None
+    value = _json(revision, paths.metrics("evaluate")).get("perplexity")
     return value if isinstance(value, float) else None
+
+
+def _json(revision: Revision, path: str) -> dict[str, Any]:
+    """A JSON file of a revision; empty if it is missing. Raises InputError if it is damaged."""
+    try:
+        content: dict[str, Any] = json.loads(revision.text(path) or "{}")
+    except ValueError as error:
+        raise InputError(
+            f"{revision.name}: {path}: not JSON ({error}); restore it with git or dvc checkout"
+        ) from None
+    return content
 
 
 def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[int, pd.DataFrame]:
@@ -147,7 +157,7 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
     summarised = flatten(_params_of(stages, "seeds"))
     for more in summarised.get("seeds.more") or ():
         if _params_of(stages, f"seed_train@{more}") == _params_of(stages, "train"):
-            score = json.loads(revision.text(paths.seed_score(more)) or "{}")
+            score = _json(revision, paths.seed_score(more))
             losses = pd.DataFrame(score.get("stories", {}))
             if len(losses) == len(table):
                 tables[more] = table.assign(**losses[LOSSES].astype(float))

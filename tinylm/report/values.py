@@ -20,7 +20,7 @@ ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
 TILES = (  # the numbers that matter most; those that are not known are left out
     ("perplexity of this model", "evaluate.perplexity"),
     ("perplexity of n-grams (Kneser-Ney)", "evaluate.baselines.kneser_ney.perplexity"),
-    ("perplexity of the generator, the floor", "evaluate.baselines.floor.perplexity"),
+    ("perplexity of the generator", "evaluate.baselines.floor.perplexity"),
     ("bits per byte of the raw text", "evaluate.raw_bits_per_byte"),
 )
 SAMPLES = 8

@@ -44,7 +44,7 @@ function verdict(lab, words) {
     const share = `${strange.length} of ${words.length} words ${verb} the model`;
     parts.push(`${share}: expect a story that does not fit, or take an opening below.`);
   } else if (words.length && !parts.length) {
-    parts.push("No word here surprises the model much.");
+    parts.push("No word here is very improbable (below 1 in 1,000).");
   }
   return parts.join(" ");
 }
