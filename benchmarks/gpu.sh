@@ -34,7 +34,7 @@ say "measurements"
 timeout 240 "$python" -m benchmarks.gpu "$results" $tiny ${NANOGPT:+--nanogpt "$NANOGPT"} \
   2>&1 \
   | tee "$results/gpu.log" || failed=1
-if [ -d data/tokens ]; then
+if [ -d data/tokens ] && [ -z "${TINY:-}" ]; then  # in a clone, TINY=1 must not replace the run
   for stage in train evaluate beam_bench ckpt_bench kv_bench accum_sweep report; do
     say "stage $stage"
     timeout 100 "$python" -m "stages.$stage" > "$results/$stage.log" 2>&1 || { failed=1; tail -n 5 "$results/$stage.log"; }
