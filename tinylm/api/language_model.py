@@ -35,7 +35,7 @@ MAX_UNKNOWN_SHOWN = 5  # words in a warning
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
     """Raise InputError unless the value is a whole number from `low` to `high`."""
-    if not isinstance(value, Integral) or not low <= value <= high:
+    if not isinstance(value, Integral) or not low <= int(value) <= high:
         wanted = f">= {low}" if high == math.inf else f"from {low} to {high}"
         raise InputError(f"{name}: expected a whole number {wanted}, got {value!r}")
 

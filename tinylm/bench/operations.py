@@ -37,7 +37,7 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
     """
     for module in model.modules():
         if label := _LABELS.get(type(module)):
-            module.forward = labelled(label, module.forward)  # type: ignore[method-assign]
+            module.forward = labelled(label, module.forward)
     device = model.embedding.device
     for _ in range(WARM_UP):
         step()

@@ -1,7 +1,8 @@
 """Line charts and points, drawn from a frame."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import cycle
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -62,7 +63,8 @@ def draw_points(frame: pd.DataFrame, title: str, x_label: str, y_label: str) -> 
     frame: columns x, low, high, series and value.
     """
     drawing, axes = _axes(title, x_label, y_label)
-    for row, marker, offset in zip(frame.itertuples(), cycle(MARKERS), cycle((6, -14))):
+    rows: Iterable[Any] = frame.itertuples()
+    for row, marker, offset in zip(rows, cycle(MARKERS), cycle((6, -14))):
         axes.errorbar(row.x, row.value, xerr=[[row.x - row.low], [row.high - row.x]], marker=marker)
         axes.annotate(
             row.series, (row.x, row.value), (0, offset), textcoords="offset points", ha="center"

@@ -111,7 +111,7 @@ def _assignment(run: ReportData) -> tuple[list[tuple[str, ...]], list[str]]:
     chosen = "chosen in params.yaml"
     is_storybook = run.param("data", "source") == "storybook"
     why = "the true probabilities are known" if is_storybook else chosen
-    differing = [("text", "TinyStories", corpus_of(run), why)]
+    differing: list[tuple[str, ...]] = [("text", "TinyStories", corpus_of(run), why)]
     as_asked = []
     if corpus_of(run) == "TinyStories":
         as_asked.append(differing.pop()[0])
@@ -225,7 +225,7 @@ def _width(method: str) -> int:
 
 
 def _mean_words(texts: pd.Series) -> float:
-    return float(texts.str.split().str.len().mean())
+    return float(texts.str.count(r"\S+").mean())
 
 
 def _beam_texts(run: ReportData) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tinylm.base.printable import visible
@@ -135,7 +136,7 @@ def setting(value: Any) -> str:
     return str(value)
 
 
-FORMATS = {  # filters of the templates
+FORMATS: dict[str, Callable[..., str]] = {  # filters of the templates
     "number": number,
     "count": count,
     "many": many,
