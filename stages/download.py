@@ -12,7 +12,8 @@ from tinylm.params.stage import Stage
 
 def main() -> None:
     stage = Stage("download")
-    corpus = write_stories(stage.params.data, Path(paths.STORIES), cores())
+    exact = stage.params.vocab.keeps_punctuation
+    corpus = write_stories(stage.params.data, Path(paths.STORIES), cores(), exact)
     stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")

@@ -31,9 +31,9 @@ class Corpus:
         write_jsonl(folder / "validation.jsonl", evaluation)
         return dataclasses.replace(LOCAL, path=str(folder))
 
-    def write(self, settings, workers=1, **changes):
+    def write(self, settings, workers=1, exact=False, **changes):
         settings = dataclasses.replace(settings, **changes)
-        return write_stories(settings, self.stories, workers)
+        return write_stories(settings, self.stories, workers, exact)
 
     def splits(self):
         return {

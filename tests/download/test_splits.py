@@ -50,16 +50,20 @@ CODE = [
 ]
 
 
-def test_stories_are_compared_by_letters_or_if_they_have_none_by_punctuation(corpus):
-    info = corpus.write(corpus.dataset([*CODE, *STORIES], [CODE[0], CODE[4], "a"]))
+# without `exact`: of the brackets the tokenizer sees nothing
+@pytest.mark.parametrize(("exact", "kept"), [(False, []), (True, [1, 2, 3, 5])])
+def test_stories_that_the_tokenizer_tells_apart_are_different(corpus, exact, kept):
+    settings = corpus.dataset([*CODE, *STORIES], [CODE[0], CODE[4], "a"])
+    info = corpus.write(settings, exact=exact)
     written = corpus.splits()
-    assert set(written["train"] + written["held_out"]) == {*STORIES, CODE[5]}
-    assert info["dropped"] == {"empty": 0, "in_evaluation": 5}
+    assert set(written["train"] + written["held_out"]) == {*STORIES, *(CODE[i] for i in kept)}
+    assert info["dropped"]["in_evaluation"] == (2 if exact else 4)
+    assert info["dropped"]["empty"] == (0 if exact else 3)
 
 
 def test_a_language_of_brackets_has_every_split(corpus):
     brackets = ["".join("([{<"[i // 4**k % 4] for k in range(5)) for i in range(300)]
-    corpus.write(corpus.file(brackets))
+    corpus.write(corpus.file(brackets), exact=True)
     assert all(len(texts) > 20 for texts in corpus.splits().values())
 
 

@@ -1,8 +1,10 @@
 import random
 
+import pytest
 from tokenizers import decoders, pre_tokenizers
 
-from tinylm.vocab.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens
+from tinylm.base.config import InputError
+from tinylm.vocab.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens, checked
 
 PIECES = [
     " ", "  ", "\n", "\t", "\u00a0", "a", "it's", "Don't", "12", "3", ".", "?!", "é", "日本", "😀", "\ufffd",
@@ -34,3 +36,10 @@ def test_decoding_equals_the_library_even_within_a_character():
     whole = ByteTokens(["ĠâĢľLook", "å°ıçĮ«", "âĢ", "Ċ"], specials=[])
     shown = list(map(whole.shown, range(4)))
     assert shown == ["Ġ“Look", "小猫", "âĢ", "Ċ"]
+
+
+def test_a_word_too_long_to_merge_is_named_with_its_story():
+    for word in ("a" * 40_000, " " * 40_000):
+        with pytest.raises(InputError, match=r"a story with.*words of at most"):
+            checked("a story with " + word)
+    assert checked("word " * 20_000) == "word " * 20_000

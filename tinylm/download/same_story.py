@@ -1,8 +1,8 @@
 """Which stories are the same.
 
-Two stories are **the same** if their **bare texts** are equal: their letters, vowel signs, digits and
-other symbols, in lower case, without punctuation, white space, control and format characters. Stories
-that have only punctuation, such as brackets, are the same if their clean texts are equal.
+Two stories are **the same** if their clean texts are equal. To a tokenizer that drops punctuation, as
+the default one does, they are the same if their **bare texts** are: their letters, vowel signs, digits
+and other symbols, in lower case, without punctuation, white space, control and format characters.
 """
 
 import functools

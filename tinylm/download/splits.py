@@ -108,12 +108,14 @@ def _open_storybook(settings: DataSettings) -> Source:
 class CleanRow(NamedTuple):
     """A story as stored in the corpus.
 
-    line: JSON; key: hash of the seed and what is compared (`same_story`), which decides the split
-    and is equal if stories are the same; words: their number; log_prob: in nats, if there is one.
+    line: JSON; side: hash of the bare text and the seed, which decides the split; form: hash of the
+    text or the bare text, equal if stories are the same (`same_story`); words: their number;
+    log_prob: in nats, if there is one.
     """
 
     line: bytes
-    key: bytes
+    side: bytes
+    form: bytes
     words: int
     log_prob: float | None
 
@@ -126,27 +128,35 @@ def without_first_lines(text: str) -> str:
     return "\n".join(others).strip()
 
 
-def clean_row(text: str, log_prob: float | None, settings: DataSettings) -> CleanRow | None:
-    """The row of a raw story; None if it is empty."""
+def clean_row(
+    text: str, log_prob: float | None, settings: DataSettings, exact: bool = False
+) -> CleanRow | None:
+    """The row of a raw story; None if it is empty.
+
+    exact: compare the texts themselves, not their bare texts.
+    """
     text = clean_text(text)
     if settings.drop_first_line:
         text = without_first_lines(text)
-    if not text:
+    bare = bare_text(text)
+    form = text.encode() if exact else bare
+    if not form:
         return None
     story: dict[str, str | float] = {"text": text}
     if log_prob is not None:
         story["log_prob"] = log_prob
-    decides = f"{settings.seed}\n".encode() + (bare_text(text) or text.encode())
+    decides = f"{settings.seed}\n".encode() + (bare or form)
     return CleanRow(
         line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
-        key=hashlib.blake2b(decides, digest_size=16).digest(),
+        side=hashlib.blake2b(decides, digest_size=16).digest(),
+        form=hashlib.blake2b(form, digest_size=16).digest(),
         words=len(text.split()),
         log_prob=log_prob,
     )
 
 
-def _clean_rows(rows: Sequence[Row], settings: DataSettings) -> list[CleanRow | None]:
-    return [clean_row(text, log_prob, settings) for text, log_prob in rows]
+def _clean_rows(rows: Sequence[Row], settings: DataSettings, exact: bool) -> list[CleanRow | None]:
+    return [clean_row(text, log_prob, settings, exact) for text, log_prob in rows]
 
 
 def _key_at(share: float) -> bytes:
@@ -165,25 +175,25 @@ def _assign(
     share = settings.held_out_share if settings.held_out == "hash" else 0.0
     held_out_end = _key_at(share)
     evaluation_end = held_out_end if source.has_evaluation else _key_at(2 * share)
-    evaluation_keys = set()
+    evaluation_forms = set()
     if source.has_evaluation:
         for row in islice(clean(source.rows("evaluation")), limit):
-            evaluation_keys.add(row.key)
+            evaluation_forms.add(row.form)
             yield "evaluation", row
-        if not evaluation_keys:
+        if not evaluation_forms:
             raise InputError(f"{source.name}: the evaluation split has no story with text")
     evaluated = 0
     trained = 0
     for row in clean(source.rows("train")):
-        if row.key in evaluation_keys:
+        if row.form in evaluation_forms:
             dropped["in_evaluation"] += 1
-        elif held_out_end <= row.key < evaluation_end:
+        elif held_out_end <= row.side < evaluation_end:
             if evaluated != limit:
                 evaluated += 1
                 yield "evaluation", row
         else:
             trained += 1
-            yield "held_out" if row.key < held_out_end else "train", row
+            yield "held_out" if row.side < held_out_end else "train", row
         if trained == settings.train_stories:
             return
 
@@ -192,12 +202,13 @@ def _clean(
     rows: Iterator[Row],
     settings: DataSettings,
     workers: int,
+    exact: bool,
     dropped: Counter[str],
     progress: Progress,
 ) -> Iterator[CleanRow]:
     """The stories that are not empty, cleaned by several processes if there are many."""
     groups = in_groups(rows, CHUNK_ROWS)
-    for chunk in map_in_order(_clean_rows, groups, workers, settings):
+    for chunk in map_in_order(_clean_rows, groups, workers, settings, exact):
         for row in chunk:
             if row is None:
                 dropped["empty"] += 1
@@ -207,13 +218,16 @@ def _clean(
 
 
 def write_stories(
-    settings: DataSettings, folder: str | Path = paths.STORIES, workers: int = 1
+    settings: DataSettings,
+    folder: str | Path = paths.STORIES,
+    workers: int = 1,
+    exact: bool = False,
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
     Returns the source with its files, the number of dropped stories and, for each split, its
-    stories, words and the sum of log_prob in nats. Raises InputError with file and line; then
-    nothing is written.
+    stories, words and the sum of log_prob in nats. exact: see `clean_row`. Raises InputError with
+    file and line; then nothing is written.
     """
     source = open_source(settings)
     dropped = Counter(empty=0, in_evaluation=0)
@@ -226,7 +240,12 @@ def write_stories(
             totals[split] = {"stories": 0, "words": 0}
         progress = stack.enter_context(Progress("stories", settings.train_stories, "stories"))
         clean = partial(
-            _clean, settings=settings, workers=workers, dropped=dropped, progress=progress
+            _clean,
+            settings=settings,
+            workers=workers,
+            exact=exact,
+            dropped=dropped,
+            progress=progress,
         )
         for split, row in _assign(settings, source, clean, dropped):
             files[split].write(row.line)

@@ -33,7 +33,8 @@ def show_list(course: dict[str, Exercise]) -> None:
         line = f"{exercise.part:<10} {exercise.name:<13} {exercise.minutes} min"
         print(f"{line}  {exercise.title:<48} {progress[-1]}")
     print(
-        f"\n{progress.count(DONE)} of {len(course)} are done. tinylm exercise start NAME begins one"
+        f"\n{progress.count(DONE)} of {len(course)} exercises are done. "
+        "To start one, run: tinylm exercise start NAME"
     )
 
 

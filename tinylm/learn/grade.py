@@ -11,7 +11,7 @@ from tinylm.learn.course import Exercise
 
 WHOLE_S = 60.0  # of wall time: a busy machine needs a while to import torch
 READ = "the file can be read"
-UNWRITTEN = "this part is still to be written"
+UNWRITTEN = "you have not written this part yet"
 END = "end"  # printed after the last outcome
 
 DONE = "done"

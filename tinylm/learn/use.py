@@ -43,7 +43,7 @@ USUAL = {  # of section train, unless the exercise changes them
     "epochs": None,
     "validate_every": 10,
 }
-BOUND = 1e-8  # relative difference that rounding may reach
+BOUND = 1e-8  # largest relative difference that rounding can explain
 UPDATES = 40  # of each training, unless the command says otherwise
 STARTS = ("once upon a time", "the little", "one morning")
 

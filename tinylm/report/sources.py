@@ -48,7 +48,7 @@ class Sentence:
 
 @dataclasses.dataclass(frozen=True)
 class ReportData:
-    """Parameters and those files of FILES that are there.
+    """The parameters of a run, and the files of FILES that exist.
 
     files: a dict for JSON, a DataFrame for CSV, a list of Sentence for attention.
     """

@@ -231,8 +231,11 @@ def _mean_words(texts: pd.Series) -> float:
 def _beam_texts(run: ReportData) -> list[dict[str, Any]]:
     """The texts of the first prompt, one for each method but beam 1."""
     rows = run.rows("beams")
-    of_first = [row for row in rows if row["prompt"] == rows[0]["prompt"]]
-    return list({row["method"]: row for row in of_first if row["method"] != "beam 1"}.values())
+    texts: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["prompt"] == rows[0]["prompt"] and row["method"] != "beam 1":
+            texts.setdefault(row["method"], row)
+    return list(texts.values())
 
 
 def _bottlenecks(run: ReportData) -> list[tuple[str, float, float | None]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinylm.download.cleaning import unify
-from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, pre_tokenizer
+from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, checked, pre_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>")
@@ -86,6 +86,6 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
     )
 
     library = byte_pair_library((), (), settings.lower_case)
-    library.train_from_iterator(map(unify, texts), trainer)
+    library.train_from_iterator((checked(unify(text)) for text in texts), trainer)
     tokens, merges = parts_of(library)
     return BpeTokenizer([*SPECIALS, *tokens], merges, settings.lower_case)

@@ -6,17 +6,32 @@ that begins a word includes the space before it. Every text can be spelt, so not
 """
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tinylm.base.config import InputError
 from tinylm.download.cleaning import IGNORED
 from tinylm.vocab.tokenizer import Tokenizer
+
+LONGEST_WORD = 1 << 15  # characters; the time to train merges grows with its square
+_TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
 
 _VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))
 _HIDDEN = (byte for byte in range(256) if byte not in _VISIBLE)
 CHARACTER_OF = {byte: chr(byte) for byte in _VISIBLE}
 CHARACTER_OF |= {byte: chr(256 + number) for number, byte in enumerate(_HIDDEN)}
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
+
+
+def checked(text: str) -> str:
+    """The text. Raises InputError if a word, or white space, is longer than LONGEST_WORD."""
+    if len(text) > LONGEST_WORD and (found := _TOO_LONG.search(text)):
+        raise InputError(
+            f"the text that begins {text[:40]!r}: expected words of at most {LONGEST_WORD:,} characters, "
+            f"got a longer one that begins {found[0][:20]!r}"
+        )
+    return text
 
 
 @functools.cache
@@ -43,7 +58,7 @@ class ByteTokens(Tokenizer):
 
     def ids_of(self, text: str) -> list[int]:
         """The token ids of a text."""
-        ids: list[int] = self._library.encode_batch_fast([text])[0].ids
+        ids: list[int] = self._library.encode_batch_fast([checked(text)])[0].ids
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:

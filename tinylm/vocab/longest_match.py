@@ -25,19 +25,20 @@ from tinylm.download.cleaning import unify
 from tinylm.vocab.byte_level import (
     BYTE_OF,
     CHARACTER_OF,
+    LONGEST_WORD,
     ByteTokens,
+    checked,
     pre_tokenizer,
 )
 from tinylm.vocab.settings import VocabSettings
 
 KIND = "longest_match"
-MAX_WORD = 1 << 18  # characters; by default the library refuses more than 100
 
 
 def words_of(text: str) -> Iterator[str]:
     """GPT-2's words of each line, in the visible characters of their bytes."""
     for line in text.splitlines():
-        for word, _ in pre_tokenizer().pre_tokenize_str(line):
+        for word, _ in pre_tokenizer().pre_tokenize_str(checked(line)):
             yield word
 
 
@@ -77,7 +78,9 @@ def story_library(tokens: Sequence[str]) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     ids = {token: index for index, token in enumerate(tokens)}
-    model = models.WordPiece(ids, continuing_subword_prefix="", max_input_chars_per_word=MAX_WORD)
+    model = models.WordPiece(
+        ids, continuing_subword_prefix="", max_input_chars_per_word=8 * LONGEST_WORD
+    )
     library = Tokenizer(model)
     line_ends = pre_tokenizers.Split("\n", "removed")
     library.pre_tokenizer = pre_tokenizers.Sequence([line_ends, pre_tokenizer()])

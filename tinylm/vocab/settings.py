@@ -20,6 +20,11 @@ class VocabSettings:
     max_size: int | None = setting(None, low=1, high=1 << 32)  # as many ids as 32 bits hold
     path: str = setting("")
 
+    @property
+    def keeps_punctuation(self) -> bool:
+        """Whether texts that differ in punctuation alone have different ids."""
+        return self.tokenizer != "words" or self.punctuation != "drop"
+
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []

@@ -45,13 +45,13 @@ def the_run(answer):
     require(run in ("A", "B"), f"the run is {run!r}", 'answer "A" or "B"')
     a, b = KINDS[KIND]
     require(run == RUN, f"run = {run}: at words of one kind its divergence is {min(a, b)}, the other's {max(a, b)}",
-            "the bug is in the run that is farther from the generator at one kind of word")  # fmt: skip
+            "the bug is in the run that is much farther from the generator at one kind of word")  # fmt: skip
 
 
 def the_kind(answer):
     """the kind of word is the one that shows the bug"""
     kind = answer()[1]
-    require(kind in KINDS, f"the kind is {kind!r}", "answer a row of the first table")
+    require(kind in KINDS, f"the kind is {kind!r}", "answer with a row of the first table")
     a, b = KINDS[kind]
     require(
         kind == KIND, f"kind = {kind}: A {a}, B {b}", "at another kind the two runs differ more"
@@ -64,8 +64,9 @@ def the_word(answer):
     require(
         word in WORDS,
         f"the word is {word!r}",
-        "answer a word that the second table lists for the run with the bug",
+        "answer with a word from the second table",
     )
     generator, model = WORDS[word]
-    require(word == WORD, f"word = {word}: the generator expects it {generator} times, the model {model}",
-            "the model expects another word far more often than it should")  # fmt: skip
+    counts = f"the generator expects it {generator} times in 1,000 words, the model {model} times"
+    advice = "there is another word that the model expects far too often"
+    require(word == WORD, f"word = {word}: {counts}", advice)
