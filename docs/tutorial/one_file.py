@@ -1,6 +1,6 @@
 """tinylm in one file: the default model, its loss, its updates and greedy text, in plain PyTorch.
 
-    python docs/tutorial/one_file.py            trains 200 updates, then writes a text
+    python docs/tutorial/one_file.py            trains 200 updates in under a minute, then writes a text
 
 Read it from top to bottom. It reads what stage vocab writes (`dvc repro vocab`), and needs torch
 only. A test shows that its updates in float32 equal those of the package, and that its greedy text is
