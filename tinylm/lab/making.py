@@ -34,7 +34,7 @@ def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bo
         page = make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run)
         write_bytes(root / paths.REPORT_LAB, page)
     except InputError as error:
-        print(f"{paths.REPORT_LAB} is not written: {error}")
+        print(f"{paths.REPORT_LAB} was not written: {error}")
         (root / paths.REPORT_LAB).unlink(missing_ok=True)
         return False
     return True
