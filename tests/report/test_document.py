@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_the_files(run, settings):
 
 def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):
     size = big(run.value("train.parameters"))
-    title = f"# A language model of {size} parameters, trained on stories.jsonl\n"
+    title = f"# A language model with {size} parameters, trained on stories.jsonl\n"
     assert write_document(run, settings, {}).startswith(title)
     named = dataclasses.replace(settings, title="Mine")
     assert write_document(run, named, {}).startswith("# Mine\n")
@@ -78,7 +78,7 @@ def test_the_first_impossible_word_is_marked(run, settings):
     }
     markdown = write_document(dataclasses.replace(run, files=files), settings, {})
     assert "> was a clever **zebra** named anna\n" in markdown
-    assert "The first impossible word is “zebra”; possible: " in markdown
+    assert "The first impossible word is “zebra”; possible words: " in markdown
 
 
 def test_a_shown_head_comes_with_an_example_of_its_role(run):

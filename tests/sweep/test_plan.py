@@ -123,7 +123,7 @@ def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch)
         (["--seeds", "1", "--workers", "0"], "--workers"),
         (["-S", "model.layers=0,-1"], "model.layers"),
         (["--seeds", "1", "--slurm", "time=1"], "--slurm time=1"),
-        (["--resume", "--seeds", "1"], "--resume takes no --seeds"),
+        (["--resume", "--seeds", "1"], "--resume continues a sweep; --seeds is for a new one"),
     ],
 )
 def test_a_sweep_that_cannot_run_is_one_line_and_writes_nothing(

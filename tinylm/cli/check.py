@@ -1,8 +1,8 @@
 """Check params.yaml, the data and this machine before a run.
 
-Prints problems in each section, between sections and in the files that params.yaml names, and notes
-on what may surprise you, then how long a run will take. `make repro` does this first. What needs
-the stories or the vocabulary is checked at the start of the stage that reads them.
+Reports problems in each section, between sections and in the files that params.yaml names, notes
+what may surprise you, and estimates how long a run will take. `make repro` does this first. Settings
+that depend on the stories or the vocabulary are checked when the stage that reads them starts.
 """
 
 import argparse
@@ -158,5 +158,6 @@ def _duration() -> str:
     seconds = estimate.stage_seconds(params, *estimate.measure(params))
     write_json(estimate.FILE, seconds)
     total = sum(seconds.values())
-    line = f"all stages: {estimate.in_words(total)} on this machine, of which train {estimate.in_words(seconds['train'])}"
-    return line + ("; make quick is a shorter run" if total > LONG_S else "")
+    train = estimate.in_words(seconds["train"])
+    line = f"all stages: {estimate.in_words(total)} on this machine, including {train} of training"
+    return line + ("; make quick takes less time" if total > LONG_S else "")

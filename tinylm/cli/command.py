@@ -28,7 +28,7 @@ COMMANDS = {
     "Try the model": {
         "generate": "continue a text",
         "truth": "compare the model with the generator of its stories, word by word",
-        "lab": "write one HTML page in which the model runs",
+        "lab": "write an HTML page that runs the model",
     },
     "Inspect": {
         "describe": "print the model that params.yaml describes: parts, parameters, operations",
@@ -44,7 +44,7 @@ COMMANDS = {
     },
     "Share": {
         "export": "write the model for transformers or llama.cpp",
-        "publish": "put the model, its card and its report on the Hugging Face hub",
+        "publish": "publish the model, its card and its report on the Hugging Face hub",
         "handin": "pack code, report and results into one zip file",
     },
 }

@@ -1,12 +1,11 @@
 """Compare runs: what differs, whether it is significant, and how many seeds you need.
 
-A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
-is compared with the first over the evaluation stories, which must be the same. Settings with several
-seeds are compared over these, too. p is corrected for the number of comparisons. Files
-come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
-between seeds and between stories gives the number of seeds and stories that detect such a
-difference in four runs of five (level 0.05). Without revisions it is the noise of the workspace and
-of the current commit's experiments.
+A revision is a commit, branch, tag or experiment, or `workspace`, the files in this folder. Each is
+compared with the first on the same evaluation stories, and over seeds where a setting has several.
+p is corrected for the number of comparisons. Files come from git and from DVC's cache; nothing is
+checked out. --effect prints how many seeds and stories detect a difference of this size in four of
+five cases, at level 0.05. It estimates the noise from the revisions; without any, from the workspace
+and the current commit's experiments.
 """
 
 import argparse
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     nats = number(float, SMALLEST, 100)
     count = number(int, 1, 100_000)
     add("--effect", type=nats, metavar="NATS", help="difference to detect, per token")
-    add("--comparisons", type=count, default=1, metavar="N", help="how many there are (default 1)")
+    add("--comparisons", type=count, default=1, metavar="N", help="number planned (default 1)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -93,6 +92,6 @@ def _plan(arguments: argparse.Namespace) -> None:
         noise = recorded_noise([read_result(revision) for revision in revisions])
     if noise is None:
         hint = "run dvc exp run -S 'seeds.more=[2,3]', then try again"
-        raise InputError(f"no spread between seeds is recorded in {', '.join(names)}; {hint}")
+        raise InputError(f"no setting has several seeds in {', '.join(names)}; {hint}")
     level = LEVEL / arguments.comparisons  # the first step of Holm's correction
     print("\n".join(describe_plan(noise, arguments.effect, POWER, level)))

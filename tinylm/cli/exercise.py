@@ -1,6 +1,6 @@
 """Write parts of a language model yourself, or find the bug in a training run; each is graded.
 
-Your files are in the folder `exercises` here. `start` writes one, `check` grades it, `use` trains
+Your files are in the folder `exercises`. `start` writes one, `check` grades it, `use` trains
 the default model with it, and `show` prints the project's own part. `tinylm handin ENTRY
 --exercises` packs your files into a zip. For teachers, `grade` grades the zips of a class and writes
 grades.csv; the students' code runs with a time limit, but not in a sandbox.
@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     actions = f"{', '.join(ACTIONS)} (default list)"
     add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
-    names = "the exercise, as list shows it; for grade, the hand-ins of a class"
+    names = "the exercise, as list shows it; with grade, the zips of a class"
     add("names", metavar="NAME", nargs="*", help=names)
     add("--hint", type=number(int, 1, 3), metavar="N", help="check: show hint 1, 2 or 3")
-    add("--all", action="store_true", help="check: every exercise that you have started")
+    add("--all", action="store_true", help="with check: every exercise that you have started")
 
 
 def run(arguments: argparse.Namespace) -> None:

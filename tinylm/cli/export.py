@@ -1,8 +1,8 @@
 """Write the model in a form that transformers or llama.cpp loads.
 
-Format transformers: GPT-2, or GPT-NeoX with rotary positions, which stock transformers runs without
-other code. Format tinylm: the weights as they are and the Python files of the model, which run
-with trust_remote_code=True. Format gguf: model.gguf for llama.cpp, a GPT-2.
+The format transformers is GPT-2, or GPT-NeoX for rotary positions, which stock transformers runs
+without other code. The format tinylm has the weights as trained and the Python files of the model,
+which need trust_remote_code=True. The format gguf is a GPT-2 for llama.cpp.
 """
 
 import argparse
@@ -23,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="DIR", help="folder: new, empty, or an earlier export to replace")
     formats = ("transformers", "tinylm", "gguf")
-    add(
-        "--format", choices=formats, default=formats[0], help="of the weights (default %(default)s)"
-    )
+    add("--format", choices=formats, default=formats[0], help="file format (default %(default)s)")
     add_model_options(parser)
 
 
@@ -40,9 +38,9 @@ def run(arguments: argparse.Namespace) -> None:
     folder = visible(arguments.folder)
     print(f"{folder}: {form.architecture}, {form.parameters:,} parameters")
     if arguments.format == "gguf":
-        print("llama.cpp knows neither section decode nor the tokens that must never be generated")
+        print("llama.cpp ignores section decode, and does not mask <sos>, <pad> and <unk>")
         return
     for line in untranslated(trained.decode):
-        print(f"generate() of transformers lacks {line}")
+        print(f"transformers' generate() lacks {line}")
     trust = ", trust_remote_code=True" if arguments.format == "tinylm" else ""
     print(f'AutoModelForCausalLM.from_pretrained("{folder}"{trust}) loads it')

@@ -1,8 +1,8 @@
 """Continue a text, printed word by word as it is generated.
 
 Several prompts are continued side by side and printed when all are done. With '-' or piped input,
-the prompt is read from standard input. Options that you leave out come from params.yaml:
-sections decode and cache, and beam_bench.length_penalty. Settings without an option are changed there.
+the prompt is read from standard input. Options that you leave out come from params.yaml (sections
+decode and cache, and beam_bench.length_penalty), as do the settings that have no option.
 """
 
 import argparse

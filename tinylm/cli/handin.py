@@ -42,16 +42,16 @@ def _code() -> list[str]:
     files = tracked()
     if files is None:
         raise InputError(
-            "git lists no files here (git status says why); without a repository: git init, then git add -A"
+            "git lists no files here (git status says why); without a repository, run git init and git add -A"
         )
     problems = []
     for name in files:
         if not Path(name).is_file():
             problems.append(f"{name}: tracked by git, but missing")
     for name in untracked("tinylm", "stages"):
-        problems.append(f"{name}: not tracked by git, so the code would lack it; git add {name}")
+        problems.append(f"{name}: not tracked by git, so it would be left out; run git add {name}")
     if problems:
-        raise InputError(f"nothing handed in: {'; '.join(problems)}")
+        raise InputError(f"nothing was packed: {'; '.join(problems)}")
     return files
 
 
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     missing = _missing(state)
     if missing:
         raise InputError(
-            f"nothing handed in: {'; '.join(missing)}; run dvc repro to make what is missing"
+            f"nothing was packed: {'; '.join(missing)}; run dvc repro to make what is missing"
         )
     code = [name for name in _code() if not name.startswith(NOT_NEEDED)]
     trained = load_trained(paths.MODELS, paths.TOKENIZER)
@@ -101,5 +101,5 @@ def run(arguments: argparse.Namespace) -> None:
         entry, settings.author, state.run, publication, code, trained, authorship()
     )
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
-    without = "" if arguments.weights else "; no weights, --weights adds them"
-    print(f"{len(code)} of them are the code{without}")
+    without = "" if arguments.weights else "; the weights are left out (--weights adds them)"
+    print(f"{len(code)} of them are code{without}")

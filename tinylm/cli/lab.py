@@ -1,4 +1,4 @@
-"""Write one HTML page in which the trained model runs; it needs no server and no network."""
+"""Write an HTML page that runs the trained model, without a server or a network."""
 
 import argparse
 from pathlib import Path

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite an edited params.yaml")
     parser.add_argument("--hub", action="store_true", help="use data from the Hugging Face hub")
     parser.add_argument(
-        "--list", action="store_true", help="list the presets; * marks the present one"
+        "--list", action="store_true", help="list the presets; * marks the current one"
     )
 
 

@@ -1,6 +1,6 @@
-"""Put the model, its card and its report on the Hugging Face hub.
+"""Publish the model, its card and its report on the Hugging Face hub.
 
-Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the report, parameters,
+Writes exports/REPO: the weights as `tinylm export` writes them, a model card, the report, parameters,
 dvc.lock and metrics. All of it becomes one commit of the repository, so an upload that fails changes
 nothing there. The token is that of `hf auth login` or HF_TOKEN.
 """
@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--license", metavar="NAME", help="licence of the weights, for the card (default: none)")
     add("--data-license", metavar="NAME", help="licence of your own data")
     formats = ("transformers", "tinylm")
-    add(
-        "--format", choices=formats, default=formats[0], help="of the weights (default %(default)s)"
-    )
+    add("--format", choices=formats, default=formats[0], help="file format (default %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -47,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         reason = reasons[0] if reasons else "run dvc repro train"
         raise InputError(f"no model was trained with these parameters: {reason}")
     data = data_licence(state.run.params["data"], arguments.data_license)
-    unknown = f"the licence of the data ({data.data}) is not known: name it by --data-license NAME"
+    unknown = f"the licence of the data ({data.data}) is unknown; state it with --data-license NAME"
     if data.name is None and not arguments.dry_run:
         raise InputError(unknown)
     token = "" if arguments.dry_run else find_token()
@@ -68,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in files:
         print(f"{(folder / name).stat().st_size:>12,} bytes  {folder / name}")
     if arguments.dry_run:
-        print(f"not published: it would be one commit to {arguments.repo}")
+        print(f"dry run: nothing was published; it would be one commit to {arguments.repo}")
         if data.name is None:
             print(unknown)
         return

@@ -37,10 +37,10 @@ def read_run_state() -> RunState:
     current = {name: file for name, file in run.files.items() if name not in stale_files}
     lines = {}
     for stage, reason in status.stale.items():
-        lines[stage] = f"{stage}: {reason}; dvc repro {stage}"
+        lines[stage] = f"{stage}: {reason}; run dvc repro {stage}"
     if lines or "report" in status.code:
         lines.setdefault(
-            "report", "report: what it shows or its code has changed; dvc repro report"
+            "report", "report: its contents or its code have changed; run dvc repro report"
         )
     return RunState(dataclasses.replace(run, files=current), lines, status.code)
 

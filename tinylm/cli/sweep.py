@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--status", help="show the runs of a sweep (default: the newest)", **newest)
     what.add_argument("--resume", help="continue a sweep (default: the newest)", **newest)
     add = parser.add_argument
-    add("--seeds", metavar="N,N", help="values of train.seed; each is run with every setting")
+    add("--seeds", metavar="N,N", help="values of train.seed; every setting runs with each")
     add("--name", help="name of the sweep (default: sweep-1 and so on)")
     add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
     count = number(int, 1, 10_000)
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
-    """Begin or continue a sweep, and run what is left of it."""
+    """Start or continue a sweep, and run what is left of it."""
     from tinylm.host.processes import cores
     from tinylm.host.runtime import RuntimeSettings
     from tinylm.sweep import begin, engines, plan
@@ -74,7 +74,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None:
         for option in ("seeds", "name"):
             if getattr(arguments, option) is not None:
-                raise InputError(f"--resume takes no --{option}, which is for a new sweep")
+                raise InputError(f"--resume continues a sweep; --{option} is for a new one")
         sweep = plan.open_sweep(arguments.resume or None)
         sweep.retry_failed()
     else:

@@ -1,7 +1,7 @@
 """Print a storybook text word by word: how surprising each word is for its generator and for the model.
 
 The generator knows the exact probability of every next word, so on average nothing predicts its
-stories better. The last column has what both expected: first the generator, below it the model.
+stories better. The last column shows what each expected: the generator above, the model below.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{'(next)':<16}{row['kind']:<29}{expected}")
         print(f"{'':<45}{in_words(row['model_next'])}")
     print(
-        "Surprise is in nats. The upper line shows what the generator expected, the lower one the model."
+        "Surprise is in nats. The upper line shows what the generator expected, the lower one what the model did."
     )
     if row["true"] == math.inf:
-        print(f"The generator never writes {row['word']!r} there, so the rest has no probability.")
+        print(f"The generator never writes {row['word']!r} there, so it cannot score the rest.")

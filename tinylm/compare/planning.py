@@ -120,7 +120,7 @@ def seeds_for(noise: Noise, effect: float, power: float, level: float, stories: 
 def describe_plan(noise: Noise, effect: float, power: float, level: float) -> list[str]:
     """Lines for the terminal: the noise, then the seeds that are needed."""
     lines = [
-        "Noise of the runs so far, as standard deviations of a difference in nats per token:",
+        "Noise of the runs so far (standard deviation of a difference, in nats per token):",
         f"  between seeds: {math.sqrt(noise.seeds):.3g} (degrees of freedom: {noise.df})",
         f"  between stories: {math.sqrt(noise.stories):.3g} ({noise.count:,} stories)",
         "",

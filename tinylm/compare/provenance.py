@@ -62,7 +62,7 @@ def authorship() -> str:
     """Whose code it is by git: tinylm's up to its last release, others' after that."""
     release, name = _release()
     if not release:
-        return "unknown, since git has no commit of this code, or not its history (git fetch --unshallow)"
+        return "unknown, since git has no commit of this code, or lacks its history (git fetch --unshallow)"
     changes = _git("diff", "--numstat", "--no-renames", release, "--", *SOURCES) or ""
     names = _git("log", "--format=%an", f"{release}..HEAD", "--", *SOURCES) or ""
     files = [line.split("\t") for line in changes.splitlines()]

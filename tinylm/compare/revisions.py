@@ -70,7 +70,7 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
         commit = None if target == WORKSPACE else files.repo.get_rev()
         return Revision(name, commit, files)
     except NotDvcRepoError:
-        raise InputError("no DVC repository; run the command in the folder of dvc.yaml") from None
+        raise InputError("not a DVC repository; run the command where dvc.yaml is") from None
     except (SCMError, AttributeError):  # AttributeError: the name of a tree or a file
         raise InputError(f"expected {expected}, got {name!r}") from None
     except DvcException as error:

@@ -19,7 +19,7 @@ TEMPLATE = Path(__file__).with_name("card.md.j2")
 TINYSTORIES = "roneneldan/TinyStories"
 LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
 _RESULTS = {
-    "perplexity": "perplexity on evaluation",
+    "perplexity": "evaluation perplexity",
     "raw_bits_per_byte": "bits per byte of the raw text",
     "nats_per_token": "nats per token",
 }
@@ -66,7 +66,7 @@ def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
     """The licence for section `data` of params.yaml; `given`, the user's statement, wins."""
     licence = None
     if section["source"] == "storybook":
-        data = "the storybook, stories that tinylm writes itself"
+        data = "the storybook, stories that tinylm generates"
         licence = "mit"
     elif section["source"] == "hub":
         hub_id, _, revision = section["hub"].partition("@")
@@ -86,7 +86,7 @@ def _metrics(run: ReportData) -> list[tuple[str, str, str]]:
     for metric, name in _SAMPLES.items():
         value = run.value(f"evaluate.samples.{metric}")
         rows.append((name, number((value or {}).get("value")), ends(value)))
-    rows.append(("perplexity on held-out", number(run.value("train.held_out_perplexity")), ""))
+    rows.append(("held-out perplexity", number(run.value("train.held_out_perplexity")), ""))
     return [row for row in rows if row[1] != ABSENT]
 
 

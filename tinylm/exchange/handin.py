@@ -38,12 +38,12 @@ Sections have the same names in `report/report.pdf` and `report/index.html`; pic
 |---|---|---|---|---|
 {parts}
 
-`report/lab.html` runs the model in a page. `settings.yaml` has every parameter of the run, `model/README.md` is the model
+`report/lab.html` runs the model in a browser. `settings.yaml` has every parameter of the run, `model/README.md` is the model
 card, and `model/pipeline` has the run's hashes (dvc.lock), metrics and times.
 
-## Make all of it again
+## Reproduce the run
 
-DVC needs a git repository. The last command sets up everything, then runs the pipeline.
+DVC needs a git repository. The last command sets up everything and runs the pipeline.
 
 ```bash
 cd code
@@ -51,11 +51,11 @@ git init -q
 make repro
 ```
 
-The report is then in `code/report`, the results in `code/data/figures`. On the same kind of machine and with the same
-number of threads, the results equal those of `model/pipeline/data/figures`; times differ.
+Afterwards the report is in `code/report`, and the results are in `code/data/figures`. On the same kind of machine and with
+the same number of threads, the results equal those in `model/pipeline/data/figures`; times differ.
 """
 WEIGHTS = """
-The folder `model` has the weights, too. To use them, after the commands above:
+The folder `model` also has the weights. To use them after the commands above, run:
 
 ```bash
 source .venv/bin/activate

@@ -99,7 +99,7 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
         if private and not head.private:
             raise InputError(f"{url} is public; make it private in its settings")
         if MARK not in present and not present <= HUB_DEFAULT_FILES:
-            raise InputError(f"{url} holds files that tinylm did not publish; choose another name")
+            raise InputError(f"{url} has files that tinylm did not publish; choose another name")
         for name in sorted(present.difference(files)):
             if name in written_names() or name.startswith(FOLDERS):
                 operations.append(hub.CommitOperationDelete(name))

@@ -72,7 +72,7 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
             first_at = time.monotonic()
             received.append(number)
             if number == signal.SIGINT:
-                os.write(2, b"\nstopping after this update; press again to stop at once\n")
+                os.write(2, b"\nstopping after this update; press Ctrl-C again to stop at once\n")
         elif time.monotonic() - first_at > _SAME_KEY_PRESS_S:
             signal.signal(number, handlers[signal.Signals(number)])
             signal.raise_signal(number)

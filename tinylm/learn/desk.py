@@ -45,7 +45,7 @@ def start(exercise: Exercise) -> None:
     write_bytes(exercise.file, exercise.start().encode())
     print(exercise.texts()[0])
     if exercise.part == "diagnose":
-        print(f"\nours: a healthy run; yours: this run\n\n{exercise.read('samples.txt')}")
+        print(f"\nours: a healthy run; yours: with the bug\n\n{exercise.read('samples.txt')}")
         print(f"{draw(exercise)}: the curves of both runs")
     print(f"\n{exercise.file}: edit it, then `tinylm exercise check {exercise.name}`")
 
@@ -119,7 +119,7 @@ def use(exercise: Exercise) -> None:
     Raises InputError if it cannot be used, CommandFailed if it takes too long.
     """
     if not exercise.path("use.py").is_file():
-        raise InputError(f"{exercise.name} is not part of a run; tinylm exercise check grades it")
+        raise InputError(f"{exercise.name} is not used in a run; tinylm exercise check grades it")
     words = [sys.executable, "-m", "tinylm.learn.use", str(exercise.folder), str(exercise.file)]
     try:
         subprocess.run(words, timeout=USE_S, check=True)

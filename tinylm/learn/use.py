@@ -135,7 +135,7 @@ def verdict(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     differs = ~((theirs - ours).abs() <= BOUND * ours.abs()) & ours.notna()  # NaN differs too
     wrong = ours.columns[differs.any()]
     if wrong.empty:
-        return f"within a bound: every number agrees with ours to a relative {BOUND:g} (rounding)"
+        return f"equal up to rounding: every number agrees with ours to a relative {BOUND:g}"
     step = int(differs[wrong[0]].to_numpy().argmax())
     value = theirs[wrong[0]][step]
     expected = ours[wrong[0]][step]
@@ -154,7 +154,7 @@ def main() -> None:
         raise
     except BaseException as error:
         lines, _ = explain(error, str(file))
-        raise CommandFailed(f"your part ended the run: {'; '.join(lines)}") from error
+        raise CommandFailed(f"your code stopped the run: {'; '.join(lines)}") from error
     frame = ours.add_prefix("ours: ").join(theirs.add_prefix("yours: "))
     frame.index += 1
     table = frame.to_csv(index_label="step", float_format="%.6g")

@@ -28,8 +28,8 @@ class OutOfTime(BaseException):
 
 ADVICE: dict[type[BaseException], str] = {
     NotImplementedError: UNWRITTEN,
-    OutOfTime: "no answer after some seconds: does this loop end?",
-    ImportError: "this import fails here; torch and Python's own modules are enough",
+    OutOfTime: "no result after some seconds: does this loop end?",
+    ImportError: "this import fails here; use torch and Python's own modules only",
     SyntaxError: "Python cannot read this line",
     SystemExit: "your code ends the process; remove exit()",
     EOFError: "your code waits for input; remove input()",

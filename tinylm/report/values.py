@@ -102,7 +102,7 @@ def title_of(run: ReportData, settings: ReportSettings) -> str:
     if settings.title:
         return settings.title
     parameters = run.value("train.parameters")
-    size = f" of {big(parameters)} parameters" if parameters else ""
+    size = f" with {big(parameters)} parameters" if parameters else ""
     return f"A language model{size}, trained on {corpus_of(run)}"
 
 
@@ -153,7 +153,7 @@ def _marked(run: ReportData, row: dict[str, Any]) -> dict[str, Any]:
         if error:
             shown = "the end" if error.word == END else f"“{error.word}”"
             possible = ", ".join(error.expected)
-            sample["comment"] = f"The first impossible word is {shown}; possible: {possible}."
+            sample["comment"] = f"The first impossible word is {shown}; possible words: {possible}."
         if error and error.word != END:
             place = read - 1
             sample |= {"text": _with_mark(words, place), "is_marked": True}

@@ -79,7 +79,7 @@ def run_local(sweep: Sweep, count: int) -> None:
                 all_ended = all(worker.poll() is not None for worker in workers)
                 watch.update()
                 if watch.left and all_ended:
-                    raise CommandFailed(f"the workers ended with runs left; {_log(sweep, 0)}")
+                    raise CommandFailed(f"the workers ended too early; {_log(sweep, 0)}")
                 time.sleep(POLL_S)
         except (KeyboardInterrupt, Interrupted) as error:
             _end(workers)  # before their states are counted
@@ -178,7 +178,7 @@ def run_jobs(sweep: Sweep, count: int, options: dict[str, Any]) -> None:
                 watch.update()
                 if watch.left and all_ended:
                     reason = str(jobs[0].exception()).strip().splitlines()[-1]
-                    raise CommandFailed(f"jobs {ids} ended with runs left: {reason}")
+                    raise CommandFailed(f"jobs {ids} ended too early: {reason}")
                 time.sleep(POLL_SLURM_S)
         except KeyboardInterrupt:
             hint = f"the jobs keep running (scancel {ids} ends them); --resume starts new ones"

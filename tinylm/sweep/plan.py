@@ -106,7 +106,7 @@ def open_sweep(name: str | None) -> Sweep:
     """A sweep by its name, or the one that was begun last. Raises InputError."""
     files = list((_root() / FOLDER).glob("*/sweep.json"))
     if not files:
-        raise InputError("no sweep yet; begin one with tinylm sweep -S KEY=VALUE,VALUE")
+        raise InputError("there is no sweep yet; start one with tinylm sweep -S KEY=VALUE,VALUE")
     by_name = {path.parent.name: path for path in files}
     if name is None:
         newest = max(files, key=lambda path: path.stat().st_mtime)

@@ -63,7 +63,7 @@ def test_numbers_and_intervals_are_those_of_the_files(run, publication):
     data = ModelCard(card).data  # as huggingface_hub reads the head
     assert (data.license, data.language) == ("mit", ["en"])
     _, text = sections(card)
-    assert "| perplexity on evaluation | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
+    assert "| evaluation perplexity | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
     assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
     assert "| unigram: token frequencies | 602 | 6.400 |" in text["Metrics"]
     assert "1.23 million parameters" in text["Limits"]
@@ -95,6 +95,6 @@ def test_what_is_missing_or_lacking_is_named(run, publication):
     )
     head, text = sections(write_card(run, changed))
     assert "evaluate: old" in text["Metrics"]
-    assert "perplexity on evaluation" not in text["Metrics"]
+    assert "evaluation perplexity" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]
     assert "license" not in head
