@@ -10,6 +10,7 @@ from tinylm.download.stories import SPLITS, read_texts
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.host.command import guard
 from tinylm.host.processes import cores
+from tinylm.host.progress import seconds_shown
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.token_store import (
@@ -42,9 +43,10 @@ def main() -> None:
         split = cut_stream(TOKENS, data.held_out_share, data.overlap)
     stores = {name: TokenStore(TOKENS, name) for name in SPLITS}
     print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
-    matrix, sources = embedding_matrix(
-        embedding, tokenizer, train_texts, lambda: stores["train"].ids
-    )
+    with seconds_shown("vectors"):
+        matrix, sources = embedding_matrix(
+            embedding, tokenizer, train_texts, lambda: stores["train"].ids
+        )
     save_matrix(VOCAB / "embedding.safetensors", matrix)
 
     marks = tokenizer.specials - {tokenizer.unk_id}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError, read_section
+from tinylm.embedding import matrix as embedding
 from tinylm.embedding import skipgram
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
@@ -55,6 +56,16 @@ def test_skipgram_twice_gives_equal_bytes():
     assert matrix(seed=2)[0][4:].tobytes() != first[4:].tobytes()
     assert np.isfinite(first).all()
     assert info["covered"] == info["words"] == len(WORDS) - 4
+
+
+@pytest.mark.parametrize(("source", "part"), [("skipgram", TEXTS[::3]), ("counts", TEXTS[:30])])
+def test_vectors_are_made_from_a_bounded_part_of_a_large_split(monkeypatch, source, part):
+    expected, info = matrix(texts=part, source=source)
+    assert info["read"] == 1
+    monkeypatch.setattr(embedding, "MAX_TOKENS", 260)  # of 780
+    sampled, info = matrix(source=source)
+    assert np.array_equal(sampled, expected)
+    assert info["read"] == pytest.approx(1 / 3)
 
 
 def test_an_unseen_word_has_the_vector_of_its_parts():

@@ -4,14 +4,17 @@ import dataclasses
 import itertools
 import json
 import math
+import signal
 
 import pytest
 import torch
 
+from tinylm.host.command import Interrupted
 from tinylm.train import loop
 from tinylm.train.loop import train
 from tinylm.train.snapshot import Snapshots
 from tinylm.train.trainer import Trainer, TrainingFailed
+from tinylm.train.validation import split_loss
 
 PARTS = {"x": 1}
 SETTINGS = {
@@ -99,6 +102,24 @@ def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
     assert len(resumed[1].curves.tokens) > 3 * dies
     assert_equal_runs(whole, resumed)
     assert checkpoints(tmp_path / "cut") == checkpoints(tmp_path / "whole")
+
+
+def test_a_signal_ends_a_long_validation_and_the_run_continues(tmp_path, run, monkeypatch):
+    whole = run(Snapshots(tmp_path / "whole", PARTS, 1e9))
+    monkeypatch.setattr(Snapshots, "due", lambda _: True)
+    validations = []
+
+    def scored(*args):
+        validations.append(args)
+        if len(validations) == 2:  # after update 5
+            signal.raise_signal(signal.SIGTERM)
+        return split_loss(*args)
+
+    monkeypatch.setattr(loop, "split_loss", scored)
+    with pytest.raises(Interrupted, match="in the validation after update 5"):
+        run(Snapshots(tmp_path / "cut", PARTS, 1e9))
+    assert Snapshots(tmp_path / "cut", PARTS, 1e9).latest()[1]["updates"] == 4
+    assert_equal_runs(whole, run(Snapshots(tmp_path / "cut", PARTS, 1e9)))
 
 
 def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(tmp_path, run, monkeypatch):

@@ -95,6 +95,8 @@ def test_a_batch_is_a_pure_function_of_its_index_and_the_seed(store, layout):
     batches = TrainBatches(store, layout, 6, 13, PAD, seed=1)
     in_order = [batches.batch(index) for index in range(3 * len(batches))]
     again = TrainBatches(store, layout, 6, 13, PAD, seed=1)
+    sizes = [batch.inputs.numel() for batch in in_order[: len(batches)]]
+    assert sizes[batches.largest()] == max(sizes)
     for index in reversed(range(len(in_order))):
         assert torch.equal(again.batch(index).inputs, in_order[index].inputs)
         assert torch.equal(again.batch(index).targets, in_order[index].targets)

@@ -118,12 +118,11 @@ def weights_sha256(model: TinyLM) -> str:
 def update_peak_mib(trainer: Trainer) -> float:
     """Peak MiB of one update above weights, gradients and optimizer state.
 
-    All mini-batches are the epoch's widest one, so settings differ only in their number.
+    All mini-batches are the epoch's largest one, so settings differ only in their number.
     """
-    epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
-    widest = max(epoch, key=lambda batch: batch.inputs.numel())
-    row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] >= 0).sum()))
-    update = [widest] * trainer.settings.accumulation
+    largest = trainer.batches.batch(trainer.batches.largest())
+    row = Batch(largest.inputs[:1], largest.targets[:1], int((largest.targets[:1] >= 0).sum()))
+    update = [largest] * trainer.settings.accumulation
     trainer.model.zero_grad(set_to_none=True)
     device = trainer.model.embedding.device
     return measure.peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))

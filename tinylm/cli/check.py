@@ -21,6 +21,7 @@ from tinylm.params.params import params_from, read_params, read_sections
 
 EXAMPLES = "  tinylm check && dvc repro\n"
 LONG_S = 600  # a longer estimate comes with a suggestion
+MOST_VALIDATION = 0.5  # of the time of stage train; a larger share comes with a note
 FROM_HUB = "; tinylm preset NAME --hub takes data from the Hugging Face hub"
 
 
@@ -69,7 +70,7 @@ def _check_corpus(data: Any) -> None:
     _require_readable("data.path", data.path, FROM_HUB)
     if data.source == "local":
         source = open_source(data)
-        if not source.size:
+        if not any(source.sizes.values()):
             raise InputError(
                 f"{PARAMS_FILE}: data.path: expected files with stories, but {data.path!r} is empty"
             )
@@ -149,15 +150,24 @@ def run(arguments: argparse.Namespace) -> None:
     if findings.problems:
         raise InputError("\n".join(findings.problems))
     print("checked: no problems found")
-    print(_duration())
+    for line in _durations():
+        print(line)
 
 
-def _duration() -> str:
-    """Estimate how long a run of all stages takes here, and keep that for the stages to show."""
+def _durations() -> Iterator[str]:
+    """How long a run of all stages takes here, about, which is kept for the stages to show."""
     params = read_params()
-    seconds = estimate.stage_seconds(params, *estimate.measure(params))
+    corpus = estimate.corpus_of(params.data)
+    token_s, forward_s = estimate.measure(params)
+    seconds = estimate.stage_seconds(params, corpus, token_s, forward_s)
     write_json(estimate.FILE, seconds)
     total = sum(seconds.values())
     train = estimate.in_words(seconds["train"])
     line = f"all stages: {estimate.in_words(total)} on this machine, including {train} of training"
-    return line + ("; make quick takes less time" if total > LONG_S else "")
+    yield line + ("; make quick takes less time" if total > LONG_S else "")
+    validation_s = estimate.validation_seconds(params, corpus, token_s)
+    if validation_s > MOST_VALIDATION * seconds["train"]:
+        yield (
+            f"note: data.held_out_share: validation takes {estimate.in_words(validation_s)} of the training; "
+            "with a smaller share or a larger train.validate_every it takes less"
+        )

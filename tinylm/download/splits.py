@@ -14,8 +14,8 @@ import contextlib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -31,6 +31,7 @@ from tinylm.download.stories import SPLITS, DataSettings, split_hub
 from tinylm.host.progress import Progress
 
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
+PACKING = 2.5  # bytes of text in a byte of a gz or parquet file
 CHUNK_ROWS = 2000  # stories that a process cleans at a time
 OFFICIAL_EVALUATION = ("validation", "test")  # the first that a dataset has
 NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}
@@ -43,14 +44,14 @@ class Source:
     """Where the stories come from.
 
     description: what is reported of it. rows: the stories of "train" or "evaluation".
-    size: in bytes.
+    sizes: bytes of text of each role's files, about; none for stories that are written here.
     """
 
     name: str
     description: dict[str, Any]
     has_evaluation: bool
     rows: Callable[[str], Iterator[Row]]
-    size: int = 0
+    sizes: Mapping[str, float] = field(default_factory=dict)
 
 
 def open_source(settings: DataSettings) -> Source:
@@ -77,18 +78,23 @@ def open_source(settings: DataSettings) -> Source:
     description["evaluation_split"] = official or NO_OFFICIAL_EVALUATION[settings.held_out]
     root = folder.parent if folder.is_file() else folder
     description["files"] = {}
-    files: list[Path] = []
+    sizes = {}
     for role, of_role in inputs.items():
-        files += of_role
         description["files"][role] = [str(path.relative_to(root)) for path in of_role]
+        sizes[role] = sum(map(_text_bytes, of_role))
 
     def rows(role: str) -> Iterator[Row]:
         for path in inputs[role]:
             for text in read_file(path, settings.column):
                 yield text, None
 
-    size = sum(path.stat().st_size for path in files)
-    return Source(name, description, bool(official), rows, size)
+    return Source(name, description, bool(official), rows, sizes)
+
+
+def _text_bytes(path: Path) -> float:
+    """About as many bytes as the file's text has."""
+    packed = path.name.endswith((".gz", ".parquet"))
+    return path.stat().st_size * (PACKING if packed else 1)
 
 
 def _open_storybook(settings: DataSettings) -> Source:

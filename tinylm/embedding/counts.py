@@ -17,7 +17,6 @@ WINDOW = 5  # neighbours on each side
 CONTEXT_SMOOTHING = 0.5  # exponent; of 0, 0.25, 0.4, 0.5, 0.75 and 1 the best with 0.4; see docs/explanation/recipe.md
 OVERSAMPLING = 20  # for randomized SVD (Halko et al. 2011)
 POWER_ITERATIONS = 1  # without one, losses after 125,000 tokens were 0.1 nats higher
-MAX_TOKENS = 20_000_000  # the first ones of the train split
 TOKENS_AT_ONCE = 4_000_000  # whose pairs are sorted together
 
 Pairs = tuple[np.ndarray, np.ndarray]  # keys w * size + c, ascending; C[w, c] of each, float64
@@ -29,7 +28,7 @@ def count_vectors(ids: np.ndarray, size: int, width: int, window: int, seed: int
     The same bits on any number of cores: torch's sums depend on the number of threads, so there is
     one.
     """
-    keys, counts = count_pairs(ids[:MAX_TOKENS], size, window)
+    keys, counts = count_pairs(ids, size, window)
     vectors = np.zeros((size, width), np.float32)
     if not len(keys):
         return vectors

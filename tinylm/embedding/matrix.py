@@ -5,7 +5,9 @@ a vector, are random rows with the scale of the other rows. With counts, all tok
 a vector.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,22 +16,25 @@ from tinylm.base.seeding import derive_seed
 from tinylm.embedding.settings import SEED, EmbeddingSettings
 from tinylm.vocab.tokenizer import Tokenizer
 
+MAX_TOKENS = 20_000_000  # from which vectors are made: with skip-gram, some minutes on one core
 Texts = Callable[[], Iterable[str]]
+Ids = Callable[[], np.ndarray]
 
 
 def embedding_matrix(
     settings: EmbeddingSettings,
     tokenizer: Tokenizer,
     texts: Texts,
-    ids: Callable[[], np.ndarray],
+    ids: Ids,
     seed: int = SEED,
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """((V, D) float32 matrix, its sources: words, covered, coverage, standard deviation).
 
     `words` counts the tokens that are text. With skip-gram, `covered` counts those of them that
     occur in the training text; the vector that fastText composes for any other was never trained.
-    `texts` gives the train split's stories, raw or normalised, for skip-gram; `ids` its token ids,
-    for counts. Raises InputError for a file that does not fit.
+    `texts` gives the train split's stories, raw or normalised, for skip-gram; `ids` its token ids.
+    Of more than `MAX_TOKENS`, skip-gram reads every k-th story and counts the first ones; then
+    `read` is the share of the tokens that was read. Raises InputError for a file that does not fit.
     """
     size = len(tokenizer)
     text_ids = [index for index in range(size) if index not in tokenizer.specials]
@@ -37,11 +42,16 @@ def embedding_matrix(
     counted = np.isin(np.arange(size), text_ids)  # the tokens that `covered` may count
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":
-        counted = _train(settings.width, tokenizer, texts, text_ids, matrix, seed)
+        every = max(math.ceil(len(ids()) / MAX_TOKENS), 1)
+        info["read"] = 1 / every
+        texts_read = islice(texts(), 0, None, every)
+        counted = _train(settings.width, tokenizer, texts_read, text_ids, matrix, seed)
     elif settings.source == "counts":
         from tinylm.embedding.counts import WINDOW, count_vectors
 
-        vectors = count_vectors(ids(), size, settings.width, WINDOW, seed)
+        read = ids()[:MAX_TOKENS]
+        info["read"] = len(read) / max(len(ids()), 1)
+        vectors = count_vectors(read, size, settings.width, WINDOW, seed)
         matrix = vectors * np.float32(settings.std)
     elif settings.source == "file":
         _look_up(settings, tokenizer, matrix)
@@ -75,7 +85,7 @@ def _with_random_rows(
 def _train(
     width: int,
     tokenizer: Tokenizer,
-    texts: Texts,
+    texts: Iterable[str],
     text_ids: list[int],
     matrix: np.ndarray,
     seed: int,
@@ -87,7 +97,7 @@ def _train(
     seen: set[str] = set()
 
     def lines() -> Iterator[str]:
-        for text in texts():
+        for text in texts:
             pieces = tokenizer.split(text)
             seen.update(pieces)
             yield " ".join(pieces)

@@ -5,7 +5,7 @@ continuations, which are not in train, show how much is shared by chance.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import mean
+from tinylm.host.progress import Progress
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -49,6 +50,14 @@ def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
     return [word.decode() for word in bare_words(tokenizer.decode(ids))]
 
 
+def _train_stories(tokenizer: Tokenizer, train: TokenStore) -> Iterator[list[str]]:
+    """The bare words of each train story."""
+    with Progress("train stories compared", len(train), "stories", if_slow=True) as progress:
+        for index in range(len(train)):
+            yield words_of(tokenizer, train.story(index).tolist())
+            progress.advance(1)
+
+
 def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenStore) -> Metrics:
     """Metrics of the continuations and references of `continue_prompts`.
 
@@ -56,8 +65,7 @@ def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenS
     interval. count: how many have one.
     """
     texts = [words_of(tokenizer, ids) for ids in [*samples["ids"], *samples["reference_ids"]]]
-    stories = (words_of(tokenizer, train.story(index).tolist()) for index in range(len(train)))
-    nearness = np.array(nearest_story(texts, stories))
+    nearness = np.array(nearest_story(texts, _train_stories(tokenizer, train)))
     metrics: Metrics = {}
     for name, of_texts in zip(("continuations", "references"), np.split(nearness, 2)):
         nearest = of_texts[~np.isnan(of_texts)]

@@ -1,8 +1,10 @@
 """Progress of long work: a bar on a terminal, elsewhere a line every few seconds."""
 
+import contextlib
 import io
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from tqdm import tqdm
@@ -25,16 +27,25 @@ class _Lines(io.TextIOBase):
 class Progress:
     """Counts units of work and shows how far it is; the time left too, if the total is known.
 
-    label: in front of every line, where several processes print.
+    label: in front of every line, where several processes print. if_slow: for work that mostly takes
+    less than EVERY_S: a terminal shows the bar only after that time, and removes it at the end.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str, label: str = "") -> None:
+    def __init__(
+        self, what: str, total: int | None, unit: str, label: str = "", if_slow: bool = False
+    ) -> None:
         self._label = label
         options: dict[str, Any] = {"dynamic_ncols": True}
+        if if_slow:
+            options |= {"delay": EVERY_S, "leave": False}
         if not sys.stderr.isatty():
             line = LINE_WITHOUT_TOTAL if total is None else LINE
             options = {"file": _Lines(), "bar_format": line, "delay": EVERY_S, "leave": False}
-            options |= {"mininterval": EVERY_S, "miniters": 1}
+            options |= {
+                "mininterval": EVERY_S,
+                "miniters": 1,
+                "position": 0,
+            }  # no bars below others
         tqdm.monitor_interval = 0  # no thread, since stages start processes
         tqdm.set_lock(threading.RLock())  # its own has a semaphore, which a killed process leaks
         self._bar = tqdm(
@@ -48,9 +59,10 @@ class Progress:
         self._bar.close()
 
     def resume(self, done: int) -> None:
-        """Report that an earlier run did `done` units: they do not count for the time left."""
+        """Start the clock now. `done` units of an earlier run do not count for the time left."""
         self._bar.initial = done
         self._bar.n = done
+        self._bar.unpause()
 
     def advance(self, amount: int, note: str = "") -> None:
         """Report that `amount` more units are done; `note` is shown at the end of the line."""
@@ -61,3 +73,22 @@ class Progress:
         """Print a line without breaking the bar."""
         self._bar.write(self._label + text)
         sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def seconds_shown(what: str) -> Iterator[None]:
+    """Show how many seconds the block has taken: for a library that reports no progress."""
+    done = threading.Event()
+    with Progress(what, None, "s", if_slow=True) as progress:
+
+        def count() -> None:
+            while not done.wait(1.0):
+                progress.advance(1)
+
+        thread = threading.Thread(target=count, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

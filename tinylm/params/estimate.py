@@ -3,6 +3,7 @@
 `tinylm check` writes the estimate, and each stage of the run that follows prints what is left of it.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -12,14 +13,19 @@ from typing import Any
 
 from tinylm.base.files import read_json
 from tinylm.bench.measure import TRIALS
+from tinylm.download.splits import open_source
+from tinylm.download.stories import DataSettings
+from tinylm.embedding.matrix import MAX_TOKENS
 from tinylm.params.params import Params
 
 FILE = Path(".dvc/tmp/estimate.json")
 MEASURED_S = 1.0  # length of each of the two measurements
 VOCABULARY = 3_000  # words of the model that is measured
 STORY = 128  # tokens of an average story
+STORY_BYTES = 700
 TINYSTORIES = 2_000_000  # stories of TinyStories' train split, and of its evaluation split
 TINYSTORIES_EVALUATION = 20_000
+FORWARD = 1 / 3  # of an update's time
 SAMPLED_TEXTS = 50  # that beam_bench compares with the beams
 
 
@@ -44,6 +50,50 @@ SKIPGRAM = Measured(0, 18, work=20_000)
 EVALUATE = Measured(17, 25, work=500)  # evaluation stories
 BEAM_BENCH = Measured(15, 10.6, work=16 * 60 * 55)  # beams x tokens x prompts
 KV_BENCH = Measured(10, 25, work=20 * (32**2 + 96**2 + 160**2))  # tokens computed without a cache
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """About how many average stories two of the splits have."""
+
+    train: float
+    evaluation: float
+
+
+def corpus_of(data: DataSettings) -> Corpus:
+    """The corpus that the settings name, by the sizes of its files; of a hub's, TinyStories."""
+    train, evaluation = float(TINYSTORIES), float(TINYSTORIES_EVALUATION)
+    if data.source == "storybook":
+        train = evaluation = math.inf
+    if data.source == "local":
+        sizes = open_source(data).sizes
+        train = sizes["train"] / STORY_BYTES
+        evaluation = data.held_out_share * train
+        if "evaluation" in sizes:
+            evaluation = sizes["evaluation"] / STORY_BYTES
+    if data.train_stories:
+        train = min(train, data.train_stories)
+    if data.evaluation_stories:
+        evaluation = min(evaluation, data.evaluation_stories)
+    return Corpus(train, evaluation)
+
+
+def _training_tokens(params: Params, corpus: Corpus) -> float:
+    """The budget of stage train."""
+    epochs = params.train.epochs or 0
+    return params.train.tokens or epochs * corpus.train * STORY
+
+
+def validation_seconds(params: Params, corpus: Corpus, token_s: float) -> float:
+    """Seconds of stage train in which it scores the held-out split."""
+    train = params.train
+    update = train.batch_size * train.accumulation * _row(params)  # tokens
+    updates = _training_tokens(params, corpus) / update
+    validations = 2 + updates / train.validate_every
+    held_out = params.data.held_out_share * corpus.train * STORY
+    if train.layout == "windows":
+        held_out *= params.model.context
+    return validations * held_out * FORWARD * token_s
 
 
 def measure(params: Params) -> tuple[float, float]:
@@ -92,28 +142,29 @@ def _median_s(work: Callable[[], Any]) -> float:
     return statistics.median(times[2:])
 
 
-def stage_seconds(params: Params, token_s: float, forward_s: float) -> dict[str, float]:
+def stage_seconds(
+    params: Params, corpus: Corpus, token_s: float, forward_s: float
+) -> dict[str, float]:
     """Seconds of each stage, in the order in which they run; see `measure` for the two speeds.
 
     Stages that train take as long as their tokens. The others take as long as in the default run,
     for as much more work as they have here, on a machine that is as much slower.
     """
-    train, sweep, ckpt = params.train, params.accum_sweep, params.ckpt_bench
+    sweep, ckpt = params.accum_sweep, params.ckpt_bench
     beams, cache = params.beam_bench, params.kv_bench
-    stories = params.data.train_stories or TINYSTORIES
-    evaluated = params.data.evaluation_stories or TINYSTORIES_EVALUATION
-    tokens = train.tokens or (train.epochs or 0) * stories * STORY
-    training_s = 1.1 * tokens * token_s  # a tenth more for validation and snapshots
+    training_s = 1.03 * _training_tokens(params, corpus) * token_s  # some of it for snapshots
+    training_s += validation_seconds(params, corpus, token_s)
     ckpt_tokens = 2 * TRIALS * ckpt.updates * ckpt.batch_size * _row(params)
     searched = sum(beams.widths) * beams.new_tokens * (beams.prompts + SAMPLED_TEXTS)
     recomputed = cache.batch * sum(length**2 for length in cache.lengths)
-    vectors_s = SKIPGRAM.seconds(stories) if params.embedding.source == "skipgram" else 3
+    read = min(corpus.train, MAX_TOKENS / STORY)
+    vectors_s = SKIPGRAM.seconds(read) if params.embedding.source == "skipgram" else 3
     pace = forward_s / REFERENCE_S
     return {
-        "download": pace * DOWNLOAD.seconds(stories),
-        "vocab": pace * (VOCAB.seconds(stories) + vectors_s),
+        "download": pace * DOWNLOAD.seconds(corpus.train),
+        "vocab": pace * (VOCAB.seconds(corpus.train) + vectors_s),
         "train": pace * 5 + training_s,
-        "evaluate": pace * EVALUATE.seconds(evaluated),
+        "evaluate": pace * EVALUATE.seconds(corpus.evaluation),
         "beam_bench": pace * BEAM_BENCH.seconds(searched),
         "kv_bench": pace * KV_BENCH.seconds(recomputed),
         "accum_sweep": pace * 10 + len(sweep.settings) * sweep.tokens * token_s,

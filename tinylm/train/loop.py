@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -57,17 +57,17 @@ def train(
     ):
         snapshots = run.snapshots if group.is_rank0 else None
         sampler = on_sample if group.is_rank0 else None
-        loop = _Loop(run, trainer, snapshots, sample_every, sampler, progress)
+        loop = _Loop(run, trainer, snapshots, sample_every, sampler, progress, received)
         loop.begin()
-        loop.stop_if_signalled(received)
+        loop.stop_if_signalled()
         while not loop.is_out_of_patience():
             batches = trainer.next_batches()
             if not batches:
                 break
             loop.update(batches)
-            loop.stop_if_signalled(received)
+            loop.stop_if_signalled()
         loop.end()
-        loop.stop_if_signalled(received)
+        loop.stop_if_signalled()
     return loop.result()
 
 
@@ -75,6 +75,7 @@ class _Loop:
     """The updates and what happens between them; snapshots save its state.
 
     checkpoints: see `checkpoint_tokens`. best: the weights with the lowest held-out loss.
+    received: numbers of the signals that arrived.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class _Loop:
         sample_every: int,
         on_sample: Callable[[int], None] | None,
         progress: Progress,
+        received: list[int],
     ) -> None:
         self.run = run
         self.trainer = trainer
@@ -92,6 +94,7 @@ class _Loop:
         self.sample_every = sample_every
         self.on_sample = on_sample
         self.progress = progress
+        self.received = received
         self.curves = Curves()
         self.best: dict[str, Tensor] = {}
         self.core_share = None if trainer.model.embedding.is_cuda else CoreShare()
@@ -107,6 +110,7 @@ class _Loop:
         if state is None:
             self.validate()
             self.sample()
+            self.progress.resume(0)  # validating a large split takes minutes
             return
         self.restore(*state)
         self.progress.write(f"resumed after update {trainer.updates}, {trainer.tokens:,} tokens")
@@ -146,7 +150,7 @@ class _Loop:
         model = trainer.model
         settings = trainer.settings
         nats, tokens = self.run.group.summed_loss(
-            lambda batches: split_loss(model, batches, settings.precision), self.run.held_out()
+            lambda batches: split_loss(model, batches, settings.precision), self.held_out()
         )
         loss = nats / tokens
         if not math.isfinite(nats):
@@ -162,6 +166,20 @@ class _Loop:
             f"update {trainer.updates}, {trainer.tokens:,} tokens: held-out loss {loss:.4f} "
             f"(perplexity {capped_perplexity(loss):.2f})"
         )
+
+    def held_out(self) -> Iterator[Batch]:
+        """The held-out batches. With one process, a signal ends the run between two of them.
+
+        No snapshot is written then: it would lack this validation.
+        """
+        for batch in self.run.held_out():
+            if self.received and self.run.group.size == 1:
+                raise Interrupted(
+                    self.received[0],
+                    f"interrupted in the validation after update {self.trainer.updates}: "
+                    "run the same command again to continue from the last snapshot",
+                )
+            yield batch
 
     def is_out_of_patience(self) -> bool:
         """Whether early stopping ends the run."""
@@ -198,9 +216,9 @@ class _Loop:
                 self.best[name.removeprefix("best.")] = tensor
         self.trainer.train_s = numbers["train_s"]
 
-    def stop_if_signalled(self, received: list[int]) -> None:
+    def stop_if_signalled(self) -> None:
         """End the run if any rank has received a signal: write a snapshot and raise Interrupted."""
-        number = int(self.run.group.gather(received[0] if received else 0).max())
+        number = int(self.run.group.gather(self.received[0] if self.received else 0).max())
         if not number:
             return
         self.save()

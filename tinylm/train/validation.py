@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tinylm.base.config import InputError
+from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import Batch
 
@@ -19,18 +20,21 @@ def target_losses(
 ) -> Iterator[tuple[Batch, Tensor]]:
     """Each batch and its losses in nats (B, T), 0 where no target is scored, without dropout.
 
-    The model's mode is restored. Raises InputError after the last batch if no token was scored.
+    The model's mode is restored. Progress is shown if it takes long. Raises InputError after the
+    last batch if no token was scored.
     """
     was_training = model.training
     model.eval()
     device = model.embedding.device
     tokens = 0
     try:
-        for batch in batches:
-            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-                nats = model.token_loss(*batch.on(device))
-            tokens += batch.tokens
-            yield batch, nats
+        with Progress("loss of the split", None, "tokens", if_slow=True) as progress:
+            for batch in batches:
+                with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                    nats = model.token_loss(*batch.on(device))
+                tokens += batch.tokens
+                progress.advance(batch.tokens)
+                yield batch, nats
     finally:
         model.train(was_training)
     if not tokens:

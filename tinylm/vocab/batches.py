@@ -162,6 +162,13 @@ class TrainBatches:
         """Batches per epoch, including one with fewer rows."""
         return -(-len(self._rows) // self.batch_size)
 
+    def largest(self) -> int:
+        """The index of the batch with the most inputs in the first epoch, padding included."""
+        lengths = self._rows.lengths
+        _, batches = self._epoch(0)
+        inputs = [len(rows) * lengths[rows].max() for rows in batches]
+        return int(np.argmax(inputs))
+
     def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
         """(shift of the stream, rows of each batch) of one epoch; the latest epoch is cached."""
         if self._order[0] != epoch:

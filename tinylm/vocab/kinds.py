@@ -1,17 +1,26 @@
 """Tokenizers of every kind: made from the settings, or opened from their files."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
+from tinylm.download.in_order import in_groups
+from tinylm.host.progress import Progress
 from tinylm.vocab.bpe import BpeTokenizer, train_bpe
 from tinylm.vocab.gpt2 import Gpt2Tokenizer, load_gpt2
 from tinylm.vocab.longest_match import LongestMatchTokenizer, train_longest_match
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import RULE_FILE, Tokenizer
-from tinylm.vocab.words import SPECIALS, Splitter, WordTokenizer, build_tokenizer, count_words
+from tinylm.vocab.words import (
+    SPECIALS,
+    STORIES_AT_ONCE,
+    Splitter,
+    WordTokenizer,
+    build_tokenizer,
+    count_words,
+)
 
 
 def make_tokenizer(
@@ -22,15 +31,23 @@ def make_tokenizer(
     `texts` yields the train split's stories, for a vocabulary built from them. Raises InputError.
     """
     if settings.tokenizer == "bpe":
-        return train_bpe(texts(), settings), {}
+        return train_bpe(_shown(texts()), settings), {}
     if settings.tokenizer == "gpt2":
         return load_gpt2(settings), {}
     if settings.tokenizer == "longest_match":
-        return train_longest_match(texts(), settings), {}
-    counts = count_words(texts(), settings, workers)
+        return train_longest_match(_shown(texts()), settings), {}
+    counts = count_words(_shown(texts()), settings, workers)
     once = sum(count == 1 for count in counts.values())
     seen = {"words_seen": len(counts), "words_seen_once": once}
     return build_tokenizer(counts, settings), seen
+
+
+def _shown(texts: Iterable[str]) -> Iterator[str]:
+    """The texts; shows how many were read."""
+    with Progress("vocabulary", None, "stories") as progress:
+        for group in in_groups(texts, STORIES_AT_ONCE):
+            yield from group
+            progress.advance(len(group))
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:

@@ -22,6 +22,7 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.download.cleaning import unify
+from tinylm.host.progress import Progress
 from tinylm.vocab.byte_level import (
     BYTE_OF,
     CHARACTER_OF,
@@ -159,6 +160,8 @@ def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> Longes
             f"the stories, got {settings.max_size}"
         )
     pairs = merged_pairs(counts, settings.min_count)
-    while len(tokens) < size and (pair := next(pairs, None)):
-        tokens.add(pair)
+    with Progress("pieces", size, "tokens", if_slow=True) as progress:
+        while len(tokens) < size and (pair := next(pairs, None)):
+            tokens.add(pair)
+            progress.advance(1)
     return LongestMatchTokenizer(sorted(sorted(tokens), key=len))
