@@ -60,10 +60,13 @@ def test_the_estimate_follows_the_size_of_the_corpus(capsys):
     Path("few.txt").write_text("A dog saw a cat.\n\n" * 500, encoding="utf-8")
     few = seconds(source="local", path="few.txt", train_stories=None)
     assert few["download"] < 0.5 * default["download"]
-    assert "held_out_share" not in capsys.readouterr().out
+    assert "validation" not in capsys.readouterr().out
     many = seconds(train_stories=2_000_000)
     assert many["train"] > 5 * default["train"]
-    assert "note: data.held_out_share: validation takes about" in capsys.readouterr().out
+    assert (
+        "of the training are validation; less with a smaller data.held_out_share"
+        in capsys.readouterr().out
+    )
 
 
 def test_problems_of_all_sections_and_the_machine_are_shown_at_once(capsys):

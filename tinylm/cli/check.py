@@ -168,6 +168,6 @@ def _durations() -> Iterator[str]:
     validation_s = estimate.validation_seconds(params, corpus, token_s)
     if validation_s > MOST_VALIDATION * seconds["train"]:
         yield (
-            f"note: data.held_out_share: validation takes {estimate.in_words(validation_s)} of the training; "
-            "with a smaller share or a larger train.validate_every it takes less"
+            f"note: {estimate.in_words(validation_s)} of the training are validation; "
+            "less with a smaller data.held_out_share or a larger train.validate_every"
         )

@@ -31,7 +31,7 @@ from tinylm.download.stories import SPLITS, DataSettings, split_hub
 from tinylm.host.progress import Progress
 
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
-PACKING = 2.5  # bytes of text in a byte of a gz or parquet file
+PACKING = 2  # bytes of text in a byte of a gz or parquet file
 CHUNK_ROWS = 2000  # stories that a process cleans at a time
 OFFICIAL_EVALUATION = ("validation", "test")  # the first that a dataset has
 NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}

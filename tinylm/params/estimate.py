@@ -44,10 +44,12 @@ class Measured:
 
 # Preset storybook, on a machine where the forward pass of `measure` takes REFERENCE_S.
 REFERENCE_S = 0.046
-DOWNLOAD = Measured(3, 8, work=20_000)  # stories
+DOWNLOAD = Measured(3, 8, work=20_000)  # stories that are written
+READ = Measured(3, 1, work=20_000)  # stories of your own files
 VOCAB = Measured(3, 3, work=20_000)
 SKIPGRAM = Measured(0, 18, work=20_000)
-EVALUATE = Measured(17, 25, work=500)  # evaluation stories
+EVALUATE = Measured(36, 5, work=500)  # evaluation stories
+MEMORISED = Measured(0, 1.2, work=20_000)  # train stories that are compared with continuations
 BEAM_BENCH = Measured(15, 10.6, work=16 * 60 * 55)  # beams x tokens x prompts
 KV_BENCH = Measured(10, 25, work=20 * (32**2 + 96**2 + 160**2))  # tokens computed without a cache
 
@@ -159,12 +161,13 @@ def stage_seconds(
     recomputed = cache.batch * sum(length**2 for length in cache.lengths)
     read = min(corpus.train, MAX_TOKENS / STORY)
     vectors_s = SKIPGRAM.seconds(read) if params.embedding.source == "skipgram" else 3
+    download = DOWNLOAD if params.data.source == "storybook" else READ
     pace = forward_s / REFERENCE_S
     return {
-        "download": pace * DOWNLOAD.seconds(corpus.train),
+        "download": pace * download.seconds(corpus.train),
         "vocab": pace * (VOCAB.seconds(corpus.train) + vectors_s),
         "train": pace * 5 + training_s,
-        "evaluate": pace * EVALUATE.seconds(corpus.evaluation),
+        "evaluate": pace * (EVALUATE.seconds(corpus.evaluation) + MEMORISED.seconds(corpus.train)),
         "beam_bench": pace * BEAM_BENCH.seconds(searched),
         "kv_bench": pace * KV_BENCH.seconds(recomputed),
         "accum_sweep": pace * 10 + len(sweep.settings) * sweep.tokens * token_s,
