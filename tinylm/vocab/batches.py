@@ -156,7 +156,8 @@ class TrainBatches:
         self._unknown = unknown
         self.batch_size = batch_size
         self.tokens_per_epoch = int(self._rows.lengths.sum())
-        self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
+        nothing = np.empty(0, np.int64)
+        self._latest: tuple[int, int, np.ndarray, np.ndarray] = (-1, 0, nothing, nothing)
 
     def __len__(self) -> int:
         """Batches per epoch, including one with fewer rows."""
@@ -164,14 +165,18 @@ class TrainBatches:
 
     def largest(self) -> int:
         """The index of the batch with the most inputs in the first epoch, padding included."""
-        lengths = self._rows.lengths
-        _, batches = self._epoch(0)
-        inputs = [len(rows) * lengths[rows].max() for rows in batches]
-        return int(np.argmax(inputs))
+        _, rows, order = self._epoch(0)
+        firsts = np.arange(0, len(rows), self.batch_size)
+        widths = np.maximum.reduceat(self._rows.lengths[rows], firsts)
+        inputs = widths * np.diff(firsts, append=len(rows))
+        return int(np.argmax(inputs[order]))
 
-    def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
-        """(shift of the stream, rows of each batch) of one epoch; the latest epoch is cached."""
-        if self._order[0] != epoch:
+    def _epoch(self, epoch: int) -> tuple[int, np.ndarray, np.ndarray]:
+        """(shift of the stream, rows, order of the batches) of one epoch; the latest is cached.
+
+        Batch n, before the batches are shuffled, has the n-th `batch_size` of these rows.
+        """
+        if self._latest[0] != epoch:
             rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
             rows = rng.permutation(len(self._rows))
             shift = 0
@@ -180,16 +185,16 @@ class TrainBatches:
             elif self._layout == "stories":
                 pool = np.arange(len(rows)) // (POOL_BATCHES * self.batch_size)
                 rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
-            batches = np.split(rows, np.arange(self.batch_size, len(rows), self.batch_size))
-            order = rng.permutation(len(batches))
-            self._order = (epoch, shift, [batches[index] for index in order])
-        return self._order[1:]
+            self._latest = (epoch, shift, rows, rng.permutation(len(self)))
+        return self._latest[1:]
 
     def batch(self, index: int) -> Batch:
         """Batch number `index`, counted over all epochs: epoch = index // len(self)."""
         epoch, within = divmod(index, len(self))
-        shift, batches = self._epoch(epoch)
-        batch = self._rows.gather(self._ids, batches[within], shift, self._pad_id)
+        shift, rows, order = self._epoch(epoch)
+        first = order[within] * self.batch_size
+        chosen = rows[first : first + self.batch_size]
+        batch = self._rows.gather(self._ids, chosen, shift, self._pad_id)
         if self._unk_id is not None and self._unknown:
             rng = np.random.default_rng(derive_seed(self._seed, "unknown", index))
             _hide_words(batch.inputs, self._unk_id, self._unknown, rng)
