@@ -36,8 +36,13 @@ def main() -> None:
     write_json(paths.seed_score("train"), headline(results))
     rows = [tuple(row.values()) for row in tables.get("truth_training", [])]
     write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)
-    metrics = {"perplexity": results["perplexity"]} | above_floor(results["truth"])
-    stage.write(results, {"evaluate": metrics})
+    written = results["samples"]
+    metrics = {
+        "perplexity": results["perplexity"],
+        "samples_perplexity": written["continuation_perplexity"]["value"],
+        "samples_bleu": written["sentence_bleu"]["value"],
+    }
+    stage.write(results, {"evaluate": metrics | above_floor(results["truth"])})
     for warning in results["warnings"]:
         print(f"warning: {warning}")
     baseline = results["baselines"]["kneser_ney"]["perplexity"]

@@ -9,16 +9,18 @@ from tinylm.bench import accum, measure, training
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
 from tinylm.train.trainer import Trainer
+from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
 
 @pytest.fixture
 def tasks_of(params):
     """The tasks of the sweep, with these values of its section."""
+    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
 
     def tasks(**changed):
         sweep = dataclasses.replace(params.accum_sweep, **changed)
-        return accum.make_tasks(sweep, params.model, params.train, 2, params.runtime)
+        return accum.make_tasks(sweep, params.model, params.train, tokenizer, params.runtime)
 
     return tasks
 
@@ -30,6 +32,17 @@ def test_only_the_first_stories_are_trained_on(folder, count):
     kept = len(whole) if count is None else min(count, len(whole))
     assert len(store) == kept
     assert store.ids.tolist() == whole.ids[: whole.offsets[kept]].tolist()
+
+
+def test_two_mini_batches_have_the_gradient_of_one_batch_with_their_rows(tasks_of, monkeypatch):
+    (task, _) = tasks_of()
+    assert 0 <= accum.gradient_difference(task)["gradient_difference"] < 1e-5
+
+    def last_only(model, batches, precision):
+        model.loss(batches[-1].inputs, batches[-1].targets).backward()
+
+    monkeypatch.setattr(accum, "accumulate_gradients", last_only)
+    assert accum.gradient_difference(task)["gradient_difference"] > 0.01
 
 
 def test_accumulation_adds_no_memory(tasks_of):

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.size import ROOT
 from tinylm.base.config import InputError
 from tinylm.report.document import write_document
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.sources import FILES, Sentence, read_run
 from tinylm.report.values import shown_heads
-from tinylm.report.wording import big, byte_count, loss, number
+from tinylm.report.wording import MINUS, big, byte_count, loss, number
 
 
 def plain(markdown):
@@ -52,6 +53,48 @@ def test_what_differs_from_the_assignment_is_listed(run, settings):
     assert "| texts in the cache |" not in markdown
     (as_asked,) = re.findall(r"Everything else is as asked: (.*?)\.", markdown)
     assert {"positions", "texts in the cache"} <= set(as_asked.split(", "))
+
+
+def test_the_losses_of_other_hyperparameters_are_those_of_the_studies(run, settings):
+    """The table's rows in order; names of studies and settings are those of studies/results."""
+    markdown = plain(write_document(run, settings, {}))
+    table = markdown.partition("### Other hyperparameters")[2].partition("\n\n### ")[0]
+    names = (
+        "rate",
+        "layers",
+        "heads",
+        "tinystories-context",
+        "tinystories-context-updates",
+        "embeddings",
+    )
+    rows = [row for row in table.splitlines() if re.search(r": \d\.\d{3}", row)]
+    assert len(rows) == len(names)
+    for name, row in zip(names, rows, strict=True):
+        result = pd.read_csv(ROOT / f"studies/results/{name}.csv", dtype={"setting": str})
+        means = result.groupby("setting", sort=False)["held_out_loss"].mean()
+        shown = " · ".join(f"{setting}: {mean:.3f}" for setting, mean in means.items())
+        assert f"| {shown} |" in row
+
+
+def test_observations_are_plain_paragraphs_in_a_section_of_their_own(run, settings):
+    assert "## Observations" not in write_document(run, settings, {})
+    own = dataclasses.replace(settings, observations=("The *first* story", "# ends well"))
+    markdown = write_document(run, own, {})
+    assert "\n\nThe \\*first\\* story\n\n\\# ends well\n\n" in markdown
+
+
+def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings):
+    run.files["accum_sweep"]["gradient_difference"] = 2.34e-7
+    beams = pd.DataFrame(
+        [{"prompt": "a", "method": name, "text": "b"} for name in ("greedy", "beam 1")]
+    )
+    beams = beams.assign(reference="c", log_prob=-1.0)
+    changed = dataclasses.replace(run, files=run.files | {"beams": beams})
+    markdown = write_document(changed, settings, {})
+    assert "same rows by at most 2.3e-07 of its largest" in plain(markdown).replace(MINUS, "-")
+    assert "a beam of width 1 writes the same texts" in markdown
+    beams.loc[1, "text"] = "other"
+    assert "a beam of width 1" not in write_document(changed, settings, {})
 
 
 def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_run, run, tmp_path):

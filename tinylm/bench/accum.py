@@ -5,20 +5,37 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
+
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
-from tinylm.bench.training import Task, short, tokens_of, train_store, train_task
+from tinylm.bench.training import (
+    Task,
+    fresh,
+    short,
+    tokens_of,
+    train_store,
+    train_task,
+)
+from tinylm.decoding.texts import banned_ids
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.train.settings import TrainSettings
-from tinylm.vocab.batches import TrainBatches
+from tinylm.train.trainer import accumulate_gradients
+from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.prompts import Prompt, choose_prompts
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import Tokenizer
 
 CONTEXT = 32  # tokens of a row at most, where rows are single stories
 HELD_OUT_ROWS = 96  # scored in each validation, rounded up to whole mini-batches
+PROMPTS = 50  # evaluation stories that each trained model continues, for BLEU
+NEW_TOKENS = 25  # of a continuation: with the prompt it fits the shortened context
 COSTS = ("tokens_per_s", "update_s", "epoch_s", "peak_mib")
 
 
@@ -50,14 +67,24 @@ def plan_updates(batches: TrainBatches, sweep: AccumSettings) -> int:
     return updates
 
 
+def story_prompts(tokenizer: Tokenizer) -> list[Prompt]:
+    """The first words of evaluation stories, each with the story's own next words."""
+    store = TokenStore(paths.TOKENS, "evaluation")
+    return choose_prompts(
+        store, PROMPTS, measure.PROMPT_TOKENS, NEW_TOKENS, sos_id=tokenizer.sos_id
+    )
+
+
 def make_tasks(
     sweep: AccumSettings,
     model: ModelSettings,
     train: TrainSettings,
-    pad_id: int,
+    tokenizer: Tokenizer,
     runtime: RuntimeSettings,
 ) -> list[Task]:
     """One training run for each setting, all validated after the same number of updates."""
+    pad_id = tokenizer.pad_id
+    prompts = [prompt.ids for prompt in story_prompts(tokenizer)]
     model = shortened(model, train.layout)
     order = derive_seed(train.seed, "order")
     rows = (train.layout, sweep.batch_size, model.context, pad_id, order)
@@ -76,6 +103,10 @@ def make_tasks(
             train=settings,
             pad_id=pad_id,
             runtime=runtime,
+            prompts=prompts,
+            new_tokens=NEW_TOKENS,
+            eos_id=tokenizer.eos_id,
+            banned=banned_ids(tokenizer),
         )
         tasks.append(task)
     return tasks
@@ -104,6 +135,45 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
             loss = result["held_out"][-1][2]
             print(f"{name}: held-out loss {loss:.4f} after {result['updates']} updates", flush=True)
         yield task.columns | result
+
+
+def gradient_difference(task: Task) -> dict[str, float]:
+    """How far the gradient of two mini-batches is from that of one batch with their rows.
+
+    The largest difference of two entries, relative to the largest entry. It is in fp32 and without
+    dropout, which would draw other numbers.
+    """
+    run = fresh(task)
+    model = run.model.eval()
+    pair = [run.batches.batch(0), run.batches.batch(1)]
+    gradients = []
+    for batches in (pair, [_joined(pair)]):
+        model.zero_grad(set_to_none=True)
+        accumulate_gradients(model, batches, "fp32")
+        parts = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        gradients.append(torch.cat(parts))
+    accumulated, whole = gradients
+    largest = (accumulated - whole).abs().max() / whole.abs().max()
+    return {"gradient_difference": largest.item()}
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """One batch with the rows of all, padded to the longest row."""
+    width = max(batch.inputs.shape[1] for batch in batches)
+    padded = [batch.padded(len(batch.inputs), width) for batch in batches]
+    inputs = torch.cat([batch.inputs for batch in padded])
+    targets = torch.cat([batch.targets for batch in padded])
+    return Batch(inputs, targets, sum(batch.tokens for batch in batches))
+
+
+def mean_bleu(run: Mapping[str, Any], tokenizer: Tokenizer) -> float | None:
+    """The mean BLEU of the run's continuations; None if no evaluation story is long enough."""
+    from tinylm.evaluate.bleu import Bleu  # takes seconds to import
+
+    references = [tokenizer.decode(prompt.reference) for prompt in story_prompts(tokenizer)]
+    texts = [tokenizer.decode(ids) for ids in run["texts"]]
+    scores = Bleu().compute(predictions=texts, references=references)["sentence_bleu"]
+    return float(scores.mean()) if texts else None
 
 
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ import torch
 from tinylm.base import paths
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
@@ -20,6 +23,8 @@ from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
+GREEDY = DecodeSettings(temperature=0.0)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
@@ -27,7 +32,8 @@ class Task:
 
     columns: the setting's name and conditions, for its row of results. mini_batches: how many to
     train on, a multiple of `train.accumulation`. held_out_rows: about how many to score in
-    each validation. stories: how many train stories to use, from the first; None for all.
+    each validation. stories: how many train stories to use, from the first; None for all. prompts:
+    what the trained model continues by at most `new_tokens` tokens, greedily; `banned` ids do not occur.
     """
 
     columns: dict[str, Any]
@@ -38,6 +44,10 @@ class Task:
     pad_id: int
     runtime: RuntimeSettings
     stories: int | None = None
+    prompts: Sequence[list[int]] = ()
+    new_tokens: int = 0
+    eos_id: int | None = None
+    banned: Sequence[int] = ()
     only_times: bool = False
 
 
@@ -76,7 +86,8 @@ def train_task(task: Task) -> dict[str, Any]:
     """Train; returns times, peak memory, a hash of the final weights and the curves.
 
     `curve` and `held_out` are lists of (updates, tokens, nats per token). The loss in `curve` is
-    measured on the tokens of the update itself, before the weights change.
+    measured on the tokens of the update itself, before the weights change. `texts` are the new ids
+    after each prompt.
     """
     run = fresh(task)
     batches = run.batches
@@ -102,9 +113,23 @@ def train_task(task: Task) -> dict[str, Any]:
         "curve": list(zip(numbers, curves.tokens, curves.train, strict=True)),
         "held_out": curves.held_out,
         "weights": weights_sha256(run.model),
+        "texts": continuations(run.model, task),
         # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
         "peak_mib": update_peak_mib(Trainer(run.model, batches, run.settings)),
     }
+
+
+def continuations(model: TinyLM, task: Task) -> list[list[int]]:
+    """The new ids after each of the task's prompts, by greedy decoding."""
+    rows = generate(
+        model,
+        task.prompts,
+        GREEDY,
+        max_new_tokens=task.new_tokens,
+        eos_id=task.eos_id,
+        banned=task.banned,
+    )
+    return [row.ids for row in rows]
 
 
 def weights_sha256(model: TinyLM) -> str:

@@ -26,13 +26,14 @@ class ReportSettings:
     hub_path: str | None = setting()
     prompts: tuple[str, ...] = setting()
     sentences: tuple[str, ...] = setting()
+    observations: tuple[str, ...] = setting()
 
     def problems(self) -> list[str]:
         """Values that the report cannot show."""
         lines = []
         if self.hub_path is not None and not is_hub_path(self.hub_path):
             lines.append(f"hub_path: expected OWNER/NAME or null, got {self.hub_path!r}")
-        for key, texts in (("prompts", self.prompts), ("sentences", self.sentences)):
-            if not all(text.strip() for text in texts):
+        for key in ("prompts", "sentences", "observations"):
+            if not all(text.strip() for text in getattr(self, key)):
                 lines.append(f"{key}: expected texts with at least one word, got an empty one")
         return lines

@@ -63,6 +63,7 @@ def template_values(run: ReportData) -> dict[str, Any]:
         "beams": beams,
         "widest": max((name for name in beams if name.startswith("beam ")), key=_width, default=""),
         "beam_texts": _beam_texts(run),
+        "greedy_is_beam_1": _greedy_is_beam_1(run),
         "with_cache": with_cache,
         "without": without,
         "fewest": accumulations[0] if accumulations else None,
@@ -236,6 +237,14 @@ def _beam_texts(run: ReportData) -> list[dict[str, Any]]:
         if row["prompt"] == rows[0]["prompt"] and row["method"] != "beam 1":
             texts.setdefault(row["method"], row)
     return list(texts.values())
+
+
+def _greedy_is_beam_1(run: ReportData) -> bool:
+    """Whether a beam of width 1 was measured and wrote the texts of greedy decoding."""
+    texts: dict[str, list[str]] = {}
+    for row in run.rows("beams"):
+        texts.setdefault(row["method"], []).append(row["text"])
+    return "beam 1" in texts and texts["beam 1"] == texts.get("greedy")
 
 
 def _bottlenecks(run: ReportData) -> list[tuple[str, float, float | None]]:
