@@ -3,6 +3,7 @@
 Processes are forked from a server that has only imported modules. They are as clean as a new
 interpreter, but start sooner. Only functions import torch here, so `tinylm check` stays fast."""
 
+import contextlib
 import dataclasses
 import itertools
 import multiprocessing
@@ -239,6 +240,19 @@ def synchronize(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: torch's profiler sees only the thread that started it."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def peak_mib(
     step: Callable[[], object],
     device: Any,
@@ -247,7 +261,7 @@ def peak_mib(
     """Peak memory of one step() in MiB above what was allocated at its start.
 
     On CUDA, torch's allocator counts. On the CPU it is the running sum of the allocations and
-    releases that torch's profiler records. The profiler misses the release of memory allocated
+    releases that torch's profiler records, with one thread. The profiler misses the release of memory allocated
     before it started. So `before()` must allocate what step() releases, such as old gradients; it
     is recorded, but not counted. Do not time the same run: recording is slow.
     """
@@ -262,7 +276,7 @@ def peak_mib(
         torch.cuda.synchronize(device)
         return (torch.cuda.max_memory_allocated(device) - start) / MIB
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
-    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+    with one_thread(), torch.autograd.profiler.profile(profile_memory=True) as profiler:
         before()
         with torch.autograd.profiler.record_function(_STEP):
             pass  # an event that marks the start of the step

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.autograd.profiler import profile, record_function
 
-from tinylm.bench.measure import synchronize
+from tinylm.bench.measure import one_thread, synchronize
 from tinylm.model.transformer import Norm, SelfAttention, TinyLM
 
 PARTS = ("matrix products", "attention", "norm", "loss", "optimizer", "rest")
@@ -33,19 +33,21 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
 
     Matrix products are those of linear layers; attention is all that happens between its linear
     layers. Loss and optimizer are the calls of functions that are `labelled` with these names.
-    Recording slows small operations most, so the shares are rough.
+    Recording slows small operations most, so the shares are rough. On a CPU they are those of one
+    thread.
     """
     for module in model.modules():
         if label := _LABELS.get(type(module)):
             module.forward = labelled(label, module.forward)
     device = model.embedding.device
-    for _ in range(WARM_UP):
-        step()
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto prints a line at each start and stop
-    with profile(use_device="cuda" if device.type == "cuda" else None) as recorded:
-        for _ in range(STEPS - WARM_UP):
+    with one_thread():
+        for _ in range(WARM_UP):
             step()
-        synchronize(device)
+        with profile(use_device="cuda" if device.type == "cuda" else None) as recorded:
+            for _ in range(STEPS - WARM_UP):
+                step()
+            synchronize(device)
     clock = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
     times = dict.fromkeys(PARTS, 0.0)
     forward: dict[int, str] = {}

@@ -95,8 +95,11 @@ class Ops:
 
     B rows of T tokens, width D, H heads of width Dh, F columns inside the feed-forward layer, V
     tokens in the vocabulary. dropout: the probability that an element is set to zero; the others
-    are divided by 1 - dropout (Srivastava et al. 2014).
+    are divided by 1 - dropout (Srivastava et al. 2014). draws_in_thread: whether dropout draws from
+    `dropout_generator()`, which each thread can have for itself.
     """
+
+    draws_in_thread = False
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
         """Rows of the table.  (...), (V, D) -> (..., D)

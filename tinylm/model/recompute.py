@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tinylm.model.thread_random import dropout_generator
+
 Run = Callable[[Tensor, Tensor], Tensor]  # (x, mask) -> x
 RunBlock = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -58,7 +60,7 @@ class _Recomputed(torch.autograd.Function):
         ctx.device = x.device.type
         ctx.is_autocast = torch.is_autocast_enabled(ctx.device)
         ctx.dtype = torch.get_autocast_dtype(ctx.device)
-        ctx.random_state = torch.get_rng_state()
+        ctx.random_state = dropout_generator().get_state()
         if x.is_cuda:
             ctx.cuda_state = torch.cuda.get_rng_state(x.device)
         ctx.save_for_backward(x, mask)
@@ -69,12 +71,15 @@ class _Recomputed(torch.autograd.Function):
         x, mask = ctx.saved_tensors
         x = x.detach().requires_grad_()
         cards = [x.device] if x.is_cuda else []
-        with torch.random.fork_rng(cards):  # leaves the generators' states unchanged
-            torch.set_rng_state(ctx.random_state)
+        generator = dropout_generator()
+        later_state = generator.get_state()
+        with torch.random.fork_rng(cards):  # leaves the cards' generators unchanged
+            generator.set_state(ctx.random_state)
             if x.is_cuda:
                 torch.cuda.set_rng_state(ctx.cuda_state, x.device)
             autocast = torch.autocast(ctx.device, ctx.dtype, enabled=ctx.is_autocast)
             with torch.enable_grad(), autocast:
                 y = ctx.run(x, mask)
+        generator.set_state(later_state)
         torch.autograd.backward(y, grads[0])  # accumulates the parameters' gradients, too
         return None, x.grad, None

@@ -105,6 +105,7 @@ def measure(params: Params) -> tuple[float, float]:
     from tinylm.base.machine import pick_device
     from tinylm.model.checkpoint import new_model
     from tinylm.train.preparation import training_model
+    from tinylm.train.row_threads import RowThreads
     from tinylm.train.trainer import accumulate_gradients, make_optimizers
     from tinylm.vocab.batches import Batch
 
@@ -117,9 +118,14 @@ def measure(params: Params) -> tuple[float, float]:
     ids = torch.randint(0, VOCABULARY, (settings.batch_size, _row(params)))
     batch = Batch(ids, ids, ids.numel())
 
+    threads = RowThreads(model, settings.batch_size)
+
     def update() -> None:
         model.zero_grad(set_to_none=True)
-        float(accumulate_gradients(model, [batch], settings.precision))
+        threads.run(
+            lambda model, part: accumulate_gradients(model, part, settings.precision, batch.tokens),
+            [batch],
+        )
         for optimizer, rate in optimizers:
             optimizer.step(1e-3 * rate, 1)
 

@@ -81,13 +81,8 @@ class Group:
         """This rank's rows of each mini-batch, every size-th one; empty batches are left out."""
         if self.size == 1:
             return batches
-        shares = []
-        for batch in batches:
-            inputs = batch.inputs[self.rank :: self.size].contiguous()
-            targets = batch.targets[self.rank :: self.size].contiguous()
-            if len(inputs):
-                shares.append(Batch(inputs, targets, int((targets >= 0).sum())))
-        return shares
+        shares = [batch.rows(self.rank, self.size) for batch in batches]
+        return [share for share in shares if len(share.inputs)]
 
     def seed_dropout(self, seed: int, update: int) -> None:
         """Seed dropout for an update: each rank draws its own numbers."""

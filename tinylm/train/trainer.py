@@ -15,6 +15,7 @@ from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
 from tinylm.train.muon import MOMENTUM, Muon
 from tinylm.train.optimizers import EPS, Adam, clip_gradients
+from tinylm.train.row_threads import RowThreads
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 
@@ -147,6 +148,7 @@ class Trainer:
         self.budget = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, settings)
+        self.row_threads = RowThreads(model, batches.batch_size)
         self.updates = 0
         self.tokens = 0
         self.train_s = 0.0
@@ -205,7 +207,9 @@ class Trainer:
         tokens = sum(batch.tokens for batch in batches)
         self.group.seed_dropout(settings.seed, self.updates)
         share = self.group.share(batches)
-        own_nats = accumulate_gradients(self.model, share, settings.precision, tokens)
+        own_nats = self.row_threads.run(
+            lambda model, part: accumulate_gradients(model, part, settings.precision, tokens), share
+        )
         self.group.sum_gradients(self.parameters)
         nats = self.group.gather(float(own_nats)).sum().item()
         norm = clip_gradients(self.parameters, settings.clip_norm)

@@ -40,6 +40,12 @@ class Batch:
         inputs = F.pad(self.inputs, missing)
         return Batch(inputs, F.pad(self.targets, missing, value=UNSCORED), self.tokens)
 
+    def rows(self, first: int, step: int) -> "Batch":
+        """Every step-th row, from `first` on; there may be none."""
+        inputs = self.inputs[first::step].contiguous()
+        targets = self.targets[first::step].contiguous()
+        return Batch(inputs, targets, int((targets != UNSCORED).sum()))
+
     def pinned(self) -> "Batch":
         """The batch in pinned memory, from which a CUDA card copies while it computes."""
         return Batch(self.inputs.pin_memory(), self.targets.pin_memory(), self.tokens)

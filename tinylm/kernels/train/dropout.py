@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tinylm.kernels.train.binding import call, checked_ptr
+from tinylm.model.thread_random import dropout_generator
 
 _LEVELS = 1 << 16
 
@@ -22,8 +23,8 @@ def keep_level(dropout: float) -> tuple[int, float]:
 
 
 def new_seed() -> int:
-    """A seed from torch's generator, one number per tensor: it decides all that is dropped."""
-    return int(torch.randint(1 << 62, ()))
+    """A seed from the thread's generator, one number per tensor: it decides all that is dropped."""
+    return int(torch.randint(1 << 62, (), generator=dropout_generator()))
 
 
 class NativeDropout(torch.autograd.Function):

@@ -83,6 +83,10 @@ class NativeOps(ManualGradOps):
 
     native = True
 
+    def __init__(self, fused_attention: bool = False) -> None:
+        super().__init__(fused_attention)
+        self.draws_in_thread = not fused_attention
+
     def attention(
         self,
         qkv: Tensor,
