@@ -17,7 +17,7 @@ from tinylm.kernels.library import Library
 FOLDER = Path(__file__).parent
 KERNELS = Library(
     "training",
-    units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss")),
+    units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss", "norm")),
     headers=(FOLDER / "numbers.h",),
     flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
     tries=(("-mprefer-vector-width=512",), ()),
@@ -32,6 +32,8 @@ _ARGUMENTS = {
     "add_dropped": "pppsnfn",
     "dropped": "ppsnfn",
     "nats": "ppppnn",
+    "norm": "ppppppfnnn",
+    "grad_norm": "pppppppnnn",
 }
 
 

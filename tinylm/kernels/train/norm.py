@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tinylm.kernels.train.binding import call, checked_ptr
+
 KINDS = ("layer", "rms", "std")  # any other is computed by the reference
 
 
@@ -56,3 +58,59 @@ class ManualGradNorm(torch.autograd.Function):
             grad_x.sub_(grad_x.mean(-1, keepdim=True))
         grad_x.sub_(normed * along).mul_(inverse)
         return grad_x, grad_gain, grad_bias, None, None
+
+
+PART_ROWS = 64  # as in norm.cpp
+
+
+class NativeNorm(torch.autograd.Function):
+    """`ManualGradNorm` of rows in float32, each in one pass over memory."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str
+    ) -> Tensor:
+        x = x.contiguous()
+        width = len(gain)
+        rows = x.numel() // width
+        output = torch.empty_like(x)
+        normed = torch.empty_like(x)
+        factors = x.new_empty(rows, 2)  # 1 / d and k
+        ctx.kind = KINDS.index(kind)
+        call(
+            "norm",
+            torch.float32,
+            checked_ptr(x, torch.float32, *x.shape),
+            checked_ptr(gain, torch.float32, width),
+            None if bias is None else checked_ptr(bias, torch.float32, width),
+            output.data_ptr(),
+            normed.data_ptr(),
+            factors.data_ptr(),
+            eps,
+            *(ctx.kind, rows, width),
+        )
+        ctx.save_for_backward(normed, factors, gain)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        normed, factors, gain = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        width = len(gain)
+        grad_x = torch.empty_like(normed)
+        # of gain and bias, for each part of the rows
+        sums = normed.new_empty(2, -(-len(factors) // PART_ROWS), width)
+        call(
+            "grad_norm",
+            torch.float32,
+            checked_ptr(grad, torch.float32, *normed.shape),
+            normed.data_ptr(),
+            factors.data_ptr(),
+            gain.data_ptr(),
+            grad_x.data_ptr(),
+            sums[0].data_ptr(),
+            sums[1].data_ptr(),
+            *(ctx.kind, len(factors), width),
+        )
+        grad_gain, grad_bias = sums.sum(1)
+        return grad_x, grad_gain, grad_bias if ctx.needs_input_grad[2] else None, None, None

@@ -11,7 +11,7 @@ from tinylm.kernels.library import CannotCompile
 from tinylm.kernels.train import binding
 from tinylm.kernels.train.attention import NativeAttention, torch_attention
 from tinylm.kernels.train.dropout import NativeAddDropout, NativeDropout
-from tinylm.kernels.train.norm import KINDS, ManualGradNorm
+from tinylm.kernels.train.norm import KINDS, ManualGradNorm, NativeNorm
 from tinylm.kernels.train.output_loss import output_loss
 from tinylm.model.ops import Ops, apply_rotary
 from tinylm.model.recompute import RunBlock, run_block
@@ -98,6 +98,11 @@ class NativeOps(ManualGradOps):
         if self.fused_attention or not _usable(qkv):
             return super().attention(qkv, scale, mask, dropout, rope_cache)
         return NativeAttention.apply(qkv, scale, mask, dropout, rope_cache)
+
+    def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
+        if kind not in KINDS or x.device.type != "cpu" or x.dtype != torch.float32:
+            return super().norm(x, gain, bias, eps, kind)
+        return NativeNorm.apply(x, gain, bias, eps, kind)
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
         if not dropout or not _usable(x) or x.dtype != torch.float32:

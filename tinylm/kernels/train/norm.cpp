@@ -1,0 +1,80 @@
+// Norms over rows of numbers, and their gradients (tinylm/kernels/train/norm.py has the formulas).
+#include "numbers.h"
+
+#include <cmath>
+
+using namespace kernels;
+
+namespace {
+
+enum Kind : int64_t { LAYER, RMS, STD };
+
+constexpr int64_t PART_ROWS = 64;  // rows whose gradients of gain and bias are added up together
+
+// y = normed gain + bias; normed = (x, minus its mean) * inverse. bias may be absent. factors: (rows, 2) of inverse and k.
+template <class Number>
+void norm(const float* x, const float* gain, const float* bias, Number* y, float* normed, float* factors, float eps,
+          int64_t kind, int64_t rows, int64_t width, int64_t threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        const float* from = x + row * width;
+        float* n = normed + row * width;
+        Number* to = y + row * width;
+        float sum = 0, squares = 0;
+        if (kind != RMS) {
+#pragma omp simd reduction(+ : sum)
+            for (int64_t i = 0; i < width; i++) sum += from[i];
+        }
+        const float mean = sum / width;
+#pragma omp simd reduction(+ : squares)
+        for (int64_t i = 0; i < width; i++) squares += (from[i] - mean) * (from[i] - mean);
+        float inverse = 1 / std::sqrt(squares / width + eps), k = 1;
+        if (kind == STD) {
+            const float deviation = std::sqrt(squares / (width - 1));
+            inverse = 1 / (deviation + eps);
+            k = (deviation + eps) * width / ((width - 1) * (deviation > 1e-37f ? deviation : 1e-37f));
+        }
+        factors[2 * row] = inverse;
+        factors[2 * row + 1] = k;
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++) {
+            n[i] = (from[i] - mean) * inverse;
+            store(to[i], n[i] * gain[i] + (bias ? bias[i] : 0.0f));
+        }
+    }
+}
+
+// grad_x, and for each part of the rows the sums that make up the gradients of gain and bias: (parts, width) each
+template <class Number>
+void grad_norm(const Number* grad, const float* normed, const float* factors, const float* gain, float* grad_x,
+               float* grad_gain, float* grad_bias, int64_t kind, int64_t rows, int64_t width, int64_t threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t part = 0; part < (rows + PART_ROWS - 1) / PART_ROWS; part++) {
+        float *gains = grad_gain + part * width, *biases = grad_bias + part * width;
+        for (int64_t i = 0; i < width; i++) gains[i] = biases[i] = 0;
+        const int64_t end = smaller((part + 1) * PART_ROWS, rows);
+        for (int64_t row = part * PART_ROWS; row < end; row++) {
+            const Number* g = grad + row * width;
+            const float* n = normed + row * width;
+            float* to = grad_x + row * width;
+            float sum = 0, along = 0;
+#pragma omp simd reduction(+ : sum, along)
+            for (int64_t i = 0; i < width; i++) {
+                const float one = to_float(g[i]), scaled = one * gain[i];
+                gains[i] += one * n[i];
+                biases[i] += one;
+                sum += scaled;
+                along += scaled * n[i];
+            }
+            const float mean = kind == RMS ? 0 : sum / width;
+            const float share = along / width * factors[2 * row + 1], inverse = factors[2 * row];
+#pragma omp simd
+            for (int64_t i = 0; i < width; i++) to[i] = (to_float(g[i]) * gain[i] - mean - n[i] * share) * inverse;
+        }
+    }
+}
+
+}  // namespace
+
+TINYLM_EXPORT(norm)
+TINYLM_EXPORT(grad_norm)
