@@ -29,7 +29,6 @@ EVALUATE = EvaluateSettings(
     prompt_tokens=2,
     new_tokens=9,
     reference="cut",
-    stop_at_eos=True,
 )
 
 

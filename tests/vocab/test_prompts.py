@@ -21,19 +21,16 @@ def choose(tokens, count=9, sos_id=0, **keys):
 
 
 @pytest.mark.parametrize(
-    ("reference_tokens", "across", "references"),
+    ("reference_tokens", "references"),
     [
-        (2, False, [[7, 8], [7, 1]]),
-        (None, False, [[7, 8, 1], [7, 1]]),
-        (None, True, [[7, 8, 1], [7, 1]]),
-        (6, True, [[7, 8, 1, 0, 4, 5], [7, 1]]),  # over the story's end, to the end of the stream
+        (2, [[7, 8], [7, 1]]),
+        (6, [[7, 8, 1], [7, 1]]),  # to the story's end
+        (None, [[7, 8, 1], [7, 1]]),
     ],
 )
-def test_a_story_is_cut_after_the_prompt_and_the_reference(
-    tmp_path, reference_tokens, across, references
-):
+def test_a_story_is_cut_after_the_prompt_and_the_reference(tmp_path, reference_tokens, references):
     tokens = store(tmp_path, marked(5, 3, 4))  # the second is too short
-    prompts = choose(tokens, reference_tokens=reference_tokens, across=across)
+    prompts = choose(tokens, reference_tokens=reference_tokens)
     assert [ids for ids, _ in prompts] == [[0, 4, 5, 6]] * 2
     assert [reference for _, reference in prompts] == references
 

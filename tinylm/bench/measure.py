@@ -261,9 +261,9 @@ def peak_mib(
     """Peak memory of one step() in MiB above what was allocated at its start.
 
     On CUDA, torch's allocator counts. On the CPU it is the running sum of the allocations and
-    releases that torch's profiler records, with one thread. The profiler misses the release of memory allocated
-    before it started. So `before()` must allocate what step() releases, such as old gradients; it
-    is recorded, but not counted. Do not time the same run: recording is slow.
+    releases that torch's profiler records, with one thread. The profiler misses the release of
+    memory allocated before it started. So `before()` must allocate what step() releases, such as
+    old gradients; it is recorded, but not counted. Do not time the same run: recording is slow.
     """
     import torch
 

@@ -11,16 +11,12 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 
-def banned_ids(tokenizer: Tokenizer, stop_at_eos: bool = True) -> list[int]:
+def banned_ids(tokenizer: Tokenizer) -> list[int]:
     """Special ids that are never generated: <sos> and <pad>, which only begin and fill rows, and <unk>.
 
-    An id that also ends a text may be generated, and so may one that is also text. In text that
-    continues past <eos>, the next story's <sos> may follow.
+    An id that also ends a text may be generated, and so may one that is also text.
     """
-    allowed = {tokenizer.eos_id}
-    if not stop_at_eos:
-        allowed.add(tokenizer.sos_id)
-    return sorted(tokenizer.specials - allowed)
+    return sorted(tokenizer.specials - {tokenizer.eos_id})
 
 
 def encode_prompts(

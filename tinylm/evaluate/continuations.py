@@ -36,9 +36,8 @@ def evaluation_prompts(
 ) -> list[Prompt]:
     """The prompts that section `evaluate` sets, fewer if the split is short or repeats texts.
 
-    No two have the same prompt and the same reference. References of a fixed length run past the
-    ends of stories in two cases: prompts cut from the stream, and continuations that do not stop
-    at <eos>. Raises InputError if there is no prompt.
+    No two have the same prompt and the same reference. References of prompts that are cut from the
+    stream run past the ends of stories. Raises InputError if there is no prompt.
     """
     count = settings.stories
     tokens = settings.prompt_tokens
@@ -48,8 +47,7 @@ def evaluation_prompts(
         longest = f"the evaluation split's {len(store.ids)} tokens"
     else:
         cut = new if settings.reference == "cut" else None
-        across = not settings.stop_at_eos
-        prompts = choose_prompts(store, count, tokens, cut, sos_id=tokenizer.sos_id, across=across)
+        prompts = choose_prompts(store, count, tokens, cut, sos_id=tokenizer.sos_id)
         longest = "the tokens of the longest whole evaluation story"
     if not prompts:
         raise InputError(
@@ -71,15 +69,13 @@ def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> 
     source = "from the starts of evaluation stories"
     if settings.prompts == "stream":
         source = "cut at random places of the stream"
-    stop = "up to <eos>" if settings.stop_at_eos else "past any <eos>"
-    across = settings.prompts == "stream" or not settings.stop_at_eos
-    end = ", across stories" if across else " of the story"
+    end = ", across stories" if settings.prompts == "stream" else " of the story"
     reference = f"the next {settings.new_tokens} tokens{end}"
     if settings.reference == "whole":
         reference = "the whole rest of the story"
     return (
         f"{count} prompts of {settings.prompt_tokens} tokens are {source}. Each has at most "
-        f"{settings.new_tokens} new tokens {stop}. Decoding: {decode.in_words()}. Reference: {reference}."
+        f"{settings.new_tokens} new tokens up to <eos>. Decoding: {decode.in_words()}. Reference: {reference}."
     )
 
 
@@ -97,15 +93,13 @@ def continue_prompts(
     `<eos>` where the text ended.
     """
     rows = []
-    stop = settings.stop_at_eos
     generated = generate(
         model,
         [prompt.ids for prompt in prompts],
         decode,
         max_new_tokens=settings.new_tokens,
         eos_id=tokenizer.eos_id,
-        stop_at_eos=stop,
-        banned=banned_ids(tokenizer, stop),
+        banned=banned_ids(tokenizer),
         slide=slide,
         step=decoding_step(model),
         with_log_probs=True,

@@ -24,7 +24,6 @@ class EvaluateSettings:
     prompt_tokens: int = setting(low=1, high=100_000)
     new_tokens: int = setting(low=1, high=100_000)
     reference: str = setting(choices=("cut", "whole"))
-    stop_at_eos: bool = setting()
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""

@@ -24,7 +24,6 @@ def choose_prompts(
     reference_tokens: int | None,
     *,
     sos_id: int | None,
-    across: bool = False,
 ) -> list[Prompt]:
     """Stories spread evenly over the split, cut after `prompt_tokens` tokens.
 
@@ -32,8 +31,7 @@ def choose_prompts(
     with <sos>, which is not counted; None: they have no marks. A split that was cut from the token
     stream may begin within a story, which is skipped: one that does not begin with <sos>, or,
     without marks, the split's first if there are others. The reference is the story's next
-    `reference_tokens`, with <eos> if it is reached, or the whole rest if that is None; across: the
-    stream's next `reference_tokens`, beyond the story's end.
+    `reference_tokens`, with <eos> if it is reached, or the whole rest if that is None.
     """
     marks = int(sos_id is not None)
     lengths = np.diff(store.offsets)
@@ -51,7 +49,7 @@ def choose_prompts(
         cut = first + prompt_tokens + marks
         end = last
         if reference_tokens is not None:
-            end = cut + reference_tokens if across else min(last, cut + reference_tokens)
+            end = min(last, cut + reference_tokens)
         prompt = store.ids[first:cut].tolist()
         prompts.append(Prompt(prompt, store.ids[cut:end].tolist(), story))
     return prompts
