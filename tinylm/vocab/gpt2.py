@@ -31,10 +31,9 @@ class Gpt2Tokenizer(BpeTokenizer):
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
     """The vocabulary in the folder `path`. Raises InputError if its last token is not GPT-2's."""
     tokens, merges = read_folder(Path(settings.path))
-    if tokens[-1] != END_OF_TEXT:
-        raise InputError(
-            f"{settings.path}: expected {END_OF_TEXT} as the last token, got {tokens[-1]!r}"
-        )
+    last = "".join(tokens[-1:])  # a damaged file may have none
+    if last != END_OF_TEXT:
+        raise InputError(f"{settings.path}: expected {END_OF_TEXT} as the last token, got {last!r}")
     return Gpt2Tokenizer(tokens, merges)
 
 
