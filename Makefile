@@ -116,7 +116,7 @@ test-all: test
 	$(PYTEST) -m full
 
 deps: .venv/.ready-dev
-	python -m tests.support.stage_deps
+	python -m tests.support.closure
 
 size: .venv/.ready-dev
 	python -m tests.support.size

@@ -1,5 +1,6 @@
-"""A trained model from Python: the command's texts, probabilities that add up, late imports."""
+"""A trained model from Python: the command's texts, probabilities that add up, own prompts of section `report`."""
 
+import dataclasses
 import re
 import shutil
 import warnings
@@ -8,14 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 
 import tinylm
 from tests.support.random_run import CONTEXT, make_run
-from tinylm.base.config import InputError
+from tinylm.api.language_model import load, pieces
+from tinylm.api.own_texts import with_own_texts
+from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
+from tinylm.presets.write import FOLDER
+from tinylm.report.document import write_document
+from tinylm.report.settings import ReportSettings
+from tinylm.report.sources import ReportData
+from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.settings import VocabSettings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/python.md"
@@ -177,3 +187,52 @@ def test_the_page_s_code_runs(folder, tmp_path, monkeypatch, capsys):
         warnings.simplefilter("ignore")  # this vocabulary has few of the words
         exec("\n".join(blocks), {})
     assert capsys.readouterr().out
+
+
+PROMPTS = ("the cat", "the zebra said", "the cat")
+SETTINGS = read_section(load_params(FOLDER / "storybook.yaml"), "report", ReportSettings)
+
+
+@pytest.fixture
+def fresh_folder(tmp_path, monkeypatch):
+    make_run(tmp_path, "drop")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(folder, **changes):
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    params["evaluate"]["new_tokens"] = 9
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return with_own_texts(ReportData(params, {}), settings)
+
+
+def test_prompts_are_continued_as_tinylm_generate_does(fresh_folder):
+    run = _run(fresh_folder, prompts=PROMPTS)
+    with pytest.warns(UserWarning, match="zebra"):
+        expected = load("models").generate(list(PROMPTS), max_tokens=9)
+    rows = run.rows("own_texts")
+    assert [row["prompt"] for row in rows] == list(PROMPTS)
+    tokenizer = load("models").tokenizer
+    continuations = [tokenizer.decode(text.new_ids) for text in expected]
+    assert [row["continuation"] for row in rows] == continuations
+    assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
+    assert "*After “the zebra said”: " in write_document(run, SETTINGS, {})
+
+
+TEXTS = [
+    "The 😀 cat sat on the mat.\nThe cat ran, é!",
+    "THE DOG ran; the dog's cat sat. 日本 a😀c日",
+]
+
+
+@pytest.mark.parametrize(("kind", "size"), [("bpe", 270), ("longest_match", 60)])
+def test_a_character_of_several_tokens_is_shown_when_it_is_whole(kind, size):
+    settings = VocabSettings(tokenizer=kind, max_size=size)
+    tokenizer, _ = make_tokenizer(settings, lambda: TEXTS)
+    ids = tokenizer.encode_story("a😀c日")
+    parts = list(pieces(tokenizer, (ids[:end] for end in range(1, len(ids) + 1))))
+    assert "\ufffd" not in "".join(parts)
+    assert "".join(parts) == "a😀c日"
+    if kind == "bpe":
+        assert list(pieces(tokenizer, [ids[:-2]])) == ["a😀c", "\ufffd"]

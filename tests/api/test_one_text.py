@@ -1,26 +1,21 @@
-"""One text has one answer: Python, command, stage evaluate, story lab and export agree on it."""
+"""One text has one answer: Python, command and stage evaluate agree on it."""
 
 import contextlib
-import json
 import math
 import warnings
 
 import pytest
-import tokenizers
-import torch
 import yaml
 
 import tinylm
 from tests.exchange.test_tokenizer_files import tiny_gpt2
-from tests.lab.page_engine import Engine
+from tests.support import folders
 from tests.support.small import DECODE, random_model
 from tinylm.base.config import InputError, load_params
 from tinylm.cli import main
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import DataSettings, read_texts
 from tinylm.evaluate.split_score import score_split
-from tinylm.exchange.tokenizer_files import tokenizer_files
-from tinylm.lab.build import build_page, rule_of
 from tinylm.model.checkpoint import save_model
 from tinylm.presets.write import FOLDER
 from tinylm.vocab.kinds import make_tokenizer
@@ -56,9 +51,7 @@ def folder(request, tmp_path, monkeypatch):
         vocabulary, _ = make_tokenizer(settings, lambda: TRAIN)
     vocabulary.save("data/vocab/tokenizer.json")
     for split, texts in (("train", TRAIN * 10), ("validation", [RAW])):
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        (tmp_path / "in").mkdir(exist_ok=True)
-        (tmp_path / f"in/{split}.jsonl").write_text(lines)
+        folders.write_stories(tmp_path / f"in/{split}.jsonl", texts)
     data = DataSettings(source="local", path="in", held_out="tokens")
     write_stories(data, "data/stories")
     stories = [vocabulary.encode_story(text) for text in read_texts("data/stories", "evaluation")]
@@ -97,25 +90,6 @@ def test_every_way_gives_the_same_answer(folder, capsys):
         first = lm.tokenizer.shown(expected.new_ids[0])
         assert math.log(probability[first]) == pytest.approx(expected.log_probs[0], abs=1e-4)
 
-        rule = rule_of(lm.tokenizer, "data/vocab/tokenizer.json")
-        facts = {"title": "t", "about": "a", "token": "word", "slide": "half"}
-        page = Engine(build_page(lm.model, rule, facts))
-        page_ids = page.call("(text) => tokenizer.encode(text)", RAW.replace("\u00e2\u20ac", ""))
-        assert page_ids == lm.tokenizer.encode(RAW.replace("\u00e2\u20ac", ""))
-        logits = torch.tensor(page.call("logits", expected.prompt_ids))
-        chances = torch.softmax(logits.double(), 0).sort(descending=True).values
-        assert [word.probability for word in likeliest] == pytest.approx(chances.tolist(), abs=0.01)
-
-        exported = tokenizer_files(lm.tokenizer, CONTEXT)["tokenizer.json"]
-        library = tokenizers.Tokenizer.from_str(json.dumps(exported))
-        assert library.encode(clean).ids == expected.prompt_ids
-        dirty = (
-            RAW.replace("\u00e2\u20ac\u0153", "\u201c")
-            .replace("\u00e2\u20ac\u2122", "\u2019")
-            .strip("\ufeff \n")
-        )
-        assert library.encode(dirty).ids == expected.prompt_ids
-
 
 def test_a_text_in_two_parts_is_as_likely_as_the_whole(folder):
     """ln P(a + b) = ln P(a) + ln P(b, given=a) wherever the ids of a begin those of a + b."""
@@ -143,12 +117,6 @@ def test_a_text_in_two_parts_is_as_likely_as_the_whole(folder):
             assert parts == pytest.approx(expected, abs=1e-4), (first, second)
             split.append(second)
         assert {" sat, on\na mat. The sun", "\na mat. The sun"} <= set(split)
-        if lm.tokenizer.kind != "words":
-            mark = lm.log_prob(".", given="the cat")
-            ids = lm._opened("the cat.")
-            assert ids[:-1] == lm._opened("the cat")
-            logits = lm.model(torch.tensor([ids]))[0, -2].double()
-            assert mark == pytest.approx(float(logits.log_softmax(-1)[ids[-1]]), abs=1e-4)
 
 
 def test_what_is_not_defined_is_refused(folder):

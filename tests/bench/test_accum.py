@@ -1,16 +1,19 @@
 import dataclasses
+import itertools
 
+import numpy as np
 import pytest
 
 from stages import accum_sweep
 from tests.bench.conftest import results
+from tests.support.plain_run import PlainRun, near
 from tinylm.base.config import InputError
 from tinylm.bench import accum, measure, training
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore, write_store
 
 
 @pytest.fixture
@@ -53,13 +56,41 @@ def test_accumulation_adds_no_memory(tasks_of):
     assert peaks[1] == pytest.approx(peaks[0], rel=0.05)
 
 
-def test_the_plan_fits_the_budget_and_no_further_update_would(tasks_of):
-    task = tasks_of()[-1]
-    batches = training.fresh(task).batches
-    fits = training.tokens_of(batches, task.mini_batches)
-    assert fits <= 1200 < training.tokens_of(batches, task.mini_batches + 2)
+def test_the_plan_is_the_most_updates_of_the_batches_trained_on_that_fit_a_budget(tasks_of):
+    lengths = np.random.default_rng(1).integers(3, 30, 72)  # unequal, so that the order counts
+    write_store("data/tokens", "train", [[4] * length for length in lengths], vocab_size=40)
+    batches = training.fresh(tasks_of()[-1]).batches
+    ends = [training.tokens_of(batches, 2 * updates) for updates in range(1, 9)]
+    for updates, (end, next_end) in enumerate(itertools.pairwise(ends), start=1):
+        for tokens in (end, next_end - 1):
+            planned = {task.mini_batches for task in tasks_of(tokens=tokens)}
+            assert planned == {2 * updates}
     with pytest.raises(InputError, match=r"accum_sweep\.tokens"):
-        tasks_of(tokens=20)
+        tasks_of(tokens=ends[0] - 1)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_accumulation_at_equal_tokens_and_at_equal_updates(finished_run, number):
+    changes = {"accumulation": number, "batch_size": 2, "unknown": 0.0}
+    found = PlainRun(finished_run).json("data/figures/accum_sweep")
+    updates = found["equal_updates"]
+    budget = {"tokens": found["budget_tokens"], "validate_every": updates}
+    plain = PlainRun(finished_run, **changes, **budget)
+    run = plain.training
+    losses = {update: loss for update, _, loss in run.held_out}
+    row = found["settings"][str(number)]
+    assert 0 <= row.pop("bleu") <= 1
+    assert row == {
+        "updates": len(run.loss),
+        "held_out_loss_at_equal_tokens": near(run.held_out[-1][2]),
+        "held_out_loss_at_equal_updates": near(losses[updates]),
+    }
+    counts = np.arange(1, len(run.loss) + 1)
+    axes = {"micro_step": number * counts, "update": counts, "tokens": run.tokens[1:]}
+    for axis, places in axes.items():
+        table = f"accum_{axis.removesuffix('s')}s"
+        rows = np.column_stack([places, run.loss])
+        plain.assert_plotted(table, f"accumulation {number}", rows, axis)
 
 
 def test_a_setting_without_memory_is_recorded_and_a_killed_one_is_no_result(

@@ -1,7 +1,9 @@
 import math
 
+import numpy as np
 import pytest
 
+from tests.support.plain_run import PlainRun, assert_weights, near
 from tinylm.bench.seeds import METRICS, merge, scores_of
 
 
@@ -13,3 +15,22 @@ def test_the_held_out_loss_of_a_seed_is_that_of_its_saved_weights(folder):
     run = {"held_out_perplexity": 7.0, "held_out_loss_best": 1.0}
     scores = scores_of(run, "train", "evaluate")
     assert scores["held_out_loss"] == pytest.approx(math.log(7))
+
+
+def test_another_seed_and_the_spread(finished_run):
+    plain = PlainRun(finished_run, seed=2)
+    run = plain.training
+    np.testing.assert_allclose(plain.json("data/seeds/2/run")["held_out"], run.held_out, rtol=1e-4)
+    plain.assert_plotted("seeds", "seed 2", run.held_out)
+    models = [plain.model(), plain.model("data/seeds/2/model")]
+    assert_weights(models[1], run.weights[-1])
+    losses = [plain.loss(model, plain.ids["evaluation"]) for model in models]
+    held_out = [plain.loss(model, plain.ids["held_out"]) for model in models]
+    names = ("nats_per_token", "perplexity", "held_out_loss")
+    seeds = plain.json("data/figures/seeds")
+    for name, values in zip(names, (losses, np.exp(losses), held_out), strict=True):
+        assert [seeds["by_seed"][seed][name] for seed in "12"] == near(list(values))
+        sd = np.std(values, ddof=1)
+        assert seeds[name]["mean"] == near(np.mean(values))
+        assert seeds[name]["sd"] == near(sd, rel=1e-3)
+        assert seeds[name]["difference"] == near(12.7062 * 2**0.5 * sd, rel=1e-3)  # t, df 1

@@ -7,10 +7,7 @@ import pytest
 
 from benchmarks import frame, loss
 from benchmarks.__main__ import RESULTS
-from benchmarks.frame import (
-    Options,
-    table,
-)
+from benchmarks.frame import Options, table
 
 
 @pytest.fixture

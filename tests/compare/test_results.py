@@ -53,7 +53,7 @@ def test_an_evaluation_of_another_model_is_left_out(revision, lock):
     assert "evaluate" in result.notes[0]
 
 
-def test_missing_files_are_noted_and_the_rest_read(revision):
+def test_missing_or_damaged_files_are_noted_or_named_and_the_rest_read(revision):
     result = read_result(revision(**{"data/evaluate/stories.csv": None}))
     assert result.notes == ["data/evaluate/stories.csv: not here"]
     assert result.perplexity == 2.5
@@ -62,9 +62,6 @@ def test_missing_files_are_noted_and_the_rest_read(revision):
     assert damaged.stories == {}
     with pytest.raises(InputError, match=r"params\.yaml"):
         read_result(revision(**{"params.yaml": None}))
-
-
-def test_damaged_metrics_are_named(revision):
     with pytest.raises(InputError, match=r"main: metrics/evaluate\.json: not JSON"):
         read_result(revision(**{"metrics/evaluate.json": "{"}))
 

@@ -7,6 +7,7 @@ import subprocess
 import dvc.cli
 import pytest
 
+from tests.support.clone import Clone
 from tinylm.base.config import InputError
 from tinylm.compare.revisions import opened
 
@@ -26,13 +27,8 @@ def lab(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for key in [name for name in os.environ if name.startswith(("GIT_", "DVC_"))]:
             patch.delenv(key)
-        for key in ("AUTHOR", "COMMITTER"):
-            patch.setenv(f"GIT_{key}_NAME", "test")
-            patch.setenv(f"GIT_{key}_EMAIL", "test@localhost")
-        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-        patch.setenv("DVC_NO_ANALYTICS", "1")
-        patch.setenv("DVC_SITE_CACHE_DIR", str(folder / "site"))
-        patch.setenv("DVC_GLOBAL_CONFIG_DIR", str(folder / "config"))
+        for name, value in Clone(folder).environment().items():
+            patch.setenv(name, value)
         patch.chdir(folder)
 
         def run(*words):
@@ -44,7 +40,6 @@ def lab(tmp_path_factory):
         run("git", "init", "-q", "-b", "main")
         run("dvc", "init", "-q")
         (folder / "dvc.yaml").write_text(PIPELINE)
-        (folder / ".gitignore").write_text("/site/\n/config/\n")
         for branch, rate in (("main", 1), ("branch", 2)):
             if branch != "main":
                 run("git", "checkout", "-q", "-b", branch)

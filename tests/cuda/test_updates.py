@@ -1,4 +1,4 @@
-"""Updates recorded as CUDA graphs: those of the CPU in float32, and the same bits twice."""
+"""Updates and decoding steps recorded as CUDA graphs: those of the CPU in float32, and the same bits twice."""
 
 import dataclasses
 
@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.small import model_settings
+from tests.support.small import DECODE, model_settings, random_model
 from tinylm.base.seeding import seed_everything
+from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.presets.write import BASE, preset_values
 from tinylm.train.graphs import GraphedTrainer, new_trainer
 from tinylm.train.preparation import training_model
@@ -87,3 +91,27 @@ def test_two_runs_have_the_same_bits_also_when_one_is_resumed(device, store, lay
     weights = second.model.state_dict()
     for name, tensor in first.model.state_dict().items():
         assert torch.equal(weights[name], tensor), name
+
+
+PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13, 14]]
+
+
+def new_model():
+    torch.manual_seed(7)
+    return random_model(101, 24, tied_output=False)
+
+
+def texts(model, method, step=None):
+    fixed = {"max_new_tokens": 30, "eos_id": None, "banned": [0], "step": step}
+    if isinstance(method, int):
+        return [best.ids for best, *_ in beam_search(model, PROMPTS, width=method, **fixed)]
+    decode = DecodeSettings(**(DECODE | {"temperature": 0.0 if method == "greedy" else 0.8}))
+    return [row.ids for row in generate(model, PROMPTS, settings=decode, **fixed)]
+
+
+@pytest.mark.parametrize("method", ["greedy", "sample", 1, 5, 10])
+def test_replayed_graphs_give_the_texts_of_the_cpu(device, method):
+    model = new_model().to(device)
+    step = GraphedStep(model)
+    for _ in range(2):  # the second time, nothing is recorded
+        assert texts(model, method, step) == texts(new_model(), method)

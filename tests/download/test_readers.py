@@ -135,6 +135,8 @@ def test_bad_parquet_rows_and_columns(tmp_path):
     assert "row 4" in refusal(write_parquet(path, ["a", "b", "c", None]))
     assert "row 1" in refusal(write_parquet(path, [1, 2]))
     refusal(write_parquet(path, ["a"], id=[1]), "story")
+    path.write_bytes(b"[" * 20_000 + path.read_bytes())
+    refusal(path)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl.gz"])

@@ -1,4 +1,4 @@
-"""Cleaning and rows: the short ways give what the plain rule gives."""
+"""Cleaning, rows, and which stories are the same: the short ways give what the plain rule gives."""
 
 import json
 import random
@@ -6,10 +6,11 @@ import unicodedata
 
 import pytest
 
-from tests.download.conftest import LOCAL
+from tests.download.test_splits import LOCAL
 from tinylm.download.cleaning import clean_text, unify_by_the_rule
 from tinylm.download.same_story import bare_text
 from tinylm.download.splits import clean_row
+from tinylm.vocab.words import Splitter
 
 PIECES = [
     *map(chr, range(160)),
@@ -85,3 +86,17 @@ def test_a_row_is_the_story_as_json_with_its_counts():
         assert json.loads(row.line) == story
         assert row.line.count(b"\n") == 1
         assert row.words == len(text.split())
+
+
+def test_bare_text_is_what_the_coarsest_tokenizer_keeps():
+    splitter = Splitter(lower_case=True, punctuation="drop")
+    known = [code for code in range(0x11000) if unicodedata.category(chr(code)) != "Cn"]
+    for raw in [*hostile_texts(), *map(chr, known), "ΣΑΣ Maße MASSE İstanbul"]:
+        text = clean_text(raw, repair=True)
+        assert bare_text(text) == "".join(splitter(text)).encode(), repr(text)
+
+
+def test_vowel_signs_symbols_and_letters_count_but_not_form():
+    different = ["कल", "काला", "केला", "किला", "कोला", "😀", "🙂", "Maße", "Masse", "5 €", "5 £"]
+    assert len(set(map(bare_text, different))) == len(different)
+    assert len(set(map(bare_text, ["The dog.", "the DOG!", "«The  dog»", "the\u00addog"]))) == 1

@@ -1,16 +1,56 @@
 """Which story goes to which split, and what is refused."""
 
+import dataclasses
 import math
 from collections import Counter
 from dataclasses import asdict, replace
 
 import pytest
 
-from tests.download.conftest import LOCAL
+from tests.support import folders
 from tinylm.base.config import InputError, read_section
 from tinylm.download import in_order, splits
+from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
+
+LOCAL = DataSettings(source="local", path="", hub="a/b@0123", held_out_share=0.2)
+
+
+class Corpus:
+    """Writes a source file or folder, runs `write_stories` and reads the splits."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.stories = folder / "stories"
+
+    def file(self, texts, name="a.jsonl"):
+        folders.write_stories(self.folder / name, texts)
+        return dataclasses.replace(LOCAL, path=str(self.folder / name))
+
+    def dataset(self, train, evaluation, name="dataset"):
+        folder = self.folder / name
+        folders.write_stories(folder / "train.jsonl", train)
+        folders.write_stories(folder / "validation.jsonl", evaluation)
+        return dataclasses.replace(LOCAL, path=str(folder))
+
+    def write(self, settings, workers=1, exact=False, **changes):
+        settings = dataclasses.replace(settings, **changes)
+        return write_stories(settings, self.stories, workers, exact)
+
+    def splits(self):
+        return {
+            split: [row["text"] for row in read_stories(self.stories, split)] for split in SPLITS
+        }
+
+    def files(self):
+        return {path.name: path.read_bytes() for path in sorted(self.stories.glob("*"))}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return Corpus(tmp_path)
+
 
 STORIES = [f"Story number {i}." for i in range(300)]
 

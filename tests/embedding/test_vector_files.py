@@ -2,7 +2,6 @@
 
 import gzip
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import huggingface_hub
@@ -13,7 +12,6 @@ from tests.embedding.test_matrix import SETTINGS, replace
 from tinylm.base.config import InputError
 from tinylm.embedding.source import check_vectors, read_vectors, vector_file
 
-SHARED = Path(__file__).parents[3] / "shared" / "fasttext"
 IN_FILE = ["the", "cat", "naïve", "привет", "日本語", "😀", "a", "é", "dogs,", "</s>"]
 OTHERS = ["catty", "приветы", "本", "e", "ü", "<cat>", "😀😀", "<", "x" * 90]
 WORDS = IN_FILE + OTHERS
@@ -68,16 +66,6 @@ def test_another_width_and_quantised_models_are_refused(train_bin, tmp_path):
         check_vectors(tmp_path / "a.ftz", 7)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/fasttext")
-@pytest.mark.parametrize(
-    ("name", "width"),
-    [("crime-and-punishment", 5), ("lee_fasttext_new", 10), ("pang_lee_polarity_fasttext", 100)],
-)
-def test_bin_files_of_others_equal_fasttexts_own(name, width):
-    path = SHARED / f"{name}.bin"
-    assert read_vectors(path, WORDS, width).tobytes() == read_by_fasttext(path).tobytes()
-
-
 @pytest.fixture
 def vec(tmp_path):
     def write(content, name="a.vec"):
@@ -116,6 +104,7 @@ def test_the_first_row_of_a_word_counts_or_else_of_one_in_other_case(vec):
         ("2 2\na 1 1\nb 2\n", 3),
         ("2 2\na 1 nan\n", 2),
         ("2 2\na 1 x\n", 2),
+        (b"2 2\na 1 1\n\xff\xfe 1 1 1\n", 3),
     ],
 )
 def test_bad_vec_files_are_refused_with_the_line(vec, content, line):

@@ -1,15 +1,12 @@
 """A tiny corpus on disk and a tiny random model over it."""
 
-import json
-
 import pytest
 import torch
 
-from tests.support.small import model_settings
+from tests.support.folders import write_stories
+from tests.support.small import model_settings, words_of
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import write_store
-from tinylm.vocab.words import build_tokenizer, count_words
 
 CONTEXT = 13
 TRAIN = [
@@ -29,15 +26,11 @@ EVALUATION = [
 @pytest.fixture
 def corpus(tmp_path):
     """(folder with stories and tokens, tokenizer); the evaluation stories hold the unknown words then, zebra, to."""
-    vocab = VocabSettings(tokenizer="words")
-    tokenizer = build_tokenizer(count_words(TRAIN, vocab), vocab)
-    (tmp_path / "stories").mkdir()
+    tokenizer = words_of(TRAIN)
     for split, stories in (("train", TRAIN), ("evaluation", EVALUATION)):
-        lines = "".join(json.dumps({"text": story}) + "\n" for story in stories)
-        (tmp_path / "stories" / f"{split}.jsonl").write_text(lines)
-        write_store(
-            tmp_path / "tokens", split, (tokenizer.encode_story(s) for s in stories), len(tokenizer)
-        )
+        write_stories(tmp_path / f"stories/{split}.jsonl", stories)
+        ids = map(tokenizer.encode_story, stories)
+        write_store(tmp_path / "tokens", split, ids, len(tokenizer))
     return tmp_path, tokenizer
 
 

@@ -1,13 +1,14 @@
-"""Loss, bits per byte and story rows of a split, against log-softmax one window at a time."""
+"""Log-probabilities, loss, bits per byte and story rows of a split, against log-softmax one window at a time."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
 import pytest
 import torch
 
+from tests.support.folders import write_stories
+from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
@@ -28,11 +29,8 @@ def score(folder, tokenizer, model, layout="stream", split="evaluation"):
 
 def windows(store, layout, context):
     """(offset in the stream, ids) of each row that a layout scores."""
-    if layout == "windows":
-        ids = store.ids.tolist()
-        return [(start, ids[start : start + context + 1]) for start in range(len(ids) - context)]
     ids = store.ids.tolist()
-    starts = range(0, len(ids) - 1, context)
+    starts = range(len(ids) - context) if layout == "windows" else range(0, len(ids) - 1, context)
     return [(start, ids[start : start + context + 1]) for start in starts]
 
 
@@ -55,9 +53,7 @@ def subwords(tmp_path, model):
         vocab = VocabSettings(tokenizer=kind, lower_case=False, punctuation="keep", max_size=size)
         tokenizer, _ = make_tokenizer(dataclasses.replace(vocab, **settings), lambda: texts)
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        (folder / "stories").mkdir(parents=True)
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        (folder / "stories" / "evaluation.jsonl").write_text(lines)
+        write_stories(folder / "stories/evaluation.jsonl", texts)
         ids = [tokenizer.encode_story(text) for text in texts]
         write_store(folder / "tokens", "evaluation", ids, len(tokenizer))
         torch.manual_seed(4)
@@ -128,3 +124,26 @@ def test_stories_are_named_by_their_text_and_by_their_tokens(subwords):
     assert len(set(ids("longest_match", texts, "text_id"))) == 3
     tokens = ids("words", texts, "tokens_id", lower_case=True)
     assert tokens[0] == tokens[3] != tokens[1]
+
+
+def test_perplexity_of_a_fair_choice_is_its_size():
+    assert perplexity(7 * math.log(5), 7) == pytest.approx(5)
+    assert perplexity(1e6, 1) == math.inf
+    with pytest.raises(ValueError, match="no token"):
+        perplexity(0.0, 0)
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize(("length", "first"), [(5, 1), (13, 4), (14, 13), (31, 2), (40, 39)])
+def test_token_log_probs_equal_one_window_at_a_time(model, slide, length, first):
+    generator = torch.Generator().manual_seed(length)
+    ids = torch.randint(4, model.vocab_size, (length,), generator=generator).tolist()
+    step = model.settings.context // 2 if slide == "half" else 1
+    expected = []
+    for n in range(first, length):
+        start = 0
+        while n - start > model.settings.context:
+            start += step
+        logits = model(torch.tensor([ids[start:n]])).detach()[0, -1].double()
+        expected.append(float(torch.log_softmax(logits, 0)[ids[n]]))
+    assert token_log_probs(model, ids, first, slide) == pytest.approx(expected, abs=1e-5)

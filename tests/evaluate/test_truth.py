@@ -1,6 +1,5 @@
 """The excess adds up to the model's loss above the generator's, and shows where a model is wrong."""
 
-import json
 import math
 from types import SimpleNamespace
 
@@ -10,22 +9,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.small import model_settings
+from tests.support.folders import write_stories
+from tests.support.small import model_settings, words_of
 from tinylm.evaluate import truth
 from tinylm.evaluate.truth import TrueTokens, above_floor, calibration, compare, measure_truth
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.storybook.lexicon import KINDS
 from tinylm.storybook.truth import MEANING, vocabulary
-from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import build_tokenizer, count_words
 
 STORIES = list(generate(6, 6, 2)[1])
-
-
-def tokenizer_of(texts, **settings):
-    vocab = VocabSettings(tokenizer="words", **settings)
-    return build_tokenizer(count_words(texts, vocab), vocab)
 
 
 class Train(list):
@@ -37,9 +30,8 @@ class Train(list):
 def run_of(tokenizer, folder, monkeypatch):
     """What `measure_truth` needs of a run, with a random model in float64."""
     monkeypatch.chdir(folder)
-    path = folder / "data/stories/evaluation.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text("".join(json.dumps({"text": story.text}) + "\n" for story in STORIES))
+    texts = [story.text for story in STORIES]
+    write_stories(folder / "data/stories/evaluation.jsonl", texts)
     settings = model_settings(context=200)
     model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
     return SimpleNamespace(
@@ -53,7 +45,7 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
     texts = [story.text for story in generate(known_stories, 6, 2)[0]]
     if known_stories == 300:
         texts += [story.text for story in STORIES]
-    tokenizer = tokenizer_of(texts)
+    tokenizer = words_of(texts)
     run = run_of(tokenizer, tmp_path, monkeypatch)
     metrics, tables = measure_truth(run)
     words = tables["truth"]
@@ -72,7 +64,7 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
 
 
 def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
-    tokenizer = tokenizer_of([" ".join(vocabulary())])
+    tokenizer = words_of([" ".join(vocabulary())])
     found, tables = measure_truth(run_of(tokenizer, tmp_path, monkeypatch))
     found = found["truth"]
     words = tables["truth"]
@@ -111,7 +103,7 @@ def test_distributions_are_compared_as_their_definitions_say():
 
 def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
     """Its distributions are the true ones, with the probabilities of places shuffled."""
-    tokenizer = tokenizer_of([story.text for story in STORIES])
+    tokenizer = words_of([story.text for story in STORIES])
     places = {
         entry[""] for kind in ("village", "outside", "inside") for entry in KINDS[kind].options
     }
@@ -135,27 +127,22 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
 
 def test_nothing_is_compared_where_words_or_stories_are_not_the_generators(tmp_path, monkeypatch):
     texts = [story.text for story in STORIES]
-    run = run_of(tokenizer_of(texts), tmp_path, monkeypatch)
+    run = run_of(words_of(texts), tmp_path, monkeypatch)
     run.corpus["source"] = "local"
     assert measure_truth(run) == (
         {"truth": {"left_out": "the stories are not the storybook's"}},
         {},
     )
-    assert truth.problem_with(tokenizer_of(texts)) == ""
-    for other in (tokenizer_of([*texts, "zebu"]), tokenizer_of(texts, punctuation="keep")):
+    assert truth.problem_with(words_of(texts)) == ""
+    for other in (words_of([*texts, "zebu"]), words_of(texts, punctuation="keep")):
         run = SimpleNamespace(tokenizer=other, corpus={"source": "storybook"})
         (metrics, tables) = measure_truth(run)
         assert metrics["truth"]["left_out"]
         assert above_floor(metrics["truth"]) == tables == {}
 
 
-def test_every_word_of_a_story_is_in_the_vocabulary():
-    for story in STORIES:
-        assert set(tokenizer_of([story.text]).tokens[4:]) <= vocabulary()
-
-
 def test_a_text_is_explained_up_to_its_first_impossible_word(tmp_path, monkeypatch):
-    tokenizer = tokenizer_of([" ".join(vocabulary())])
+    tokenizer = words_of([" ".join(vocabulary())])
     run = run_of(tokenizer, tmp_path, monkeypatch)
     table = truth.explain(run.model, tokenizer, ["once", "upon", "a", "time"])
     assert table["word"].tolist() == ["once", "upon", "a", "time", ""]

@@ -12,9 +12,8 @@ from tinylm.exchange.export import export_folder
 from tinylm.exchange.loading import Trained
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import WordTokenizer, build_tokenizer, count_words
+from tinylm.vocab.words import WordTokenizer
 
 DECODE = {"temperature": 0.8, "top_k": 50}
 WORDS = "the cat sat on a mat and saw two big dogs run far from home as rain came down fast"
@@ -37,8 +36,7 @@ def decode_settings() -> Callable[..., DecodeSettings]:
 
 @pytest.fixture
 def words() -> WordTokenizer:
-    settings = VocabSettings(tokenizer="words")
-    return build_tokenizer(count_words([WORDS], settings), settings)
+    return small.words_of([WORDS])
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import torch
 from safetensors import safe_open
 
 from tests.support.folders import contents
+from tests.support.small import words_of
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.exchange import export as module
@@ -14,8 +15,6 @@ from tinylm.exchange.export import export_folder
 from tinylm.exchange.loading import load_trained
 from tinylm.exchange.remote_code import remote_code
 from tinylm.model.checkpoint import save_model
-from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import build_tokenizer, count_words
 
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down on a big red mat"
 TRANSFORMERS = (
@@ -36,8 +35,7 @@ def new_trained(random_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def make(**settings):
-        vocab = VocabSettings(tokenizer="words", punctuation="keep")
-        tokenizer = build_tokenizer(count_words([TEXT], vocab), vocab)
+        tokenizer = words_of([TEXT], punctuation="keep")
         path = "data/vocab/tokenizer.json"
         tokenizer.save(path)
         save_model("models", random_model(vocab=len(tokenizer), **settings))

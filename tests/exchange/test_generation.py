@@ -100,16 +100,6 @@ def test_greedy_and_beams_give_our_ids_and_scores(
     assert len(lengths) > 3  # else length normalisation is not tested
 
 
-def test_the_defaults_sample_to_the_context_and_no_banned_token(speaking_model, read_export, words):
-    exported, tokenizer = read_export(speaking_model(end=-50.0), temperature=3.0, top_k=0)
-    torch.manual_seed(1)
-    batch = tokenizer(["the cat"] * 40, return_tensors="pt")
-    ids = exported.generate(**batch)
-    assert ids.shape == (40, 29)
-    assert len({tuple(row) for row in ids.tolist()}) == 40
-    assert not {words.sos_id, words.pad_id, words.unk_id} & set(ids[:, 1:].flatten().tolist())
-
-
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
     settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2)
     assert generation_config(words, settings, 0.3, 64) == {

@@ -1,10 +1,11 @@
-"""What else native kernels promise: rounding, refusals, the same bytes on any number of threads."""
+"""What else native kernels promise: rounding, refusals, the same bytes on any number of threads; how they are compiled."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from tests.support.small import needs_compiler, random_model
+from tinylm.kernels.library import CannotCompile, Library
 from tinylm.kernels.train.binding import checked_ptr
 from tinylm.kernels.train.dropout import NativeAddDropout
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
@@ -90,3 +91,31 @@ def test_no_kernel_is_given_other_memory_than_it_takes(wrong):
     assert checked_ptr(torch.zeros(2, 3), torch.float32, 2, 3)
     with pytest.raises(TypeError):
         checked_ptr(wrong, torch.float32, 2, 3)
+
+
+SOURCE = 'extern "C" int seven() { return SEVEN; }\n'
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.cpp").write_text(SOURCE)
+    return Library("a", (tmp_path / "a.cpp",), tries=(("-DSEVEN=none",), ("-DSEVEN=7",)))
+
+
+@needs_compiler
+def test_the_first_flags_that_work_are_taken_and_another_source_is_another_library(
+    library, tmp_path
+):
+    assert library.load().seven() == 7
+    old = library.path()
+    (tmp_path / "a.cpp").write_text(SOURCE.replace("SEVEN;", "SEVEN + 0;"))
+    assert library.path() != old
+    assert library.load().seven() == 7
+
+
+@needs_compiler
+def test_without_a_compiler_nothing_is_loaded(library, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(CannotCompile):
+        library.load()

@@ -144,13 +144,8 @@ function turn() {
 // V8 alone has no atob.
 function atob(base64) {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const values = Uint8Array.from(base64.replace(/=+$/, ""), (digit) => digits.indexOf(digit));
-  let bytes = "";
-  for (let bit = 0; bit + 8 <= 6 * values.length; bit += 8) {
-    const first = Math.floor(bit / 6);
-    const pair = (values[first] << 6) | (values[first + 1] ?? 0);
-    const both = (pair << 6) | (values[first + 2] ?? 0);
-    bytes += String.fromCharCode((both >> (10 - (bit % 6))) & 255);
-  }
-  return bytes;
+  let bits = "";
+  for (const digit of base64.replace(/=+$/, "")) bits += digits.indexOf(digit).toString(2).padStart(6, "0");
+  const bytes = bits.match(/.{8}/g) ?? [];
+  return bytes.map((byte) => String.fromCharCode(parseInt(byte, 2))).join("");
 }

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tests.support.pairs import pairs
+from tests.support.small import pairs
 
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
 

@@ -1,22 +1,27 @@
+"""The model against torch's finished functions, and its positions against the papers' formulas."""
+
+import math
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from tests.support.small import model_settings
+from tinylm.model.ops import apply_rotary
 from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import Block, TinyLM, sinusoids
+from tinylm.model.transformer import Block, TinyLM, rope_table, sinusoids
 
 NO_BIAS = {"qkv_bias": False, "attention_bias": False}
 VARIANTS = [
     {"activation": "gelu"},
-    {"activation": "relu", **NO_BIAS},
+    {"activation": "relu", "heads": 8, "head_width": 5, **NO_BIAS},  # wider than the vectors
     {"norm": "post", "activation": "relu"},
     {"norm": "post", "final_norm": False, "tied_output": False, **NO_BIAS},
     {"norm_kind": "rms", "norm_eps": 1e-8, "positions": "none", "heads": 1, "tied_output": False},
     {"norm_kind": "std", "norm": "post", "positions": "learned", "output_bias": True},
     {"tied_output": False, "output_bias": True, "final_norm": False},
-    {"positions": "none", "embedding": "frozen", "output_bias": True},
+    {"positions": "none", "embedding": "frozen", "output_bias": True, "head_width": 4},
 ]
 
 
@@ -34,15 +39,13 @@ def torch_norm(norm: nn.Module, x: torch.Tensor, settings: ModelSettings) -> tor
 def torch_block(block: Block, x: torch.Tensor, settings: ModelSettings) -> torch.Tensor:
     """The block by torch's finished functions, on our parameters."""
     attention, forward = block.attention, block.feed_forward
-    mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], dtype=torch.float64)
 
     def attend(x: torch.Tensor) -> torch.Tensor:
-        x = x.transpose(0, 1)  # (T, B, D)
-        into = (attention.qkv.weight, attention.qkv.bias, None, None, False, 0.0)
-        weights = (*into, attention.out.weight, attention.out.bias)
-        return F.multi_head_attention_forward(
-            x, x, x, x.shape[-1], settings.heads, *weights, attn_mask=mask, need_weights=False
-        )[0].transpose(0, 1)
+        qkv = F.linear(x, attention.qkv.weight, attention.qkv.bias)
+        heads = qkv.unflatten(-1, (3, settings.heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(*heads, is_causal=True)
+        mixed = mixed.transpose(1, 2).flatten(2)
+        return F.linear(mixed, attention.out.weight, attention.out.bias)
 
     def feed(x: torch.Tensor) -> torch.Tensor:
         inner = getattr(F, settings.activation)(F.linear(x, forward.up.weight, forward.up.bias))
@@ -73,7 +76,7 @@ def torch_logits(model: TinyLM, ids: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 def test_model_matches_torch(new_model, ids, settings):
-    model = new_model(width=21, head_width=None, **settings)
+    model = new_model(**{"width": 21, "head_width": None} | settings)
     theirs = torch_logits(model, ids)
     torch.testing.assert_close(model(ids), theirs, rtol=1e-11, atol=1e-11)
     targets = torch.randint(0, 31, ids.shape)
@@ -123,3 +126,26 @@ def test_every_problem_with_a_width_is_named_by_its_key(settings, width, keys):
     settings = {"head_width": None} | settings
     problems = model_settings(**settings).problems_with_width(width)
     assert [problem.partition(":")[0] for problem in problems] == keys
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 300, 301])
+def test_sinusoids_are_the_papers_formula_at_any_width(width):
+    context = 11
+    table = sinusoids(context, width)
+    assert table.shape == (context, width)
+    assert table.dtype == torch.float32
+    for t in range(context):
+        for column in range(width):
+            angle = t / 10000 ** ((column - column % 2) / width)
+            expected = math.cos(angle) if column % 2 else math.sin(angle)
+            assert table[t, column].item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_pairs_are_turned_by_the_papers_angles():
+    table = rope_table(1001, 6)
+    row = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]).expand(1, 1, 3, 1, 6)
+    found = apply_rotary(row, table[None, 1000:])[0, 0, 0, 0]
+    angles = [1000 / 10000 ** (2 * pair / 6) for pair in range(3)]
+    assert found.tolist() == pytest.approx(
+        [*map(math.cos, angles), *map(math.sin, angles)], abs=1e-5
+    )

@@ -1,11 +1,14 @@
-"""Every section of params.yaml is checked before any work, and the rules between sections too."""
+"""Every section of params.yaml is checked before any work, and the rules between sections too; what a run will take."""
 
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.support.stages import small_params
 from tinylm.base.config import InputError, load_params
+from tinylm.base.files import write_json
+from tinylm.params import estimate
 from tinylm.params.params import SECTIONS, params_from, read_params
 from tinylm.presets.write import FOLDER
 
@@ -100,3 +103,20 @@ def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
 )
 def test_the_last_allowed_value_breaks_no_rule(changes):
     assert errors(changes) == []
+
+
+def test_a_stage_says_where_it_stands_and_what_is_left(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    estimate.announce("train")
+    assert capsys.readouterr().out == ""
+    write_json(estimate.FILE, {"vocab": 30.0, "train": 200.0, "report": 40.0})
+    estimate.announce("train")
+    assert capsys.readouterr().out == "stage 2 of 3, train; about 4 min left in all\n"
+    estimate.announce("seed_train")
+    assert capsys.readouterr().out == ""
+
+
+def test_both_speeds_are_measured(monkeypatch):
+    monkeypatch.setattr(estimate, "MEASURED_S", 0.0)
+    token_s, forward_s = estimate.measure(params_from(small_params()))
+    assert token_s > 0 < forward_s

@@ -1,4 +1,4 @@
-"""What a stage writes, and that it fails if its inputs are edited while it runs."""
+"""What a stage writes; it fails if its inputs are edited while it runs, and an edit while training loses nothing."""
 
 import json
 import shutil
@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.clone import set_params
+from tests.support.stages import before_training, run
 from tinylm.base import code, paths
 from tinylm.host.command import guard
 from tinylm.params.stage import Stage
 from tinylm.presets.write import FOLDER
+from tinylm.train.snapshot import Snapshots
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a pipeline of one stage."""
     monkeypatch.chdir(tmp_path)
@@ -30,14 +33,8 @@ def folder(tmp_path, monkeypatch):
     Path("inputs/stories/train.txt").write_text("a")
 
 
-def write_params(section: str, key: str, value: object) -> None:
-    params = yaml.safe_load(Path("params.yaml").read_text())
-    params[section][key] = value
-    Path("params.yaml").write_text(yaml.safe_dump(params))
-
-
-def test_results_metrics_and_times_are_written_with_the_conditions():
-    write_params("runtime", "threads", 1)
+def test_results_metrics_and_times_are_written_with_the_conditions(folder):
+    set_params(Path(), {"runtime.threads": 1})
     stage = Stage("kv_bench")
     stage.begin(seed=1)
     metrics = {"kv/on": {"speedup": 2.5, "peak_mib": None}, "kv/off": {"peak_mib": 1.0}}
@@ -56,15 +53,15 @@ def test_results_metrics_and_times_are_written_with_the_conditions():
 @pytest.mark.parametrize(
     ("edit", "name"),
     [
-        (lambda: write_params("data", "seed", 77), "params.yaml: data"),
-        (lambda: write_params("decode", "seed", 77), "params.yaml: decode"),
+        (lambda: set_params(Path(), {"data.seed": 77}), "params.yaml: data"),
+        (lambda: set_params(Path(), {"decode.seed": 77}), "params.yaml: decode"),
         (lambda: Path("params.yaml").write_text("data: ["), "params.yaml, line 1"),
         (lambda: Path("stages/kv_bench.py").write_text("b"), "the code"),
         (lambda: Path("inputs/stories/train.txt").write_text("a longer one"), "inputs/stories"),
-        (lambda: write_params("evaluate", "stories", 3), None),
+        (lambda: set_params(Path(), {"evaluate.stories": 3}), None),
     ],
 )
-def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(capsys, edit, name):
+def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(folder, capsys, edit, name):
     def main() -> None:
         stage = Stage("kv_bench")
         edit()
@@ -73,3 +70,34 @@ def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(capsys, edit, n
     assert (guard(main) != 0) == (name is not None)
     errors = capsys.readouterr().err.splitlines()
     assert [name in line for line in errors] == [True] * (name is not None)
+
+
+@pytest.fixture
+def edited(tmp_path, monkeypatch):
+    """Stage train ran here, and its learning rate was edited before it wrote the result."""
+    before_training(tmp_path / "run", 60.0, tokens=600)
+    monkeypatch.chdir(tmp_path / "run")
+    original = Path("params.yaml").read_text()
+    copy_checkpoints = Snapshots.copy_checkpoints
+
+    def edit_and_copy(snapshots, target):
+        set_params(Path(), {"train.lr": 0.5})
+        copy_checkpoints(snapshots, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Snapshots, "copy_checkpoints", edit_and_copy)
+        assert run("train") == 1
+    return original
+
+
+def test_with_the_edit_undone_the_result_is_taken_without_training(edited, capsys):
+    capsys.readouterr()
+    assert run("train") == 2  # the edited value would be another run
+    assert "train.lr" in capsys.readouterr().err
+    Path("params.yaml").write_text(edited)
+    assert run("train") == 0
+    printed = capsys.readouterr().out
+    assert "resumed after update" in printed
+    after_resuming = printed.partition("resumed after update")[2]
+    assert "held-out loss" not in after_resuming  # nothing is trained or validated again
+    assert not Path("runs/train").exists()

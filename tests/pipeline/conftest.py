@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clone import Clone, new_clone, stages_run
-from tests.support.shared import made_once
+from tests.support.folders import made_once
 
 
 def first_repro(folder: Path) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from tests.support.closure import ROOT, sections_read
-from tests.support.stage_deps import written
+from tests.support.closure import ROOT, sections_read, written
 from tests.support.stages import is_measured
 from tinylm.base.config import load_params, read_yaml
 

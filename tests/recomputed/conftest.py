@@ -1,12 +1,11 @@
 """Two recorded runs: the one that many tests share, and one with other stories, seeds and settings."""
 
-import json
 import signal
 
 import pytest
 
-from tests.recomputed.plain_run import PlainRun
-from tests.support.shared import made_once
+from tests.support.folders import made_once
+from tests.support.plain_run import PlainRun
 from tests.support.stages import STORIES, plant, run, small_params
 from tinylm.train.trainer import Trainer
 
@@ -20,7 +19,6 @@ OTHER = {
     },
     "evaluate": {"stories": 7, "new_tokens": 9, "prompt_tokens": 3},
 }  # fmt: skip
-CUT_AT = 9  # updates: one after the best held-out loss, three before the end
 
 
 def finish_other(folder):
@@ -28,25 +26,25 @@ def finish_other(folder):
     params = small_params()
     for section, values in OTHER.items():
         params[section] |= values
-    plant(folder, params)
-    with open(folder / "stories.jsonl", "w", encoding="utf-8") as file:
-        for number, story in enumerate(STORIES):
-            name = f" Its name was n{number}." if number % 3 else ""  # a word that occurs once
-            print(json.dumps({"text": story + name}), file=file)
+    stories = []
+    for number, story in enumerate(STORIES):
+        name = f" Its name was n{number}." if number % 3 else ""  # a word that occurs once
+        stories.append(story + name)
+    plant(folder, params, stories)
+    cuts = [9]  # updates: one after the best held-out loss, three before the end
     launch = Trainer.launch
 
     def launch_and_signal(self, batches):
-        if self.updates == CUT_AT:
+        if self.updates in cuts:
+            cuts.clear()
             signal.raise_signal(signal.SIGTERM)
         return launch(self, batches)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert [run("download"), run("vocab")] == [0, 0]
-        with pytest.MonkeyPatch.context() as cut:
-            cut.setattr(Trainer, "launch", launch_and_signal)
-            assert run("train") == 128 + signal.SIGTERM
-        assert [run("train"), run("evaluate")] == [0, 0]
+        patch.setattr(Trainer, "launch", launch_and_signal)
+        codes = [run(stage) for stage in ("download", "vocab", "train", "train", "evaluate")]
+    assert codes == [0, 0, 128 + signal.SIGTERM, 0, 0]
 
 
 @pytest.fixture(scope="session", params=["shared", "other"])

@@ -1,9 +1,15 @@
-"""Charts: what a reader needs in order to read them is there, whatever the values are."""
+"""Charts, and the templates of .dvc/plots: what a reader needs is there, whatever the values are."""
+
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.support.plain_run import PlainRun
 from tinylm.report.charts import draw_lines
+from tinylm.report.offline_page import offline_page
+from tinylm.report.pictures import PICTURES
+from tinylm.report.sources import read_run
 from tinylm.report.truth_charts import draw_story, draw_training
 
 
@@ -16,6 +22,14 @@ def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     assert 2 <= len(shown) <= 14
     for label, tick in zip(axes.get_yticklabels(), axes.get_yticks()):
         assert label.get_text() or tick not in shown
+
+
+def test_pictures_have_the_numbers_of_the_tables(finished_run):
+    plain = PlainRun(finished_run)
+    run = read_run(plain.folder, plain.params)
+    for name, table in (("loss_tokens", "loss"), ("perplexity", "perplexity")):
+        for line in PICTURES[name](run).drawing.axes[0].lines:
+            plain.assert_plotted(table, line.get_label(), line.get_xydata(), "tokens")
 
 
 def test_a_story_has_two_bars_for_each_word():
@@ -35,3 +49,42 @@ def test_the_distance_over_training_is_stacked_by_kind():
     assert [area.get_label() for area in axes.collections] == ["person", "end"]
     top = axes.collections[-1].get_paths()[0].vertices[:, 1].max()
     assert top == pytest.approx(0.2)
+
+
+FOLDER = Path(__file__).parents[2] / ".dvc/plots"
+ROWS = [
+    {"tokens": n, "value": 2.5 / n, "series": series, "rev": rev}
+    for n in (1, 2)
+    for series in ("train", "held-out")
+    for rev in ("HEAD", "workspace")
+]
+
+
+@pytest.mark.parametrize("name", ["series", "series_log", "methods"])
+def test_dvc_fills_a_template_and_vega_draws_every_series_of_every_revision(name):
+    import vl_convert
+    from dvc_render.vega import VegaRenderer
+
+    labels = {"title": "Loss", "x_label": "tokens seen"}
+    renderer = VegaRenderer(
+        ROWS, "loss", template=name, template_dir=str(FOLDER), x="tokens", y="value", **labels
+    )
+    svg = vl_convert.vegalite_to_svg(renderer.get_filled_template(), vl_version="5.20")
+    assert "<DVC_METRIC" not in svg
+    for series in ("train", "held-out"):
+        for revision in ("HEAD", "workspace"):
+            assert f"revision: {revision}; series: {series}" in svg
+
+
+def test_offline_page_carries_vega_and_dvc_accepts_it():
+    from dvc_render.html import HTML
+    from dvc_render.vega import VegaRenderer
+
+    page = HTML(offline_page())
+    page.with_scripts(VegaRenderer.SCRIPTS).with_element("<div id='chart'></div>")
+    text = page.embed()
+    assert "<div id='chart'></div>" in text
+    assert "<script src" not in text
+    assert "window.vegaEmbed=" in text.replace(" ", "")
+    assert "{plot_divs}" not in text
+    assert "{refresh_tag}" not in text

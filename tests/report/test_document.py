@@ -1,21 +1,41 @@
 """report.md of a finished run: everything that was measured is in it, and what is missing is named."""
 
+import copy
 import dataclasses
 import re
-import subprocess
-import sys
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.support.size import ROOT
-from tinylm.base.config import InputError
+from tinylm.base.config import InputError, load_params, read_section
+from tinylm.report.charts import draw_lines
 from tinylm.report.document import write_document
+from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, draw_pictures
-from tinylm.report.sources import FILES, Sentence, read_run
+from tinylm.report.settings import ReportSettings
+from tinylm.report.sources import FILES, ReportData, Sentence, read_run
 from tinylm.report.values import shown_heads
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
+
+
+@pytest.fixture(scope="session")
+def finished(finished_run) -> ReportData:
+    """The run of `finished_run`; not to be changed."""
+    return read_run(finished_run, load_params(finished_run / "params.yaml"))
+
+
+@pytest.fixture
+def run(finished) -> ReportData:
+    """A copy whose results a test may change."""
+    return copy.deepcopy(finished)
+
+
+@pytest.fixture
+def settings(run) -> ReportSettings:
+    return read_section(run.params, "report", ReportSettings)
 
 
 def plain(markdown):
@@ -59,14 +79,8 @@ def test_the_losses_of_other_hyperparameters_are_those_of_the_studies(run, setti
     """The table's rows in order; names of studies and settings are those of studies/results."""
     markdown = plain(write_document(run, settings, {}))
     table = markdown.partition("### Other hyperparameters")[2].partition("\n\n### ")[0]
-    names = (
-        "rate",
-        "layers",
-        "heads",
-        "tinystories-context",
-        "tinystories-context-updates",
-        "embeddings",
-    )
+    context = ("tinystories-context", "tinystories-context-updates")
+    names = ("rate", "layers", "heads", *context, "embeddings")
     rows = [row for row in table.splitlines() if re.search(r": \d\.\d{3}", row)]
     assert len(rows) == len(names)
     for name, row in zip(names, rows, strict=True):
@@ -129,16 +143,8 @@ def test_a_shown_head_comes_with_an_example_of_its_role(run):
     maps = np.zeros((2, 2, 4, 4))
     maps[1, 0, 3, 2] = 0.75  # c attends to b
     maps[1, 0, 3, 0] = 0.9
-    heads = [
-        {
-            "layer": 2,
-            "head": 1,
-            "role": "previous token",
-            "score": 0.5,
-            "baseline": 0.1,
-            "claimed": True,
-        }
-    ]
+    scores = {"score": 0.5, "baseline": 0.1, "claimed": True}
+    heads = [{"layer": 2, "head": 1, "role": "previous token", **scores}]
     ablation = [{"layer": 2, "head": 1, "loss_increase": 0.1, "low": 0.0, "high": 0.2}]
     tables = {"roles": pd.DataFrame(heads), "ablation": pd.DataFrame(ablation)}
     sentence = Sentence(words, maps, "d", 1.0)
@@ -218,27 +224,13 @@ def test_the_page_is_whole_follows_dark_mode_and_loads_nothing(finished_run):
         assert colours <= {"#000000", "#ffffff"}
 
 
-def test_a_users_matplotlibrc_changes_no_picture(tmp_path):
+def test_a_users_matplotlibrc_changes_no_picture():
     """text.usetex ended the report; other keys changed every picture."""
-    draw = """
-import hashlib, pandas
-from tinylm.report.charts import draw_lines
-from tinylm.report.drawing import in_style, to_inline, to_png, to_svg
-frame = pandas.DataFrame({"x": [0, 1, 2], "series": "held-out", "value": [9.0, 3.0, 2.0]})
-with in_style():
-    picture = draw_lines(frame, "title", "tokens", "loss")
-svg = to_inline(to_svg(picture), "p", "alt")
-print(hashlib.sha256(svg.encode() + to_png(picture.drawing)).hexdigest())
-"""
-    (tmp_path / "matplotlibrc").write_text(
-        "text.usetex: True\naxes.facecolor: black\nsavefig.bbox: tight\n"
-    )
-    results = []
-    for rc in ("", str(tmp_path / "matplotlibrc")):
-        command = [sys.executable, "-c", draw]
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)} | (
-            {"MATPLOTLIBRC": rc} if rc else {}
-        )
-        done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
-        results.append(done.stdout)
-    assert results[0] == results[1]
+    frame = pd.DataFrame({"x": [0, 1, 2], "series": "held-out", "value": [9.0, 3.0, 2.0]})
+    drawn = []
+    for of_user in ({}, {"text.usetex": True, "axes.facecolor": "black", "savefig.bbox": "tight"}):
+        with matplotlib.rc_context(of_user):
+            with in_style():
+                picture = draw_lines(frame, "title", "tokens", "loss")
+            drawn.append((to_svg(picture), to_png(picture.drawing)))
+    assert drawn[0] == drawn[1]

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from tests.support.plots import story_of_plot
 from tinylm.storybook.corpus import (
     Call,
     Sampler,
@@ -17,8 +16,8 @@ from tinylm.storybook.corpus import (
     normalise,
     render,
 )
-from tinylm.storybook.lexicon import KINDS, Weighted
-from tinylm.storybook.truth import END, LISTS, MEANING, Truth, first_impossible
+from tinylm.storybook.lexicon import Weighted
+from tinylm.storybook.truth import END, MEANING, Truth, first_impossible
 
 STORIES = [normalise(story.text).split() for story in generate(12, 1, 3)[0]]
 BIRCHVILLE = "june was a hopeful girl from birchville"
@@ -27,14 +26,6 @@ RING = f"{COUSIN} ella one dull saturday june found a gleaming ring"
 BEGINNING = 40  # words
 ENDINGS = 10  # of each beginning
 CHI_SQUARE = 27.9  # with 9 degrees of freedom, larger with a probability of 0.001
-
-
-def read(words):
-    """A reader after these words."""
-    truth = Truth()
-    for word in words:
-        assert truth.read(word), word
-    return truth
 
 
 @pytest.mark.parametrize("plot", range(len(compile_rule("plot").phrases.options)))
@@ -109,29 +100,6 @@ def test_drawn_words_cannot_be_told_from_the_true_distribution(stories):
         assert square < CHI_SQUARE, (kind, bins)
 
 
-def test_the_next_word_after_some_beginnings():
-    following = read(f"{COUSIN}".split()).next_words()
-    assert following.kind == "person"
-    assert {"ella", "mia"} <= set(following.probs)
-    assert "june" not in following.probs
-    assert read(BIRCHVILLE.split()).next_words().kind == "person"  # she, her or june
-    assert read(f"{RING} i will hide the gleaming".split()).next_words().probs == {"ring": 1.0}
-    assert read(STORIES[0]).next_words().probs == {END: 1.0}
-
-
-def test_an_article_is_followed_by_words_that_agree_with_it():
-    before = ["once", "upon", "a", "time", "there", "was"]
-    articles = read(before).next_words().probs
-    for article, vowels in (("a", False), ("an", True)):
-        words = read([*before, article]).next_words().probs
-        assert math.fsum(words.values()) == pytest.approx(1)
-        assert articles[article] > 0
-        for word in words:
-            vowel = (word[0] in "aeiou" and not word.startswith("uni")) or word == "honest"
-            assert vowel == vowels, word
-    assert not Truth().read("an") or not read(["an"]).read("brave")
-
-
 @pytest.mark.parametrize(
     ("text", "word", "kind", "expected"),
     [
@@ -159,12 +127,6 @@ def test_only_whole_stories_may_end():
         assert (found.word, found.kind, found.expected) == ("the", "end", (END,))
 
 
-def test_every_list_of_the_lexicon_has_one_kind():
-    listed = " ".join(LISTS.values()).split()
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {name.partition(":")[0] for name in KINDS}
-
-
 @pytest.mark.parametrize("banned", [(), (0, 3), (1, 2, 4)])
 def test_draws_and_probabilities_are_in_proportion_whatever_is_banned(banned):
     weights = [1, 2, 3, 5, 8]
@@ -177,3 +139,16 @@ def test_draws_and_probabilities_are_in_proportion_whatever_is_banned(banned):
         assert draws.count(index) / 6_000 == pytest.approx(share, abs=0.02)
         if share:
             assert math.exp(weighted.log_prob(index, banned)) == pytest.approx(share)
+
+
+def story_of_plot(sampler: Sampler, plot: int) -> list[str]:
+    """The words of a story whose plot is the option of this number; the sampler has its ln P."""
+    plots = compile_rule("plot").phrases
+    telling = Telling([Call("story")])
+    while choice := telling.advance():
+        index = sampler.pick(choice.weighted, choice.banned)
+        if choice.weighted is plots:
+            sampler.log_prob += plots.log_prob(plot) - plots.log_prob(index)
+            index = plot
+        telling.take(choice, index)
+    return normalise(render(telling.pieces)).split()

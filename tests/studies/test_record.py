@@ -1,14 +1,18 @@
-"""A recorded run: what it has, what its seeds share, and what is refused."""
+"""A recorded run; and every number in ledger and comparison stands in the record that it names."""
+
+import re
+from pathlib import Path
 
 import pytest
-import yaml
 
-from studies import record
+from studies import published, record
 from studies.published import changed_since
-from studies.records import read_run
-from tinylm.base.config import InputError, load_params
+from studies.records import SYSTEMS, entries, read, read_run, wrong_numbers
+from tests.support.clone import set_params
+from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.presets.write import preset_text
+from tinylm.report.render import escape
 
 
 @pytest.fixture
@@ -24,15 +28,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def set_param(folder, section, key, value):
-    params = load_params(folder / "params.yaml")
-    params[section][key] = value
-    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
-
-
 def test_metrics_and_named_numbers_are_recorded_for_each_seed(folder):
     assert record.record_run("a", "storybook") == ["1"]
-    set_param(folder, "train", "seed", 2)
+    set_params(folder, {"train.seed": 2})
     assert record.record_run("a", "storybook") == ["1", "2"]
     run = read_run(folder / "studies/runs/a.csv")
     assert list(run.loc["metrics/train/val_loss"]) == ["2.5", "2.5"]
@@ -44,9 +42,37 @@ def test_metrics_and_named_numbers_are_recorded_for_each_seed(folder):
 def test_other_settings_under_the_same_name_are_refused(folder):
     record.record_run("a", "storybook")
     before = (folder / "studies/runs/a.csv").read_bytes()
-    set_param(folder, "model", "layers", 2)
+    set_params(folder, {"model.layers": 2})
     with pytest.raises(InputError, match=r"model\.layers"):
         record.record_run("a", "storybook")
     assert (folder / "studies/runs/a.csv").read_bytes() == before
     record.record_run("shallow", "storybook")
     assert changed_since(folder / "studies/runs/shallow.csv") == ["model.layers: 4 -> 2"]
+
+
+ROOT = Path(__file__).parents[2]
+FIELDS = {"system", "place", "claim", "quote", "evidence", "verdict"}
+
+
+def test_every_number_stands_in_the_record_that_is_named():
+    assert [line for entry in entries() for line in wrong_numbers(entry)] == []
+
+
+def test_a_claim_has_its_quote_place_evidence_and_one_of_five_verdicts():
+    for name, entry in read("ledger.yaml").items():
+        assert entry["verdict"] in published.VERDICTS, name
+        assert entry["system"] in SYSTEMS, name
+        assert set(entry) - {"quotes", "numbers"} == FIELDS, name
+        assert all(entry[field] for field in FIELDS), name
+
+
+def test_the_page_of_results_shows_the_headlines():
+    text = (ROOT / "studies/README.md").read_text("utf-8")
+    shown = re.search(r"<!-- results -->\n(.*?)\n?<!-- /results -->", text, re.DOTALL)
+    assert shown is not None
+    assert shown[1].strip() == f"{published.headlines().strip()}\n\n{published.counts()}"
+
+
+def test_the_page_has_every_claim():
+    page = published.page()
+    assert all(str(escape(entry["claim"])) in page for entry in read("ledger.yaml").values())

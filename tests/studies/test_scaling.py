@@ -1,11 +1,12 @@
-"""Scaling laws: a known law is found again, and the generator's loss is that of its own stories."""
+"""Scaling laws: a known law is found again; and a fact that is swapped in the residual stream."""
 
-import json
 import math
+import random
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from studies.scaling import (
     FLOOR_STEP,
@@ -15,11 +16,13 @@ from studies.scaling import (
     generator_loss,
     law_tables,
 )
+from studies.swap import pair, patched
+from tests.support.folders import write_stories
+from tests.support.small import random_model, words_of
 from tinylm.base.config import InputError
 from tinylm.base.paths import STORIES, TOKENIZER
-from tinylm.storybook.corpus import generate
-from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import build_tokenizer, count_words
+from tinylm.storybook.corpus import generate, normalise
+from tinylm.storybook.truth import END, first_impossible, vocabulary
 
 SIZES = np.repeat([1e4, 5e4, 2e5, 8e5], 4)
 TOKENS = np.tile([1.5e5, 3.8e5, 9.5e5, 2.4e6], 4)
@@ -80,21 +83,49 @@ def test_a_law_is_fitted_without_each_run_and_without_diverged_ones():
 def test_the_generators_loss_is_that_of_its_own_stories(tmp_path, monkeypatch, known_stories):
     monkeypatch.chdir(tmp_path)
     stories = list(generate(12, 0, 5)[0])
-    vocab = VocabSettings(tokenizer="words")
-    texts = [story.text for story in stories[:known_stories]]
-    tokenizer = build_tokenizer(count_words(texts, vocab), vocab)
-    (tmp_path / TOKENIZER).parent.mkdir(parents=True)
+    texts = [story.text for story in stories]
+    tokenizer = words_of(texts[:known_stories])
     tokenizer.save(TOKENIZER)
     path = tmp_path / STORIES / "held_out.jsonl"
-    path.parent.mkdir()
-    lines = [json.dumps({"text": story.text}) + "\n" for story in stories]
-    path.write_text("".join(lines))
+    write_stories(path, texts)
     tokens = sum(len(tokenizer.encode_story(story.text)) - 1 for story in stories)
     own = -sum(story.log_prob for story in stories) / tokens
     if known_stories == 12:
         assert generator_loss() == pytest.approx(own, abs=1e-6)
     else:  # unknown words are one token, so they need not be told apart
         assert 0 < generator_loss() < own
-    path.write_text(lines[0] + json.dumps({"text": "Once upon a tree there was"}) + "\n")
+    write_stories(path, [texts[0], "Once upon a tree there was"])
     with pytest.raises(InputError, match=r"story 2 .* 'tree'"):
         generator_loss()
+
+
+def test_a_patch_before_the_first_layer_makes_the_twin_and_one_after_the_last_changes_one_word():
+    model = random_model(vocab=40, width=16, context=9).double()
+    ids = torch.tensor([1, 5, 9, 5, 7, 8])
+    twin = torch.tensor([1, 6, 9, 6, 7, 8])
+    of_story, of_twin = (
+        torch.log_softmax(model(row[None])[0], -1).detach().numpy() for row in (ids, twin)
+    )
+    first, between, last = patched(model, ids, twin, [1, 3])
+    assert abs(first - of_twin).max() < 1e-12
+    assert abs(last[[1, 3]] - of_twin[[1, 3]]).max() < 1e-12
+    others = [0, 2, 4, 5]
+    assert abs(last[others] - of_story[others]).max() < 1e-12
+    assert abs(between[4] - of_story[4]).max() > 1e-3 < abs(between[4] - of_twin[4]).max()
+
+
+def test_a_twin_is_a_possible_story_with_another_name():
+    found = 0
+    for story in generate(8, 0, 1)[0]:
+        words = normalise(story.text).split()
+        twins = pair(words, "person", set(vocabulary()), random.Random(1))
+        if twins is None:
+            continue
+        found += 1
+        assert [word for word, _ in twins.story] == [*words, END]
+        swapped = [word for word, _ in twins.twin][:-1]
+        assert first_impossible(swapped, ended=True) is None
+        differ = [number for number in range(len(words)) if swapped[number] != words[number]]
+        assert differ == twins.mentions
+        assert len({words[number] for number in differ}) == 1
+    assert found > 3

@@ -5,11 +5,7 @@ from pathlib import Path
 
 from studies import study as module
 from studies.records import FOLDER, read_result
-from studies.study import (
-    Study,
-    planned,
-    read_studies,
-)
+from studies.study import Study, planned, read_studies
 from tests.support.clone import new_clone
 from tinylm.base.config import load_params, parse_yaml
 from tinylm.presets.write import flatten, preset_text

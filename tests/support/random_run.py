@@ -6,13 +6,11 @@ import torch
 import yaml
 
 from tests.support.small import DECODE as SMALL_DECODE
-from tests.support.small import model_settings
+from tests.support.small import model_settings, words_of
 from tinylm.base.config import load_params
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import FOLDER
-from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import build_tokenizer, count_words
 
 CONTEXT = 17
 DECODE = SMALL_DECODE | {"top_k": 50}
@@ -21,8 +19,7 @@ TEXT = 'Once upon a time the cat said, "hello, dog!" and the dog sat down. It\'s
 
 def make_run(folder: Path, punctuation: str) -> None:
     """models/ and data/vocab/ of a random model, params.yaml of the storybook."""
-    settings = VocabSettings(tokenizer="words", punctuation=punctuation)
-    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
+    tokenizer = words_of([TEXT], punctuation=punctuation)
     tokenizer.save(folder / "data/vocab/tokenizer.json")
     torch.manual_seed(1)
     shape = model_settings(context=CONTEXT, tied_output=False)

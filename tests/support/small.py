@@ -1,5 +1,7 @@
 """Small settings and models that tests of several rooms start from."""
 
+from collections.abc import Iterable
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from tinylm.kernels.library import compiler
 from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, TinyLM, in_order
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import WordTokenizer, build_tokenizer, count_words
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
@@ -24,17 +28,19 @@ DECODE: dict[str, Any] = {
     "repetition_window": None, "seed": 1
 }  # fmt: skip
 EVALUATE = EvaluateSettings(
-    stories=3,
-    prompts="starts",
-    prompt_tokens=2,
-    new_tokens=9,
-    reference="cut",
+    stories=3, prompts="starts", prompt_tokens=2, new_tokens=9, reference="cut"
 )
 
 
 def model_settings(**changes: Any) -> ModelSettings:
     """MODEL with some settings changed."""
     return ModelSettings(**(MODEL | changes))
+
+
+def words_of(texts: Iterable[str], **settings: Any) -> WordTokenizer:
+    """A tokenizer with the words of these texts."""
+    chosen = VocabSettings(tokenizer="words", **settings)
+    return build_tokenizer(count_words(texts, chosen), chosen)
 
 
 def random_model(
@@ -51,3 +57,21 @@ def random_model(
                 start = 1.0 if name.endswith("gain") else 0.0
                 parameter.copy_(start + 0.3 * torch.randn(parameter.shape, generator=generator))
     return model.eval()
+
+
+def pairs(*parameters: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Rows of one value of each parameter, in which every two values of two parameters meet at least once.
+
+    Chosen greedily from the product, always the same: each row is the first of those with most new pairs.
+    """
+    values = [list(parameter) for parameter in parameters]
+    met = {
+        row: set(combinations(enumerate(row), 2))
+        for row in product(*(range(len(parameter)) for parameter in values))
+    }
+    left, chosen = set().union(*met.values()), []
+    while left:
+        row = max(met, key=lambda row: len(met[row] & left))
+        left -= met[row]
+        chosen.append(tuple(parameter[index] for parameter, index in zip(values, row, strict=True)))
+    return chosen

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.folders import write_stories
 from tinylm.base.config import load_params
 from tinylm.base.files import sha256
 from tinylm.host.command import guard
@@ -49,14 +50,13 @@ def small_params() -> dict:
     return params
 
 
-def plant(folder: Path, params: dict) -> None:
+def plant(folder: Path, params: dict, stories: list[str] = STORIES) -> None:
     """params.yaml, a corpus and, since train notes which code it ran, the code."""
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
     for name in ("stages", "tinylm", "dvc.yaml"):
         if not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
-    rows = "".join(json.dumps({"text": story}) + "\n" for story in STORIES)
-    (folder / "stories.jsonl").write_text(rows, encoding="utf-8")
+    write_stories(folder / "stories.jsonl", stories)
 
 
 def run(command: str) -> int:

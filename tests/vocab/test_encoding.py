@@ -1,17 +1,19 @@
-"""Stories become token stores; a stream of tokens is cut into train and held-out."""
+"""Stories become token stores; a stream of tokens is cut into train and held-out; what a store refuses."""
 
 import json
 import random
 
+import numpy as np
 import pytest
 
+from tests.support.folders import write_stories
 from tinylm.base.config import InputError
 from tinylm.download import in_order
 from tinylm.download.stories import SPLITS
 from tinylm.vocab import token_store, words
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import TokenStore, cut_stream, encode_splits, write_store
+from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, write_store
 
 STORIES = [[0, 10, 11, 12, 1], [0, 13, 1], [0, 14, 15, 16, 17, 18, 1], [0, 19, 1], [0, 20, 1]]
 STREAM = [index for story in STORIES for index in story]  # 21 ids
@@ -25,8 +27,7 @@ def test_stores_have_every_story_and_any_number_of_processes_writes_the_same(
     vocabulary = ["a", "bad", "Cat's", "naïve", "dog.", "end"]
     texts = [" ".join(chooser.choices(vocabulary, k=40)) for _ in range(120)]
     for split in SPLITS:
-        rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        (tmp_path / f"{split}.jsonl").write_text(rows)
+        write_stories(tmp_path / f"{split}.jsonl", texts)
     monkeypatch.setattr(token_store, "STORIES_AT_ONCE", 10)
     monkeypatch.setattr(words, "STORIES_AT_ONCE", 10, raising=False)
     monkeypatch.setattr(in_order, "INLINE_TASKS", 2)
@@ -72,3 +73,55 @@ def test_a_cut_that_leaves_a_side_empty_is_refused(tmp_path, share, overlap):
     with pytest.raises(InputError, match=r"data\.held_out_share"):
         cut(tmp_path, share, overlap)
     assert TokenStore(tmp_path, "train").ids.tolist() == STREAM
+
+
+ROWS = [[0, 7, 4, 1], [0, 1], [0, 3, 3, 6, 1]]
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "dtype"), [(8, "uint16"), (65_536, "uint16"), (65_537, "uint32")]
+)
+def test_round_trip(tmp_path, vocab_size, dtype):
+    stories = [*ROWS, [0, vocab_size - 1, 1]]
+    write_store(tmp_path, "train", iter(stories), vocab_size)
+    info = json.loads((tmp_path / "train.json").read_text())
+    assert (info["stories"], info["tokens"], info["dtype"]) == (4, 14, dtype)
+    store = TokenStore(tmp_path, "train")
+    assert store.ids.dtype == dtype
+    assert isinstance(store.ids, np.memmap)
+    assert store.vocab_size == vocab_size
+    assert [store.story(i).tolist() for i in range(len(store))] == stories
+
+
+def test_coverage_of_pieces_of_words(tmp_path):
+    write_store(tmp_path, "train", ROWS, 8)
+    pieces = coverage(TokenStore(tmp_path, "train"), None, ())  # none unknown, no mark
+    assert (pieces["sequence_length"]["mean"], pieces["coverage"]) == (3.667, 1.0)
+
+
+@pytest.mark.parametrize("wrong", [8, -1, 65_536])
+def test_an_id_outside_the_vocabulary_writes_nothing(tmp_path, wrong):
+    with pytest.raises(ValueError, match="outside"):
+        write_store(tmp_path, "train", [[0, 1], [0, wrong, 1]], 8)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["ids", "offsets", "json"])
+def test_a_truncated_or_missing_file_is_named(tmp_path, kind):
+    write_store(tmp_path, "train", ROWS, 8)
+    path = tmp_path / f"train.{kind}"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=rf"train\.{kind}.*run dvc repro"):
+        TokenStore(tmp_path, "train")
+    path.unlink()
+    with pytest.raises(InputError, match=rf"train\.{kind}.*run dvc repro"):
+        TokenStore(tmp_path, "train")
+
+
+@pytest.mark.parametrize("change", [{"vocab_size": None}, {"tokens": "many"}])
+def test_a_description_that_does_not_fit_is_refused(tmp_path, change):
+    write_store(tmp_path, "train", ROWS, 8)
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=r"train\.json.*vocab"):
+        TokenStore(tmp_path, "train")

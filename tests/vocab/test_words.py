@@ -12,6 +12,7 @@ from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
 from tinylm.vocab.words import MAX_WORD, SPECIALS, build_tokenizer, count_words
 
 RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuation in PUNCTUATIONS]
+WORDS = "it's|rock'n'roll'n'soul|red-haired|O\u2019Neil|l'anniversaire|aujourd'|'t|KINGdom|ÉCOLE| I|(x)|$5"
 HOSTILE = [
     *map(chr, range(128)),
     *"ÄéİıßΣςσǅﬀ\u0130\u0301\u0338\u0345",  # case that grows, shrinks and depends on place; combining marks
@@ -21,15 +22,7 @@ HOSTILE = [
     *"😀❤👍🏽אבדسनि中文한\u1100\U000e0041\U0010fffd",
     *("<eos>", "<sos>", "<pad>", "<unk>", "<EOS>", "</s>", "<|endoftext|>", "[UNK]"),
     *("a" * MAX_WORD, "b" * (MAX_WORD + 1), "é" * 250),
-    *(
-        "it's",
-        "rock'n'roll'n'soul",
-        "red-haired",
-        "O\u2019Neil",
-        "l'anniversaire",
-        "aujourd'",
-        "'t",
-    ),
+    *WORDS.split("|"),
     *("3.5", "1,000.5,", "10:30am", "٣.٥", "3.a", "²:2", "a" * 99 + "'s", "12" * 60 + ".5", "x.5"),
 ]
 
@@ -48,8 +41,8 @@ def tokenizer_of(text, **keys):
     return build_tokenizer(count_words([text], settings(**keys)), settings(**keys))
 
 
-def hostile_texts(count):
-    chooser = random.Random(3)
+def hostile_texts(count, seed=3):
+    chooser = random.Random(seed)
     mixed = ("".join(chooser.choices(HOSTILE, k=chooser.randint(1, 25))) for _ in range(count))
     return [*HOSTILE, *mixed]
 

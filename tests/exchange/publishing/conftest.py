@@ -1,10 +1,13 @@
-"""The hub in memory, and the parameters of a run to publish."""
+"""The hub in memory, the parameters of a run to publish, and its dvc.lock."""
 
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from dvc.repo import Repo
 from huggingface_hub import CommitOperationAdd
 
 from tinylm.base.config import load_params
@@ -68,3 +71,22 @@ def hub(monkeypatch):
 def params() -> dict[str, Any]:
     """The storybook's parameters."""
     return load_params(FOLDER / "storybook.yaml")
+
+
+def write_lock(folder: Path, stages: dict[str, tuple[list, list, list]]) -> None:
+    """Make the folder a DVC repository whose stages have just run.
+
+    stages: {name: (sections of params.yaml, inputs, outputs)}. Outputs that are missing are left out.
+    """
+    params = load_params(folder / "params.yaml")
+    entries = {}
+    for name, (sections, deps, outs) in stages.items():
+        used = [section for section in sections if section in params]
+        present = [path for path in outs if (folder / path).exists()]
+        entries[name] = {"cmd": "true", "params": used, "deps": deps, "outs": present}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": entries}), encoding="utf-8")
+    with contextlib.chdir(folder):  # DVC looks for dvc.yaml from here
+        if not Path(".dvc").exists():
+            Repo.init(no_scm=True).close()
+        with Repo() as repo:
+            repo.commit(force=True)

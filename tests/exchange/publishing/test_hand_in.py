@@ -7,10 +7,9 @@ import subprocess
 import zipfile
 
 import pytest
-import yaml
 
-from tests.support.clone import ROOT
-from tests.support.lock import write_lock
+from tests.exchange.publishing.conftest import write_lock
+from tests.support.clone import ROOT, set_params
 from tinylm.cli import main
 from tinylm.exchange.handin import HUB, parts
 from tinylm.report.sources import FILES, STAGES
@@ -30,12 +29,6 @@ IGNORED = "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"
 def write(folder, name, text):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
-
-
-def edit(folder, section, key, value):
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
-    params[section][key] = value
-    write(folder, "params.yaml", yaml.safe_dump(params))
 
 
 def stages():
@@ -60,7 +53,7 @@ def whole_run(finished_run, tmp_path_factory):
     shutil.copytree(finished_run, folder, ignore=links)
     for name, text in (CODE | TESTS | {".gitignore": IGNORED}).items():
         write(folder, name, text)
-    edit(folder, "report", "author", "Ada Lovelace")
+    set_params(folder, {"report.author": "Ada Lovelace"})
     write_lock(folder, stages())
     for words in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
@@ -123,7 +116,7 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
 
 
 def test_weights_lab_and_the_place_on_the_hub(here):
-    edit(here, "report", "hub_path", "me/small-stories")
+    set_params(here, {"report.hub_path": "me/small-stories"})
     write(here, "report/lab.html", "the model")
     write_lock(here, stages())
     assert main(["handin", "other", "--weights"]) == 0
@@ -168,8 +161,8 @@ def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(he
 
 CASES = {
     "report: ": lambda here: (here / "report/report.pdf").unlink(),
-    "report of params.yaml": lambda here: edit(here, "report", "title", "x"),
-    "train of params.yaml": lambda here: edit(here, "train", "lr", 0.5),
+    "report of params.yaml": lambda here: set_params(here, {"report.title": "x"}),
+    "train of params.yaml": lambda here: set_params(here, {"train.lr": 0.5}),
     "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
     "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),
     "tinylm/b.py": lambda here: write(here, "tinylm/b.py", ""),

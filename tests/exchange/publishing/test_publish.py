@@ -1,25 +1,30 @@
-"""tinylm publish on a small run and a hub in memory: one commit or none, and never the token."""
+"""tinylm publish on a small run and a hub in memory: one commit or none, never the token; and the model card."""
 
+import ast
+import dataclasses
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
-from huggingface_hub import constants
+from huggingface_hub import ModelCard, constants
 from huggingface_hub.errors import HfHubHTTPError
+from markdown_it import MarkdownIt
 
+from tests.exchange.publishing.conftest import write_lock
+from tests.support.clone import set_params
 from tests.support.folders import contents
-from tests.support.lock import write_lock
-from tests.support.small import model_settings
+from tests.support.small import model_settings, words_of
 from tinylm.base.config import InputError
 from tinylm.cli import main
+from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.exchange.publish import upload
 from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import build_tokenizer, count_words
+from tinylm.report.sources import ReportData
 
 TOKEN = "hf_" + "Secret" * 6
 REPO = "me/stories"
@@ -54,8 +59,7 @@ def write(folder, name, value):
 @pytest.fixture
 def here(tmp_path, monkeypatch, params):
     """A folder with a small trained model, its results and its report; the working folder."""
-    settings = VocabSettings(tokenizer="words")
-    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
+    tokenizer = words_of([TEXT])
     tokenizer.save(tmp_path / "data/vocab/tokenizer.json")
     model = TinyLM(model_settings(heads=2, context=32), torch.randn(len(tokenizer), 20))
     save_model(tmp_path / "models", model, layout="stories")
@@ -68,12 +72,6 @@ def here(tmp_path, monkeypatch, params):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     return tmp_path
-
-
-def edit(folder, section, **values):
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
-    params[section] |= values
-    write(folder, "params.yaml", yaml.safe_dump(params))
 
 
 def test_published_is_what_the_dry_run_showed_without_the_hub(here, hub, monkeypatch, capsys):
@@ -141,7 +139,7 @@ def test_without_a_name_or_a_token_nothing_is_written(here, hub, monkeypatch, ca
 
 
 def test_what_other_parameters_or_hands_made_is_not_published(here, capsys):
-    edit(here, "evaluate", new_tokens=7)
+    set_params(here, {"evaluate.new_tokens": 7})
     assert main(["publish", REPO, "--dry-run"]) == 0
     assert "left out: evaluate: " in capsys.readouterr().out
     written = contents(here / "exports" / REPO)
@@ -153,7 +151,7 @@ def test_what_other_parameters_or_hands_made_is_not_published(here, capsys):
 
 
 def test_data_of_an_unknown_licence(here, hub, capsys):
-    edit(here, "data", source="local", path="stories.txt")
+    set_params(here, {"data.source": "local", "data.path": "stories.txt"})
     assert main(["publish", REPO]) == 2
     assert "--data-license NAME" in capsys.readouterr().err
     assert hub.repos == {}
@@ -196,3 +194,91 @@ def test_a_refusal_is_one_line_without_the_token(hub, folder, status, kind):
     with pytest.raises(kind, match=r"^[^\n]*$") as raised:
         upload(folder, REPO, False, "tinylm abc", TOKEN)
     assert TOKEN not in str(raised.value)
+
+
+INTERVAL = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
+
+
+@pytest.fixture
+def run(params) -> ReportData:
+    """A run with numbers that occur nowhere else in the code."""
+    split = {"stories": 1117, "words": 5003, "bytes": 9001}
+    evaluate = {
+        "perplexity": 5.813,
+        "perplexity_interval": [5.711, 5.917],
+        "raw_bits_per_byte": 0.512,
+        "baselines": {"unigram": {"perplexity": 601.9, "nats_per_token": 6.4}},
+        "samples": {"bleu4": INTERVAL},
+    }
+    results = {
+        "download": {"source": "storybook", "splits": {"train": split, "held_out": split}},
+        "vocab": {"size": 4231, "embedding": {"width": 128}},
+        "train": {"parameters": 1234567, "tokens": 2718281},
+        "evaluate": evaluate,
+        "samples": [{"prompt": "once", "continuation": "the *first* | <b>one</b>"}],
+    }
+    return ReportData(params, results)
+
+
+@pytest.fixture
+def publication(params) -> Publication:
+    return Publication(
+        repo="me/stories",
+        format="transformers",
+        licence="mit",
+        data=data_licence(params["data"], None),
+        commit="0123456789ab",
+        models_md5="c0ffee.dir",
+        report=True,
+        left_out=(),
+        lacks=(),
+    )
+
+
+def sections(card: str) -> tuple[dict, dict[str, str]]:
+    """(head, text by second-level title)."""
+    _, head, body = card.split("---\n", 2)
+    titles = re.split(r"^## (.+)$", body, flags=re.MULTILINE)
+    return yaml.safe_load(head), dict(zip(titles[1::2], titles[2::2], strict=True))
+
+
+def test_numbers_and_intervals_are_those_of_the_files(run, publication):
+    card = write_card(run, publication)
+    data = ModelCard(card).data  # as huggingface_hub reads the head
+    assert (data.license, data.language) == ("mit", ["en"])
+    _, text = sections(card)
+    assert "| evaluation perplexity | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
+    assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
+    assert "| unigram: token frequencies | 602 | 6.400 |" in text["Metrics"]
+    assert "1.23 million parameters" in text["Limits"]
+    assert "vocabulary has 4,231 ids" in text["Data"]
+    assert "| 1,117 |" in text["Data"]
+    assert "mit" in text["Licence of the data"]
+    assert "<b>" not in text["What it wrote"]
+    assert "the *first* | &lt;b&gt;" in MarkdownIt().render(text["What it wrote"])
+
+
+@pytest.mark.parametrize("form", ["transformers", "tinylm"])
+def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
+    prompt = "a \"b\" \\ 'c'\n```"
+    run.params["runtime"]["sample_prompt"] = prompt
+    changed = dataclasses.replace(publication, format=form)
+    head, text = sections(write_card(run, changed))
+    (code,) = re.findall(r"```python\n(.*?)^```$", text["How to use it"], re.DOTALL | re.MULTILINE)
+    constants = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    assert prompt in constants
+    assert constants.count("me/stories") == 2
+    assert code.count("trust_remote_code=True") == (2 if form == "tinylm" else 0)
+    assert ("custom_code" in head["tags"]) == (form == "tinylm")
+
+
+def test_what_is_missing_or_lacking_is_named(run, publication):
+    del run.files["evaluate"]
+    changed = dataclasses.replace(
+        publication, left_out=("evaluate: old",), lacks=("decode.fallback_mass",), licence=None
+    )
+    head, text = sections(write_card(run, changed))
+    assert "evaluate: old" in text["Metrics"]
+    assert "evaluation perplexity" not in text["Metrics"]
+    assert "decode.fallback_mass" in text["Limits"]
+    assert "license" not in head

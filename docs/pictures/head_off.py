@@ -1,6 +1,6 @@
 """Draws README's animation: the trained model writes, and one of its heads is switched off.
 
-    python -m tests.support.animation     in a folder with a finished run
+    python docs/pictures/head_off.py     in a folder with a finished run
 
 Text and probabilities are the model's own. The word and the head are those where switching off a head costs the
 likeliest next word most. Without animation, the picture shows the end.
@@ -9,16 +9,17 @@ likeliest next word most. Without animation, the picture shows the end.
 import sys
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 import torch
 
 import tinylm
-from tests.support.clone import ROOT
 from tinylm.base.files import write_bytes
 from tinylm.evaluate.ablation import switched_off
 from tinylm.host.command import guard
 from tinylm.model.transformer import TinyLM
 
+ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/pictures/head-off.svg"
 PROMPT = "once upon a time"
 SEED = 1

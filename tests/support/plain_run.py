@@ -3,10 +3,11 @@
 The model and its updates are those of docs/tutorial/one_file.py, which uses nothing of tinylm.
 """
 
-import json
+import copy
 import math
 from collections import Counter
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from types import SimpleNamespace
@@ -14,29 +15,39 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
 from tests.support.stages import ROOT, read
+from tinylm.base.config import load_params
 from tinylm.learn.worker import load
 
 ONE_FILE = ROOT / "docs/tutorial/one_file.py"
+OTHER_NAMES = {"batch_size": "BATCH", "tokens": "BUDGET", "clip_norm": "CLIP"}
 
 
-def constants(params: dict[str, Any]) -> dict[str, Any]:
-    """The settings as one_file names them."""
-    names = {
-        "model": {"LAYERS": "layers", "HEADS": "heads", "FEED_FORWARD": "feed_forward", "CONTEXT": "context"},
-        "train": {
-            "BATCH": "batch_size", "BUDGET": "tokens", "LR": "lr", "MUON_LR": "muon_lr",
-            "WEIGHT_DECAY": "weight_decay", "CLIP": "clip_norm", "SEED": "seed",
-        },
-    }  # fmt: skip
+def near(value: Any, rel: float = 1e-4) -> Any:
+    return pytest.approx(value, rel=rel, abs=1e-5)
+
+
+def assert_weights(model: Any, expected: dict[str, Tensor]) -> None:
+    """Without the biases of keys, which softmax takes away: their gradient is rounding."""
+    for name, tensor in model.state_dict().items():
+        wanted = expected[name]
+        if name.endswith("qkv.bias"):
+            tensor, wanted = (torch.cat([t.chunk(3)[0], t.chunk(3)[2]]) for t in (tensor, wanted))
+        torch.testing.assert_close(tensor, wanted, rtol=1e-3, atol=1e-4)
+
+
+def constants(params: dict[str, Any], one: Any) -> dict[str, Any]:
+    """The settings that one_file has, as it names them."""
     values = {}
-    for section, keys in names.items():
-        values |= {name: params[section][key] for name, key in keys.items()}
+    for key, value in (params["model"] | params["train"]).items():
+        name = OTHER_NAMES.get(key, key.upper())
+        if hasattr(one, name):
+            values[name] = value
     return values
 
 
@@ -49,18 +60,16 @@ class PlainRun:
     def __init__(self, folder: Path, **train: Any) -> None:
         """train: settings of section train that are not those of params.yaml."""
         self.folder = folder
-        self.params: dict[str, Any] = yaml.safe_load((folder / "params.yaml").read_text())
+        self.params = load_params(folder / "params.yaml")
         self.train = self.params["train"] | train
         self.one = load(ONE_FILE, "one_file")
-        for name, value in constants(self.params | {"train": self.train}).items():
-            setattr(self.one, name, value)
+        vars(self.one).update(constants(self.params | {"train": self.train}, self.one))
         self.one.learning_rate = self.share_of_rate
         self.words = {}
         for split in ("train", "held_out", "evaluation"):
-            lines = (folder / f"data/stories/{split}.jsonl").read_text().splitlines()
-            texts = [json.loads(line)["text"] for line in lines]  # the only mark is a full stop
+            texts = pd.read_json(folder / f"data/stories/{split}.jsonl", lines=True)["text"]
             self.words[split] = [text.lower().replace(".", "").split() for text in texts]
-        self.counts = Counter(word for story in self.words["train"] for word in story)
+        self.counts = Counter(chain(*self.words["train"]))
         least = self.params["vocab"]["min_count"]
         frequent = [word for word in sorted(self.counts) if self.counts[word] >= least]
         frequent.sort(key=lambda word: -self.counts[word])
@@ -76,6 +85,12 @@ class PlainRun:
 
     def table(self, name: str) -> pd.DataFrame:
         return pd.read_csv(self.folder / f"{name}.csv", keep_default_na=False)
+
+    def assert_plotted(self, table: str, series: str, expected: Any, *columns: str) -> None:
+        """A series of a table of plots/ has these rows."""
+        found = self.table(f"plots/{table}")
+        rows = found.loc[found["series"] == series, [*(columns or ("step", "tokens")), "value"]]
+        np.testing.assert_allclose(rows, expected, rtol=1e-4, err_msg=f"{table}, {series}")
 
     def model(self, weights: str = "models/model") -> Any:
         """one_file's model with the weights of a file."""
@@ -98,23 +113,20 @@ class PlainRun:
 
     def loss(self, model: Any, texts: list[list[int]]) -> float:
         """Nats per token of all texts."""
-        return mean(value for ids in texts for value in self.nats(model, ids))
+        return mean(chain(*(self.nats(model, ids) for ids in texts)))
 
     @torch.no_grad()
     def attention(self, model: Any, ids: list[int]) -> np.ndarray:
         """Weights of each layer and head, (N, H, T, T)."""
-        maps: list[Tensor] = []
-
-        def keep(_: Any, __: Any, qkv: Tensor) -> None:
-            queries, keys, _ = qkv[0].unflatten(-1, (3, self.one.HEADS, -1)).permute(1, 2, 0, 3)
+        x = model.embedding[ids] * model.scale + model.positions[: len(ids)]
+        later = torch.ones(len(ids), len(ids)).triu(1).bool()
+        maps = []
+        for block in model.blocks:
+            qkv = block.qkv(block.norm1(x)).unflatten(-1, (3, self.one.HEADS, -1))
+            queries, keys, _ = qkv.permute(1, 2, 0, 3)
             scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
-            later = torch.ones(len(ids), len(ids)).triu(1).bool()
             maps.append(scores.masked_fill(later, -math.inf).softmax(-1))
-
-        hooks = [block.qkv.register_forward_hook(keep) for block in model.blocks]
-        model(torch.tensor([ids]))
-        for hook in hooks:
-            hook.remove()
+            x = block(x[None])[0]
         return torch.stack(maps).numpy()
 
     def share_of_rate(self, progress: float) -> float:
@@ -145,29 +157,29 @@ class PlainRun:
         """All mini-batches of an update as one."""
         first = number * self.train["accumulation"]
         parts = [self.mini_batch(first + part) for part in range(self.train["accumulation"])]
-        inputs, targets = ([row for part in side for row in part] for side in zip(*parts))
+        inputs, targets = (chain(*side) for side in zip(*parts))
         pad = torch.nn.utils.rnn.pad_sequence
-        return pad(inputs, True, padding_value=2), pad(targets, True, padding_value=-1)
+        return pad(list(inputs), True, padding_value=2), pad(list(targets), True, padding_value=-1)
 
     @cached_property
     def training(self) -> SimpleNamespace:
-        """Every update: lists of tokens so far, loss, rate and norm; and all validations.
+        """Every update: lists of loss, rate and norm; and all validations.
 
-        weights: by number of updates. stopped_early: whether patience ended the run.
+        tokens, weights: by number of updates. stopped_early: whether patience ended the run.
         """
         one = self.one
         trainer = one.Trainer(one.new_model(self.folder / "data"))
         model = trainer.model
-        run = SimpleNamespace(tokens=[], loss=[], rate=[], norm=[], held_out=[], weights=[])
+        run = SimpleNamespace(tokens=[0], loss=[], rate=[], norm=[], held_out=[], weights=[])
         every, patience = self.train["validate_every"], self.train["patience"] or math.inf
         while True:
             number = trainer.updates
-            run.weights.append({name: p.clone() for name, p in model.state_dict().items()})
-            epochs = [tokens // self.tokens_per_epoch for tokens in [0, 0, *run.tokens][-2:]]
+            run.weights.append(copy.deepcopy(model.state_dict()))
+            epochs = [tokens // self.tokens_per_epoch for tokens in run.tokens[-2:]]
             inputs, targets = self.update(number)
             tokens = int((targets >= 0).sum())
             is_last = trainer.tokens + tokens > one.BUDGET
-            if epochs[0] < epochs[1] or is_last or number % every == 0:
+            if epochs[0] < epochs[-1] or is_last or number % every == 0:
                 loss = self.loss(model, self.ids["held_out"])
                 run.held_out.append((number, trainer.tokens, loss))
             run.best = min(run.held_out, key=lambda validation: validation[2])
