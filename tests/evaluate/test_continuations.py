@@ -13,7 +13,7 @@ from tests.support.small import EVALUATE
 from tinylm.base.config import InputError
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.bleu import Bleu, bleu_of
-from tinylm.evaluate.continuations import evaluation_prompts
+from tinylm.evaluate.continuations import evaluation_prompts, measure_samples
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.memorised import nearest_story
 from tinylm.evaluate.sense import measure_sense, possible, read_text
@@ -49,6 +49,18 @@ def test_variety_and_memory_by_hand():
     assert repeated_share(texts, 2) == pytest.approx((1 / 3 + 0) / 2)
     stories = [["a", "b", "c", "d", "e"], ["b", "c", "d", "e", "f", "g"]]
     assert nearest_story([["x", "b", "c", "d", "e", "f"]], stories) == [2 / 3]
+
+
+def test_bleu_is_that_of_the_continuations_against_their_references():
+    """Of texts of unequal length: BLEU is a precision."""
+    numbers = ("story", "finished", "perplexity", "reference_perplexity", "nats", "reference_nats")
+    row = dict.fromkeys(numbers, 1) | {"prompt": "", "tokens": 5, "reference_tokens": 3}
+    samples = pd.DataFrame([row | {"continuation": "a b c d e", "reference": "a b c"}])
+    metrics, table = measure_samples(samples, SETTINGS, DECODE)
+    assert metrics["bleu1"]["value"] == pytest.approx(3 / 5)
+    assert metrics["bleu2"]["value"] == pytest.approx((3 / 5 * 2 / 4) ** 0.5)
+    assert (metrics["hypothesis_tokens"], metrics["reference_tokens"]) == (5, 3)
+    assert table["bleu"][0] == pytest.approx((3 / 5 * 2 / 4 * 1 / 3 * 1 / 4) ** 0.25)
 
 
 @pytest.mark.parametrize("kind", ["starts", "stream"])
