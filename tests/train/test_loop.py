@@ -1,12 +1,14 @@
 """The loop and its parts: accumulated gradients, budgets, the loss over a split; updates as on a CUDA card."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.train import loop
-from tinylm.train.curves import run_metrics
+from tinylm.train.curves import Curves, TrainResult, run_metrics
 from tinylm.train.graphs import GraphedTrainer
 from tinylm.train.loop import train
 from tinylm.train.trainer import Trainer, accumulate_gradients, learning_rate
@@ -55,6 +57,13 @@ def test_a_budget_below_one_update_is_refused(start, new_batches, key):
     with pytest.raises(InputError, match=rf"train\.{key}.* {least}"):
         start(**budget)
     assert len(start(tokens=least).curves.tokens) == 1
+
+
+@pytest.mark.parametrize("kept_best", [True, False])
+def test_the_reported_perplexity_is_that_of_the_saved_weights(new_batches, kept_best):
+    curves = Curves(train=[2.0], tokens=[10], held_out=[(0, 0, 1.5), (1, 10, 2.5)])
+    metrics = run_metrics(TrainResult(curves, False, kept_best, 1.0), new_batches())
+    assert metrics["held_out_perplexity"] == pytest.approx(math.exp(1.5 if kept_best else 2.5))
 
 
 @pytest.mark.parametrize(("epochs", "accumulation"), [(1.0, 10), (2.0, 3)])
