@@ -1,7 +1,7 @@
 """Record the finished run in this folder as studies/runs/NAME.csv.
 
-It has the parameters, the metrics, and every number that comparison.yaml or ledger.yaml names of this run. A run with
-another train.seed becomes a further column; the same seed replaces the earlier run.
+It has the parameters, the metrics, and every number that comparison.yaml, ledger.yaml or answers.yaml names of this run.
+A run with another train.seed becomes a further column; the same seed replaces the earlier run.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from studies import answers
 from studies.records import RUNS, entries, read_run, settings_of
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_bytes
@@ -56,7 +57,8 @@ def numbers_of_run(name: str) -> dict[str, Any]:
         details |= leaves(read_json(path), path.stem)
     for path in sorted(Path("data/times").glob("*.json")):
         details |= leaves(read_json(path), f"{path.stem}_time")
-    named = {place for entry in entries() for place in entry.get("numbers", {}).get(name, {})}
+    named = answers.places() if name == answers.RUN else set()
+    named |= {place for entry in entries() for place in entry.get("numbers", {}).get(name, {})}
     return metrics | {place: details[place] for place in sorted(named & details.keys())}
 
 

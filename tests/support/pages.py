@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from studies import answers
 from tests.support import reference
 from tests.support.clone import ROOT
 from tests.support.literate import BLOCK, STORY
@@ -50,10 +51,17 @@ def notebook() -> str:
     return json.dumps(whole, ensure_ascii=False, indent=1)
 
 
+def assignment_answers() -> str:
+    """The questions of the assignment with the answers of the recorded run."""
+    title, _, text = answers.page().partition("\n\n")
+    return f"{title}\n\n{reference.MARK}\n\n{text}"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/parameters.md": reference.parameters,
     "docs/reference/commands.md": reference.commands,
     "docs/reference/python.md": reference.python,
+    "docs/reference/assignment-answers.md": assignment_answers,
     "docs/tutorial/one-story.ipynb": notebook,
 }
 
