@@ -90,6 +90,15 @@ def test_the_losses_of_other_hyperparameters_are_those_of_the_studies(run, setti
         assert f"| {shown} |" in row
 
 
+def test_the_recorded_run_of_the_assignment_is_quoted_with_its_numbers(run, settings):
+    record = pd.read_csv(ROOT / "studies/runs/assignment-fasttext.csv", index_col="number")["1"]
+    bleu = float(record["metrics/evaluate/samples_bleu"])
+    text = " ".join(write_document(run, settings, {}).split())
+    assert f"{float(record['download/splits/train/stories']):,.0f} stories of TinyStories" in text
+    assert f"stories is {float(record['evaluate/perplexity']):.1f}, and" in text
+    assert f"50 samples is {bleu:.3f}." in text
+
+
 def test_observations_are_plain_paragraphs_in_a_section_of_their_own(run, settings):
     assert "## Observations" not in write_document(run, settings, {})
     own = dataclasses.replace(settings, observations=("The *first* story", "# ends well"))
