@@ -82,8 +82,8 @@ RIGHT = right(COURSE["attention"])
 @pytest.mark.parametrize(
     ("name", "code", "verdicts"),
     [
-        *((name, code, ("identical", "within")) for name, code in USED.items()),
-        ("attention", RIGHT, ("identical", "within")),
+        *((name, code, ("identical", "equal up to rounding")) for name, code in USED.items()),
+        ("attention", RIGHT, ("identical", "equal up to rounding")),
         ("attention", RIGHT.replace("math.sqrt(w)", "math.sqrt(d)"), "different"),
     ],
 )
