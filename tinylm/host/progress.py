@@ -77,7 +77,7 @@ class Progress:
 
 @contextlib.contextmanager
 def seconds_shown(what: str) -> Iterator[None]:
-    """Show how many seconds the block has taken: for a library that reports no progress."""
+    """Show how many seconds the block has taken so far, for libraries that report no progress."""
     done = threading.Event()
     with Progress(what, None, "s", if_slow=True) as progress:
 

@@ -117,15 +117,15 @@ def measure(params: Params) -> tuple[float, float]:
     optimizers = make_optimizers(model, settings)
     ids = torch.randint(0, VOCABULARY, (settings.batch_size, _row(params)))
     batch = Batch(ids, ids, ids.numel())
-
     threads = RowThreads(model, settings.batch_size)
 
     def update() -> None:
         model.zero_grad(set_to_none=True)
-        threads.run(
+        nats = threads.run(
             lambda model, part: accumulate_gradients(model, part, settings.precision, batch.tokens),
             [batch],
         )
+        float(nats)  # waits for the device
         for optimizer, rate in optimizers:
             optimizer.step(1e-3 * rate, 1)
 

@@ -33,7 +33,7 @@ _ARGUMENTS = {
     "dropped": "ppsnfn",
     "nats": "ppppnn",
     "norm": "ppppppfnnn",
-    "grad_norm": "pppppppnnn",
+    "grad_norm": "pppppppnnnn",
 }
 
 

@@ -9,8 +9,6 @@ namespace {
 
 enum Kind : int64_t { LAYER, RMS, STD };
 
-constexpr int64_t PART_ROWS = 64;  // rows whose gradients of gain and bias are added up together
-
 // y = normed gain + bias; normed = (x, minus its mean) * inverse. bias may be absent. factors: (rows, 2) of inverse and k.
 template <class Number>
 void norm(const float* x, const float* gain, const float* bias, Number* y, float* normed, float* factors, float eps,
@@ -44,16 +42,17 @@ void norm(const float* x, const float* gain, const float* bias, Number* y, float
     }
 }
 
-// grad_x, and for each part of the rows the sums that make up the gradients of gain and bias: (parts, width) each
+// grad_x, and for each part of `part_rows` rows the sums that make up the gradients of gain and bias: (parts, width) each
 template <class Number>
 void grad_norm(const Number* grad, const float* normed, const float* factors, const float* gain, float* grad_x,
-               float* grad_gain, float* grad_bias, int64_t kind, int64_t rows, int64_t width, int64_t threads) {
+               float* grad_gain, float* grad_bias, int64_t kind, int64_t rows, int64_t width, int64_t part_rows,
+               int64_t threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t part = 0; part < (rows + PART_ROWS - 1) / PART_ROWS; part++) {
+    for (int64_t part = 0; part < (rows + part_rows - 1) / part_rows; part++) {
         float *gains = grad_gain + part * width, *biases = grad_bias + part * width;
         for (int64_t i = 0; i < width; i++) gains[i] = biases[i] = 0;
-        const int64_t end = smaller((part + 1) * PART_ROWS, rows);
-        for (int64_t row = part * PART_ROWS; row < end; row++) {
+        const int64_t end = smaller((part + 1) * part_rows, rows);
+        for (int64_t row = part * part_rows; row < end; row++) {
             const Number* g = grad + row * width;
             const float* n = normed + row * width;
             float* to = grad_x + row * width;

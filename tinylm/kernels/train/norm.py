@@ -60,7 +60,7 @@ class ManualGradNorm(torch.autograd.Function):
         return grad_x, grad_gain, grad_bias, None, None
 
 
-PART_ROWS = 64  # as in norm.cpp
+PART_ROWS = 64  # rows whose gradients of gain and bias are added up together
 
 
 class NativeNorm(torch.autograd.Function):
@@ -110,7 +110,7 @@ class NativeNorm(torch.autograd.Function):
             grad_x.data_ptr(),
             sums[0].data_ptr(),
             sums[1].data_ptr(),
-            *(ctx.kind, len(factors), width),
+            *(ctx.kind, len(factors), width, PART_ROWS),
         )
         grad_gain, grad_bias = sums.sum(1)
         return grad_x, grad_gain, grad_bias if ctx.needs_input_grad[2] else None, None, None
