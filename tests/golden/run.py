@@ -117,7 +117,7 @@ class Tree:
         found: Record = {}
         for path in self.files():
             name = path.relative_to(self.path).as_posix()
-            if name.startswith("data/figures/"):
+            if name.startswith(("data/figures/", "metrics/")):
                 found |= flat(name, read_json(path))
             else:
                 found[name] = sha256(path)
