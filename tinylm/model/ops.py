@@ -7,7 +7,7 @@ operations when you build it: `TinyLM(settings, embedding, ops=...)`.
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tinylm.model.norms import NORMS
@@ -132,21 +132,9 @@ class Ops:
         normed = NORMS[kind].formula(x, eps)
         return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 
-    def feed_forward(
-        self,
-        x: Tensor,
-        up: Tensor,
-        up_bias: Tensor | None,
-        down: Tensor,
-        down_bias: Tensor | None,
-        activation: str,
-    ) -> Tensor:
-        """activation(x up^T + up_bias) down^T + down_bias.
-
-        (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)
-        """
-        inner = ACTIVATIONS[activation](F.linear(x, up, up_bias))
-        return F.linear(inner, down, down_bias)
+    def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        """layer(x).  (..., D) -> (..., F)"""
+        return F.linear(x, layer.weight, layer.bias)
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
         """Dropout of x."""

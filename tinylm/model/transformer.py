@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from tinylm.model.kv_cache import KVCache, LayerCache
 from tinylm.model.norms import NORMS
 from tinylm.model.ops import (
+    ACTIVATIONS,
     REFERENCE,
     Ops,
     apply_attention,
@@ -105,7 +106,7 @@ class SelfAttention(nn.Module):
     def project(self, x: Tensor) -> Tensor:
         """Queries, keys and values.  (B, T, D) -> (B, T, 3, H, Dh)"""
         shape = (3, self.heads, self.head_width)
-        return self.qkv(x).unflatten(-1, shape)
+        return self.ops.linear(x, self.qkv).unflatten(-1, shape)
 
     def columns(self, head: int) -> slice:
         """The columns of `out.weight` (D, H Dh) that multiply a head's values."""
@@ -128,7 +129,7 @@ class SelfAttention(nn.Module):
         if layer_cache is None and attention_weights_out is None:
             dropout = self.dropout if self.training else 0.0
             joined = self.ops.attention(qkv, self.scale, mask, dropout, rope)
-            return self.out(joined)
+            return self.ops.linear(joined, self.out)
         if rope is not None:
             qkv = apply_rotary(qkv, rope)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
@@ -137,7 +138,7 @@ class SelfAttention(nn.Module):
         weights = attention_weights(queries, keys, self.scale, mask)
         if attention_weights_out is not None:
             attention_weights_out.append(weights.detach())
-        return self.out(apply_attention(weights, values))
+        return self.ops.linear(apply_attention(weights, values), self.out)
 
     def _rope_of(self, length: int, layer_cache: LayerCache | None) -> Tensor | None:
         """The table at the tokens' positions, (B or 1, T, 2, Dh / 2); None if not rotary."""
@@ -157,12 +158,11 @@ class FeedForward(nn.Module):
         inner = settings.feed_forward
         self.up = nn.Linear(width, inner)
         self.down = nn.Linear(inner, width)
-        self.activation = settings.activation
+        self.activation = ACTIVATIONS[settings.activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        up = (self.up.weight, self.up.bias)
-        down = (self.down.weight, self.down.bias)
-        return self.ops.feed_forward(x, *up, *down, self.activation)
+        inner = self.ops.linear(x, self.up)
+        return self.ops.linear(self.activation(inner), self.down)
 
 
 class Block(nn.Module):

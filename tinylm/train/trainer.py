@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tinylm.host.command import CommandFailed
+from tinylm.model.ops import REFERENCE
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
 from tinylm.train.muon import MOMENTUM, Muon
@@ -48,8 +49,9 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
 
     Adam or AdamW for all parameters; or Muon for the blocks' matrices and AdamW for the rest.
     With `decay: matrices`, weight decay applies to the blocks' matrices only, not to the embedding,
-    positions, output layer, gains or biases. With `decay: all` it applies to every parameter. In
-    fp32 Adam computes its formula step by step, otherwise with PyTorch's fused kernel.
+    positions, output layer, gains or biases. With `decay: all` it applies to every parameter.
+    With the reference operations Adam computes its formula step by step, otherwise with PyTorch's
+    fused kernel.
     """
     matrices = block_matrices(model)
     others: list[Tensor] = []
@@ -57,16 +59,16 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
         if parameter.requires_grad and name not in matrices:
             others.append(parameter)
     decay_of_others = settings.weight_decay if settings.decay == "all" else 0.0
-    is_bf16 = settings.precision == "bf16"
+    fused = model.ops is not REFERENCE
 
     def adam(parameters: list[Tensor], weight_decay: float) -> Adam:
         betas = (settings.beta1, settings.beta2)
         decoupled = settings.optimizer != "adam"
-        return Adam(parameters, betas, EPS, weight_decay, decoupled, fused=is_bf16)
+        return Adam(parameters, betas, EPS, weight_decay, decoupled, fused)
 
     rest = (adam(others, decay_of_others), settings.lr)
     if settings.optimizer == "muon":
-        dtype = torch.bfloat16 if is_bf16 else torch.float32
+        dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon(list(matrices.values()), MOMENTUM, settings.weight_decay, dtype)
         return [(muon, settings.muon_lr), rest]
     decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]

@@ -18,17 +18,15 @@ FOLDER = Path(__file__).parent
 KERNELS = Library(
     "training",
     units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss", "norm")),
-    headers=(FOLDER / "numbers.h",),
+    headers=(FOLDER / "numbers.h", FOLDER / "product.h"),
     flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
     tries=(("-mprefer-vector-width=512",), ()),
 )
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
 # Arguments in order: pointer, whole number, seed, float; the number of threads always comes last.
 _ARGUMENTS = {
-    "split_heads": "pppnnnnn",
-    "join_heads": "pppnnnnn",
-    "softmax_dropout": "ppfpnsnfnnnn",
-    "grad_scores": "pppfsnfnnnn",
+    "attention": "ppppfsnfnnnn",
+    "grad_attention": "pppppfsnfnnnn",
     "add_dropped": "pppsnfn",
     "dropped": "ppsnfn",
     "nats": "ppppnn",

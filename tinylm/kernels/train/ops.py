@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from tinylm.kernels.library import CannotCompile
 from tinylm.kernels.train import binding
-from tinylm.kernels.train.attention import NativeAttention, torch_attention
+from tinylm.kernels.train.attention import NativeAttention, check_causal, torch_attention
 from tinylm.kernels.train.dropout import NativeAddDropout, NativeDropout
+from tinylm.kernels.train.linear import linear
 from tinylm.kernels.train.norm import KINDS, ManualGradNorm, NativeNorm
 from tinylm.kernels.train.output_loss import output_loss
 from tinylm.model.ops import Ops, apply_rotary
@@ -31,6 +32,9 @@ class ManualGradOps(Ops):
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
         return F.embedding(ids, table, sparse=is_output and ids.device.type == "cpu")
 
+    def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        return linear(x, layer)
+
     def attention(
         self,
         qkv: Tensor,
@@ -41,9 +45,10 @@ class ManualGradOps(Ops):
     ) -> Tensor:
         if not self.fused_attention:
             return super().attention(qkv, scale, mask, dropout, rope_cache)
+        check_causal(mask)
         if rope_cache is not None:
             qkv = apply_rotary(qkv, rope_cache)
-        return torch_attention(qkv, scale, mask, dropout)
+        return torch_attention(qkv, scale, dropout)
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
         if kind not in KINDS:
@@ -75,7 +80,7 @@ class CudaOps(ManualGradOps):
 
 
 class NativeOps(ManualGradOps):
-    """C++ on a CPU for all but matrix products: in float32, or in bfloat16 under autocast.
+    """C++ on a CPU for all but linear layers: in float32, or in bfloat16 under autocast.
 
     torch makes several passes over memory and rounds after each; C++ rounds less often, so the last
     digits differ. In float64 these are `ManualGradOps`.
@@ -97,7 +102,8 @@ class NativeOps(ManualGradOps):
     ) -> Tensor:
         if self.fused_attention or not _usable(qkv):
             return super().attention(qkv, scale, mask, dropout, rope_cache)
-        return NativeAttention.apply(qkv, scale, mask, dropout, rope_cache)
+        check_causal(mask)
+        return NativeAttention.apply(qkv, scale, dropout, rope_cache)
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
         if kind not in KINDS or x.device.type != "cpu" or x.dtype != torch.float32:

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import NUMBERS, call, checked_ptr
+from tinylm.kernels.train.linear import product, uses_onednn
 from tinylm.model.ops import CHUNK_ROWS, cross_entropy, output_token_loss
 
-BF16 = torch.bfloat16
 # Bytes of logits alive at a time on a CPU: a product of fewer rows takes longer per row.
 LOGITS_BYTES = 32 << 20
 SUM_WORDS = 1024  # words whose gradients are added at a time
@@ -101,7 +101,7 @@ class Gradients:
         factors: (n, 1), by which the rows of grad_logits are still to be multiplied.
         """
         width = self.hidden.shape[1]
-        grad_rows = torch.mm(grad_logits, w)[:, :width]
+        grad_rows = product(grad_logits, w.T)[:, :width]
         if factors is None:
             self.hidden[chunk] = grad_rows
         else:
@@ -110,14 +110,18 @@ class Gradients:
             self.bias += self._column_sums(grad_logits, factors)[: len(self.bias)]
         if self.weight is not None:
             scaled = h if factors is None else (h * factors).to(h.dtype)
+            if uses_onednn(h):  # the other way round: it would copy the gradient to transpose it
+                transposed = product(scaled.T, grad_logits.T)  # (D, V)
+                self.weight = transposed.T if chunk.start == 0 else self.weight.add_(transposed.T)
+                return
             if self.weight.dtype == h.dtype and self.weight.shape == w.shape:
                 self.weight.addmm_(grad_logits.T, scaled, beta=0.0 if chunk.start == 0 else 1.0)
                 return
-            product = (grad_logits.T @ scaled)[: len(self.weight), :width]
+            grad_weight = (grad_logits.T @ scaled)[: len(self.weight), :width]
             if chunk.start == 0:
-                self.weight.copy_(product)
+                self.weight.copy_(grad_weight)
             else:
-                add_in_parts(self.weight, product)
+                add_in_parts(self.weight, grad_weight)
 
     @staticmethod
     def _column_sums(grad_logits: Tensor, factors: Tensor | None) -> Tensor:
@@ -157,15 +161,18 @@ class OutputLoss(torch.autograd.Function):
             weight=torch.empty_like(weight) if ctx.needs_input_grad[1] else None,
             bias=None if bias is None else torch.zeros_like(bias),
         )
-        buffer = h.new_empty(min(chunk_rows, len(h)), len(w))
         total = hidden.new_zeros(())
         for start in range(0, len(h), chunk_rows):
             chunk = slice(start, min(start + chunk_rows, len(h)))
-            logits = _logits(h[chunk], w, low_bias, buffer)
+            logits = product(h[chunk], w, low_bias)
             nats, factors = softmax_gradient(logits, targets[chunk], len(weight))
             total += nats
             gradients.add(chunk, logits, factors, h[chunk], w)
-        ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
+            del logits  # before those of the next chunk exist
+        grad_weight = gradients.weight
+        if grad_weight is not None:
+            grad_weight = grad_weight.contiguous()
+        ctx.save_for_backward(gradients.hidden, grad_weight, gradients.bias)
         return total
 
     @staticmethod
@@ -173,16 +180,6 @@ class OutputLoss(torch.autograd.Function):
         # In place: a second copy would be as large as the weights. Autograd refuses a second call.
         scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
         return *scaled, None, None, None, None, None
-
-
-def _logits(h: Tensor, w: Tensor, bias: Tensor | None, buffer: Tensor) -> Tensor:
-    """h w^T + bias in the first rows of the buffer.  (n, D), (V, D), (V,) -> (n, V)"""
-    logits = buffer[: len(h)]
-    if bias is None:
-        return torch.mm(h, w.T, out=logits)
-    if h.dtype == BF16:  # one pass and rounding instead of two
-        return torch.addmm(bias, h, w.T, out=logits)
-    return torch.mm(h, w.T, out=logits).add_(bias)
 
 
 def add_in_parts(total: Tensor, product: Tensor) -> None:
