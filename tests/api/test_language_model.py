@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 
 import tinylm
 from tests.support.random_run import CONTEXT, make_run
@@ -116,19 +115,14 @@ def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
     assert len(lm.next_words(PROMPT, 10**6)) == lm.model.vocab_size
 
 
-def panel_titles(drawing) -> list[str]:
-    """The titles above the maps of a picture."""
-    return [text.get_text() for text in drawing.axes[0].texts]
-
-
 def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
     seen = lm.attention(PROMPT)
     assert seen.words == ["<sos>", "the", "cat", "sat"]
     assert seen.weights.shape == (2, 3, 4, 4)
     np.testing.assert_allclose(seen.weights.sum(-1), 1.0, atol=1e-5)
     assert seen.next == lm.next_words(PROMPT, 1)[0]
-    heads = [f"layer 2, head {head}" for head in (1, 2, 3)]
-    assert panel_titles(seen.plot(layer=2)) == heads
+    titles = [text.get_text() for text in seen.plot(layer=2).axes[0].texts]
+    assert titles == [f"layer 2, head {head}" for head in (1, 2, 3)]
     assert seen._repr_png_().startswith(b"\x89PNG")
     with pytest.warns(UserWarning, match=str(CONTEXT)):
         assert len(lm.attention("the cat " * 40).words) == CONTEXT
@@ -143,7 +137,7 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
         (lambda lm: lm.beams(PROMPT, 0), "width"),
         (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best"),
         (lambda lm: lm.next_words(PROMPT, 0), "count"),
-        (lambda lm: lm.log_prob(" "), "log_prob"),
+        (lambda lm: lm.log_prob(" \n", given="the"), "log_prob"),
         (lambda lm: lm.perplexity([]), "perplexity"),
         (lambda lm: lm.attention(PROMPT, -1), "max_tokens"),
         (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer"),
@@ -193,22 +187,12 @@ PROMPTS = ("the cat", "the zebra said", "the cat")
 SETTINGS = read_section(load_params(FOLDER / "storybook.yaml"), "report", ReportSettings)
 
 
-@pytest.fixture
-def fresh_folder(tmp_path, monkeypatch):
+def test_prompts_are_continued_as_tinylm_generate_does(tmp_path, monkeypatch):
     make_run(tmp_path, "drop")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def _run(folder, **changes):
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    params = load_params()
     params["evaluate"]["new_tokens"] = 9
-    settings = dataclasses.replace(SETTINGS, **changes)
-    return with_own_texts(ReportData(params, {}), settings)
-
-
-def test_prompts_are_continued_as_tinylm_generate_does(fresh_folder):
-    run = _run(fresh_folder, prompts=PROMPTS)
+    run = with_own_texts(ReportData(params, {}), dataclasses.replace(SETTINGS, prompts=PROMPTS))
     with pytest.warns(UserWarning, match="zebra"):
         expected = load("models").generate(list(PROMPTS), max_tokens=9)
     rows = run.rows("own_texts")

@@ -117,10 +117,3 @@ def test_a_text_in_two_parts_is_as_likely_as_the_whole(folder):
             assert parts == pytest.approx(expected, abs=1e-4), (first, second)
             split.append(second)
         assert {" sat, on\na mat. The sun", "\na mat. The sun"} <= set(split)
-
-
-def test_what_is_not_defined_is_refused(folder):
-    lm = tinylm.load("models")
-    for undefined in (lambda: lm.log_prob(" \n", given="the"), lambda: lm.perplexity([])):
-        with pytest.raises(InputError), warnings.catch_warnings(action="ignore"):
-            undefined()

@@ -23,7 +23,7 @@ def test_another_seed_and_the_spread(finished_run):
     np.testing.assert_allclose(plain.json("data/seeds/2/run")["held_out"], run.held_out, rtol=1e-4)
     plain.assert_plotted("seeds", "seed 2", run.held_out)
     models = [plain.model(), plain.model("data/seeds/2/model")]
-    assert_weights(models[1], run.weights[-1])
+    assert_weights(models[1].state_dict(), run.weights[-1])
     losses = [plain.loss(model, plain.ids["evaluation"]) for model in models]
     held_out = [plain.loss(model, plain.ids["held_out"]) for model in models]
     names = ("nats_per_token", "perplexity", "held_out_loss")

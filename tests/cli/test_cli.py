@@ -189,12 +189,6 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     refused(["generate"], "prompt", capsys)
 
 
-def totals(text):
-    """Parameters in all of a described model."""
-    (line,) = [line.split() for line in text.splitlines() if line.split()[:1] == ["all"]]
-    return int(line[1].replace(",", ""))
-
-
 def test_truth_needs_a_model_of_the_storybook(run_folder, capsys):
     assert main(["truth", "once upon a time"]) == 2
     assert capsys.readouterr().err.startswith("error: truth: expected ")
@@ -210,5 +204,5 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     text = capsys.readouterr().out
     assert f"  {len(tokenizer)} x 20 " in text
     block = 4 * 20 * 21 + 2 * 20 * 23 + 20 + 23 + 4 * 20
-    assert totals(text) == len(tokenizer) * 20 + 2 * block + 2 * 20
+    assert f"all {len(tokenizer) * 20 + 2 * block + 2 * 20:,} " in " ".join(text.split())
     assert f"MiB of KV cache per row of {CONTEXT} tokens" in text

@@ -27,23 +27,12 @@ def new_model(*operations, **settings):
     return random_model(VOCAB, 24, *operations, **settings)
 
 
-def batch(rows: int = 6, width: int = 17, vocab: int = VOCAB) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(3)
-    ids = torch.randint(vocab, (rows, width + 1), generator=generator)
-    inputs = ids[:, :-1].clone()
-    targets = ids[:, 1:].clone()
-    targets[0, 9:] = -1
-    return inputs, targets
-
-
-def backend(device: torch.device) -> str:
-    return "inductor" if device.type == "cuda" else "aot_eager"
-
-
 def loss_and_gradients(model, device, precision="fp32"):
     """(nats, {name: gradient}), on the CPU."""
     model = model.to(device).train()
-    inputs, targets = (tensor.to(device) for tensor in batch())
+    ids = torch.randint(VOCAB, (6, 18), generator=torch.Generator().manual_seed(3)).to(device)
+    inputs, targets = ids[:, :-1].clone(), ids[:, 1:].clone()
+    targets[0, 9:] = -1
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         loss = model.loss(inputs, targets)
     loss.backward()
@@ -75,7 +64,8 @@ def test_loss_and_gradients_are_those_of_the_cpu(
 def test_compiled_blocks_are_the_blocks(device):
     expected, reference = loss_and_gradients(new_model(), torch.device("cpu"))
     operations = OPERATIONS["for torch.compile"]
-    model = new_model(operations, Checkpointing("none", compiled_run_block(backend(device))))
+    backend = "inductor" if device.type == "cuda" else "aot_eager"
+    model = new_model(operations, Checkpointing("none", compiled_run_block(backend)))
     nats, gradients = loss_and_gradients(model, device)
     assert nats == pytest.approx(expected, rel=1e-5)
     for name, gradient in reference.items():

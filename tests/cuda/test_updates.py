@@ -40,21 +40,13 @@ def settings(**changes) -> TrainSettings:
     return TrainSettings(**(values | fixed | changes))
 
 
-def trainer(
-    store,
-    train: TrainSettings,
-    device: torch.device,
-    dropout: float = 0.0,
-    trainer_class: type[Trainer] | None = None,
-) -> Trainer:
+def trainer(store, train: TrainSettings, device: torch.device, dropout: float = 0.0) -> Trainer:
     seed_everything(1, 1)
     matrix = torch.randn(VOCAB, 24, generator=torch.Generator().manual_seed(2))
     model = model_settings(dropout=dropout, qkv_bias=False)
     batches = TrainBatches(store, train.layout, train.batch_size, model.context, 2, 1)
     train = train.resolved(device)
     fresh = training_model(model, train, matrix, device)
-    if trainer_class is not None:
-        return trainer_class(fresh, batches, train)
     if device.type == "cpu" and dropout:
         return GraphedTrainer(fresh, batches, train)
     return new_trainer(fresh, batches, train)

@@ -230,11 +230,8 @@ def test_folders_that_are_no_datasets(tmp_path):
         local_files(tmp_path)
     with pytest.raises(InputError, match=r"data\.path"):
         local_files(Path("a/b"))  # never from the hub
-    for name in (
-        "all*",
-        "a[1]",
-        "a::b",
-    ):  # patterns for the library: another folder's files, or none
+    # patterns for the library: another folder's files, or none
+    for name in ("all*", "a[1]", "a::b"):
         write_parquet(tmp_path / name / "a.parquet", ["a"])
         with pytest.raises(InputError, match=r"data\.path"):
             local_files(tmp_path / name)

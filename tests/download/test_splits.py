@@ -44,7 +44,7 @@ class Corpus:
         }
 
     def files(self):
-        return {path.name: path.read_bytes() for path in sorted(self.stories.glob("*"))}
+        return folders.contents(self.stories)
 
 
 @pytest.fixture

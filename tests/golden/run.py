@@ -10,9 +10,7 @@ Everything runs as a user runs it (stages, the command `tinylm`), so that the sc
 import argparse
 import hashlib
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,9 +21,9 @@ from typing import Any
 import yaml
 
 from tests.support import clone
-from tests.support.clone import copy_tree, set_params
+from tests.support.clone import Clone, copy_tree, set_params
 from tests.support.stages import is_measured
-from tinylm.base.files import read_json
+from tinylm.base.files import read_json, sha256
 
 HERE = Path(__file__).parents[2]
 # "section.key=value ...", the value as in YAML
@@ -69,59 +67,31 @@ def parsed(changes: str) -> dict[str, Any]:
     }
 
 
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def run(tree: Clone, *words: str, **environment: str) -> str:
+    """What a module prints, run in a throw-away copy of a checkout. A module that fails ends the script."""
+    environment["PYTHONPATH"] = str(tree.path)
+    return tree.run(sys.executable, "-m", *words, **environment).stdout
 
 
-class Tree:
-    """A throw-away folder with a checkout's files, in which commands run."""
+def written(tree: Clone) -> Iterator[Path]:
+    """What stages wrote, except files that hold or draw times."""
+    for folder in ("data", "models", "metrics", "plots"):
+        for path in sorted((tree.path / folder).rglob("*")):
+            name = path.relative_to(tree.path).as_posix()
+            if path.is_file() and not is_measured(name) and path.name != ".gitignore":
+                yield path
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def copy(self, path: Path) -> "Tree":
-        """The same as it is now, elsewhere."""
-        shutil.copytree(self.path, path)
-        return Tree(path)
-
-    def run(self, *words: str, **more: str) -> str:
-        """What a module prints. Ends the script where it fails."""
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("GIT_", "DVC_", "PYTHON", "TINYLM"))
-        }
-        environment |= {"PYTHONPATH": str(self.path), "OMP_NUM_THREADS": "1", **more}
-        command = [sys.executable, "-m", *words]
-        done = subprocess.run(
-            command, cwd=self.path, env=environment, text=True, capture_output=True
-        )
-        if done.returncode:
-            sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return done.stdout
-
-    def stage(self, name: str, **more: str) -> None:
-        words = name.split()
-        self.run(f"stages.{words[0]}", *words[1:], **more)
-
-    def files(self) -> Iterator[Path]:
-        """What stages wrote, but for what holds or draws times."""
-        for folder in ("data", "models", "metrics", "plots"):
-            for path in sorted((self.path / folder).rglob("*")):
-                name = path.relative_to(self.path).as_posix()
-                if path.is_file() and not is_measured(name) and path.name != ".gitignore":
-                    yield path
-
-    def record(self) -> Record:
-        """Values of metrics, hashes of the rest."""
-        found: Record = {}
-        for path in self.files():
-            name = path.relative_to(self.path).as_posix()
-            if name.startswith(("data/figures/", "metrics/")):
-                found |= flat(name, read_json(path))
-            else:
-                found[name] = sha256(path)
-        return found
+def results(tree: Clone) -> Record:
+    """The values of metrics and a hash of every other file."""
+    found: Record = {}
+    for path in written(tree):
+        name = path.relative_to(tree.path).as_posix()
+        if name.startswith(("data/figures/", "metrics/")):
+            found |= flat(name, read_json(path))
+        else:
+            found[name] = sha256(path)[:16]
+    return found
 
 
 def flat(name: str, value: Any) -> Record:
@@ -135,33 +105,35 @@ def flat(name: str, value: Any) -> Record:
     return found
 
 
-def texts(tree: Tree) -> Record:
+def texts(tree: Clone) -> Record:
     """What the command `tinylm` prints and writes of a trained model."""
     found: Record = {}
     for name, options in GENERATED.items():
         words = ["tinylm.cli", "generate", *PROMPTS, "--max-tokens", "30", *options]
-        found[f"generate, {name}"] = tree.run(*words)
-    tree.run("tinylm.cli", "export", "export")
+        found[f"generate, {name}"] = run(tree, *words)
+    run(tree, "tinylm.cli", "export", "export")
     for path in sorted((tree.path / "export").rglob("*")):
         if path.is_file() and path.name != "README.md":
-            found[f"export/{path.name}"] = sha256(path)
+            found[f"export/{path.name}"] = sha256(path)[:16]
     return found
 
 
 def variants(source: Path, folder: Path) -> Iterator[tuple[str, Callable[[], Record]]]:
     """(name, how to run it), in order: the first makes the vocabulary of the others."""
-    base = Tree(folder / "base")
+    base = Clone(folder / "base")
     copy_tree(base.path, source)
     set_params(base.path, clone.SMALL | parsed(SMALL))
     for stage in ("download", "vocab"):
-        base.stage(stage)
+        run(base, f"stages.{stage}")
 
     def variant(name: str) -> Record:
-        tree = base.copy(folder / name.replace(" ", "_"))
+        tree = Clone(folder / name.replace(" ", "_"))
+        shutil.copytree(base.path, tree.path)
         set_params(tree.path, parsed(VARIANTS[name]))
         for stage in ("train", *AFTER.get(name, [])):
-            tree.stage(stage, **ENVIRONMENT.get(name, {}))
-        return tree.record() | (texts(tree) if name in ("fp32", "bf16") else {})
+            module, *arguments = f"stages.{stage}".split()
+            run(tree, module, *arguments, **ENVIRONMENT.get(name, {}))
+        return results(tree) | (texts(tree) if name in ("fp32", "bf16") else {})
 
     for name in VARIANTS:
         yield name, lambda name=name: variant(name)  # type: ignore[misc]
@@ -188,10 +160,10 @@ def main() -> int:
     old = json.loads(options.record.read_text("utf-8")) if options.record.exists() else {}
     new, failed = dict(old), False
     with tempfile.TemporaryDirectory() as folder:
-        for name, run in variants(options.tree.resolve(), Path(folder)):
+        for name, record in variants(options.tree.resolve(), Path(folder)):
             if not any(part in name for part in options.only or [""]):
                 continue
-            start, found = time.perf_counter(), json.loads(json.dumps(run()))
+            start, found = time.perf_counter(), json.loads(json.dumps(record()))
             lines = differences(old.get(name, found), found)
             verdict = f"{len(lines)} differ" if lines else f"{len(found)} equal"
             verdict = verdict if name in old else "recorded"

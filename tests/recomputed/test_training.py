@@ -57,7 +57,7 @@ def test_metrics_and_weights(plain):
     saved = last if plain.train["patience"] is None else run.best
     assert (saved != last) == run.stopped_early == (plain.train["patience"] is not None)
     model = plain.model()
-    assert_weights(model, run.weights[saved[0]])
+    assert_weights(model.state_dict(), run.weights[saved[0]])
     expected = {
         "seed": plain.train["seed"],
         "updates": len(run.loss),
@@ -97,7 +97,8 @@ def test_epochs_and_checkpoints(plain):
         assert (name in kept) == (goal <= run.tokens[-1])
         if name in kept:
             update = sum(tokens < goal for tokens in run.tokens)
-            assert_weights(plain.model(f"models/checkpoints/{name}"), run.weights[update])
+            model = plain.model(f"models/checkpoints/{name}")
+            assert_weights(model.state_dict(), run.weights[update])
 
 
 def test_constants_are_the_default_settings():

@@ -1,12 +1,12 @@
 """What may import what: packages as ARCHITECTURE.md says, no circles, nothing that is to be written here."""
 
-import ast
 import re
 import subprocess
 import sys
 from functools import cache
 
 from tests.support import size
+from tests.support.closure import imported_names
 
 TABLE = {
     package.name.rstrip("/"): package.may_import
@@ -34,18 +34,6 @@ SLOW_TO_IMPORT = {"torch", "datasets", "evaluate", "matplotlib", "fasttext", "pa
 
 def module_name(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def imported_names(source: str) -> set[str]:
-    """All modules and names that a file imports, also inside functions."""
-    names = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names.add(node.module)
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
 
 
 @cache

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.storybook.corpus import Sampler, Story, generate, sample_telling
-from tinylm.storybook.corpus import render as render_pieces
+from tinylm.storybook.corpus import Sampler, Story, generate, render, sample_telling
 
 PINNED_FIRST_100 = "dc9b3d9121a5fdf8fcad3e11c79e9002234841ba043debd731b31b8451c09038"
 PRINT_DIGEST = """
@@ -21,21 +20,12 @@ print(hashlib.sha256(rows.encode()).hexdigest())
 """
 
 
-def tell(count, rule="story"):
-    """(text, facts) of stories that the generator tells."""
-    sampler = Sampler(f"tests of {rule}")
-    for _ in range(count):
-        telling = sample_telling(sampler, rule)
-        yield render_pieces(telling.pieces), telling.facts
-
-
 @pytest.fixture(scope="module")
 def tellings():
-    return list(tell(2_000))
-
-
-def word(facts, slot, part=""):
-    return facts[slot][part]
+    """(text, facts) of stories that the generator tells."""
+    sampler = Sampler("tests of story")
+    drawn = [sample_telling(sampler, "story") for _ in range(2_000)]
+    return [(render(telling.pieces), telling.facts) for telling in drawn]
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "12345"])
@@ -83,8 +73,9 @@ def test_what_was_settled_once_stays_the_same_to_the_end(tellings, quality, noun
     repeated = seen = 0
     for text, facts in tellings:
         if quality in facts and noun in facts:
-            pair = f"{word(facts, quality)} {word(facts, noun)}"
-            other = rf"\b{re.escape(word(facts, quality))} (?!{re.escape(word(facts, noun))})"
+            words = facts[quality][""], facts[noun][""]
+            pair = " ".join(words)
+            other = r"\b{} (?!{})".format(*map(re.escape, words))
             seen += 1
             repeated += text.count(pair) >= 2
             assert pair in text or re.search(other, text), text

@@ -12,7 +12,6 @@ import functools
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 from tinylm.base.files import write_bytes
@@ -25,22 +24,23 @@ LISTED_BY_FILE = ("tinylm/bench", "stages")
 LISTED_BY_SUBFOLDER = "tinylm/kernels"
 
 
-def _imported_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported_names(source: str) -> set[str]:
+    """All modules and names that a file imports, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            yield str(node.module)
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}"
+            names.add(str(node.module))
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
 
 
 @functools.cache
 def _imported_files(path: str) -> frozenset[str]:
-    """Our own files that one file imports directly, at its top or inside functions."""
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
-    files = {f"{name.replace('.', '/')}.py" for name in _imported_names(tree)}
+    """Our own files that one file imports directly."""
+    names = imported_names((ROOT / path).read_text("utf-8"))
+    files = {f"{name.replace('.', '/')}.py" for name in names}
     ours = {name for name in files if name.startswith("tinylm/") and (ROOT / name).is_file()}
     return frozenset(name for name in ours if not name.startswith(HOW_IT_RUNS))
 

@@ -9,6 +9,7 @@ import signal
 import pytest
 import torch
 
+from tests.support.folders import contents
 from tinylm.base.config import InputError
 from tinylm.host.command import Interrupted
 from tinylm.train import loop
@@ -86,10 +87,6 @@ class Dying(Snapshots):
             raise CutOff
 
 
-def checkpoints(folder):
-    return {path.name: path.read_bytes() for path in folder.rglob("checkpoints/*.safetensors")}
-
-
 # Settings die after the first and the second snapshot in turn.
 @pytest.mark.parametrize(
     ("changes", "dies"), zip(SETTINGS.values(), itertools.cycle([1, 2])), ids=SETTINGS
@@ -102,7 +99,8 @@ def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
     resumed = run(Snapshots(tmp_path / "cut", PARTS, 1e9), **changes)
     assert len(resumed[1].curves.tokens) > 3 * dies
     assert_equal_runs(whole, resumed)
-    assert checkpoints(tmp_path / "cut") == checkpoints(tmp_path / "whole")
+    checkpoints = "checkpoints/*.safetensors"
+    assert contents(tmp_path / "cut", checkpoints) == contents(tmp_path / "whole", checkpoints)
 
 
 def test_a_signal_ends_a_long_validation_and_the_run_continues(tmp_path, run, monkeypatch):

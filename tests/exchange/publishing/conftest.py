@@ -1,6 +1,7 @@
 """The hub in memory, the parameters of a run to publish, and its dvc.lock."""
 
 import contextlib
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +72,13 @@ def hub(monkeypatch):
 def params() -> dict[str, Any]:
     """The storybook's parameters."""
     return load_params(FOLDER / "storybook.yaml")
+
+
+def write(folder: Path, name: str, value: Any) -> None:
+    """A file with this text, or with this value as JSON."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value)
+    (folder / name).write_text(text, encoding="utf-8")
 
 
 def write_lock(folder: Path, stages: dict[str, tuple[list, list, list]]) -> None:

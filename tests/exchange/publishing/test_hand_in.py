@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from tests.exchange.publishing.conftest import write_lock
+from tests.exchange.publishing.conftest import write, write_lock
 from tests.support.clone import ROOT, set_params
 from tinylm.cli import main
 from tinylm.exchange.handin import HUB, parts
@@ -24,11 +24,6 @@ CODE = {
 }
 TESTS = {"tests/test_a.py": "", "studies/study.py": "", "benchmarks/frame.py": ""}
 IGNORED = "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"
-
-
-def write(folder, name, text):
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
 
 
 def stages():

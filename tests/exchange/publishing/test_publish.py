@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import json
 import re
 from types import SimpleNamespace
 
@@ -13,7 +12,7 @@ from huggingface_hub import ModelCard, constants
 from huggingface_hub.errors import HfHubHTTPError
 from markdown_it import MarkdownIt
 
-from tests.exchange.publishing.conftest import write_lock
+from tests.exchange.publishing.conftest import write, write_lock
 from tests.support.clone import set_params
 from tests.support.folders import contents
 from tests.support.small import model_settings, words_of
@@ -48,12 +47,6 @@ STAGES = {
 }
 OLD = {"pipeline/params.yaml": b"old", "config.json": b"old", "report/old.html": b"old"}
 THEIRS = {"LICENSE": b"MIT", "img/cat.png": b"cat"}
-
-
-def write(folder, name, value):
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    text = value if isinstance(value, str) else json.dumps(value)
-    (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.fixture
