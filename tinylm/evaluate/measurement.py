@@ -1,7 +1,6 @@
 """What stage evaluate measures: the loss, continuations and attention; and how it writes its tables."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,9 +99,7 @@ def _roles(run: TrainedRun) -> Rows:
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:
-    """Write each table to data/evaluate/NAME.csv, with five decimals; delete those of another run."""
-    for old in Path(paths.EVALUATE).glob("*.csv"):
-        old.unlink()
+    """Write each table to data/evaluate/NAME.csv, with five decimals."""
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")

@@ -1,6 +1,5 @@
 """Perplexity and bits per byte of the whole evaluation split, and of each of its stories."""
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Sequence
@@ -54,32 +53,6 @@ class SplitScore(NamedTuple):
     once: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class _Losses:
-    """The losses of a split under one layout, in nats.
-
-    rows (R, 2): nats and scored tokens of each row.
-    stories (S, 2): of each story the same, summed over the rows that score its tokens.
-    """
-
-    rows: np.ndarray
-    stories: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class _Stories:
-    """The stories' texts.
-
-    raw_bytes: of each, as stage download wrote it. 0 where the split has no stories of its own but
-    is a part of the training stream; its ids are decoded then.
-    is_lossless: whether the tokens hold every byte of the raw texts.
-    """
-
-    texts: list[str]
-    raw_bytes: list[int]
-    is_lossless: bool
-
-
 def score_split(
     model: TinyLM,
     tokenizer: Tokenizer,
@@ -103,40 +76,45 @@ def score_split(
     all of it.
     """
     context = model.settings.context
-    losses = _losses(model, store, layout, tokenizer.pad_id)
-    once = losses
+    rows, of_stories = _losses(model, store, layout, tokenizer.pad_id)
+    rows_once, once = rows, of_stories
     if layout == "windows":  # neighbouring windows score the same tokens
-        once = _losses(model, store, "stream", tokenizer.pad_id)
-    read = _read_stories(tokenizer, store, stories)
-    bits = once.stories[:, 0] / math.log(2)
-    table = pd.DataFrame({"text_id": [_digest([text]) for text in read.texts]})
+        rows_once, once = _losses(model, store, "stream", tokenizer.pad_id)
+    texts, raw_bytes, is_lossless = _read_stories(tokenizer, store, stories)
+    bits = once[:, 0] / math.log(2)
+    table = pd.DataFrame({"text_id": [_digest([text]) for text in texts]})
     table.insert(0, "story", table.index)
     table["tokens_id"] = _tokens_ids(tokenizer, store)
-    table["nats"] = losses.stories[:, 0]
-    table["tokens"] = losses.stories[:, 1].astype(np.int64)
-    table["raw_bits"] = bits if read.is_lossless else math.nan
-    table["raw_bytes"] = read.raw_bytes
+    table["nats"] = of_stories[:, 0]
+    table["tokens"] = of_stories[:, 1].astype(np.int64)
+    table["raw_bits"] = bits if is_lossless else math.nan
+    table["raw_bytes"] = raw_bytes
 
     text_ids = table["text_id"].tolist()
     different = len(set(text_ids))
     unit = (
         "different stories" if different >= MIN_TEXTS else f"blocks of {context} tokens or windows"
     )
-    raw_bytes = sum(read.raw_bytes)
+    repeats = []
+    if different < len(store):
+        repeats.append(
+            f"{len(store) - different} of {len(store)} evaluation stories repeat an earlier one; "
+            "intervals count each text once"
+        )
     covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
     metrics = {
-        **_loss_metrics(losses, text_ids, context if layout == "windows" else 1),
+        **_loss_metrics(rows, of_stories, text_ids, context if layout == "windows" else 1),
         "protocol": f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
         "stories": len(store),
         "different_stories": different,
-        "warnings": _repeats(len(store) - different, len(store)),
+        "warnings": repeats,
         "unknown_share": covered["unknown_share"],
-        "raw_bits_per_byte": float(bits.sum()) / raw_bytes if read.is_lossless else None,
-        "raw_bytes": raw_bytes,
+        "raw_bits_per_byte": float(bits.sum()) / sum(raw_bytes) if is_lossless else None,
+        "raw_bytes": sum(raw_bytes),
     }
     if layout == "windows":
-        metrics["once"] = _loss_metrics(once, text_ids)
-    return SplitScore(metrics, table, once.stories)
+        metrics["once"] = _loss_metrics(rows_once, once, text_ids)
+    return SplitScore(metrics, table, once)
 
 
 def headline(metrics: Metrics) -> Metrics:
@@ -144,8 +122,13 @@ def headline(metrics: Metrics) -> Metrics:
     return {name: metrics[name] for name in HEADLINE}
 
 
-def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Losses:
-    """The split scored by a layout, every row of it."""
+def _losses(
+    model: TinyLM, store: TokenStore, layout: str, pad_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nats and scored tokens of each row of a layout, (R, 2), and of each story, (S, 2).
+
+    Those of a story are sums over all rows that score its tokens.
+    """
     context = model.settings.context
     starts = scoring_starts(store, layout, context)
     rows = []
@@ -166,19 +149,21 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     story = np.repeat(np.arange(len(lengths)), lengths)  # of each token
     story_nats = np.bincount(story, nats, len(lengths))
     story_times = np.bincount(story, times, len(lengths))
-    return _Losses(np.concatenate(rows), np.column_stack([story_nats, story_times]))
+    return np.concatenate(rows), np.column_stack([story_nats, story_times])
 
 
-def _loss_metrics(losses: _Losses, text_ids: Sequence[str], block: int = 1) -> Metrics:
-    """Perplexity, its interval, nats per token and tokens.
+def _loss_metrics(
+    rows: np.ndarray, stories: np.ndarray, text_ids: Sequence[str], block: int = 1
+) -> Metrics:
+    """Perplexity, its interval, nats per token and tokens; rows, stories: what `_losses` returns.
 
     The interval resamples different texts, or, with few of them, blocks of `block` rows.
     """
-    nats = float(losses.rows[:, 0].sum())
-    tokens = int(losses.rows[:, 1].sum())
-    units = merge_repeats(losses.stories, text_ids)
+    nats = float(rows[:, 0].sum())
+    tokens = int(rows[:, 1].sum())
+    units = merge_repeats(stories, text_ids)
     if len(units) < MIN_TEXTS:
-        units = np.add.reduceat(losses.rows, np.arange(0, len(losses.rows), block))
+        units = np.add.reduceat(rows, np.arange(0, len(rows), block))
     interval = bootstrap_interval(units, pooled_perplexity, RESAMPLES, SEED)
     return {
         "perplexity": perplexity(nats, tokens),
@@ -188,26 +173,23 @@ def _loss_metrics(losses: _Losses, text_ids: Sequence[str], block: int = 1) -> M
     }
 
 
-def _repeats(repeats: int, stories: int) -> list[str]:
-    """The warning to print if some stories repeat the text of an earlier one."""
-    if not repeats:
-        return []
-    return [
-        f"{repeats} of {stories} evaluation stories repeat an earlier one; intervals count each text once"
-    ]
+def _read_stories(
+    tokenizer: Tokenizer, store: TokenStore, stories: str | Path
+) -> tuple[list[str], list[int], bool]:
+    """(texts of the evaluation stories, bytes of each, whether the tokens hold every byte).
 
-
-def _read_stories(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Stories:
-    """The texts of the evaluation split. Raises InputError if they are not the store's."""
+    A split that is a part of the training stream has no stories of its own. Its ids are decoded, and
+    their bytes count as 0. Raises InputError if the texts are not the store's.
+    """
     texts = list(read_texts(stories, "evaluation"))
     if not texts:
         decoded = [tokenizer.decode(store.story(index).tolist()) for index in range(len(store))]
-        return _Stories(decoded, [0] * len(store), is_lossless=False)
+        return decoded, [0] * len(store), False
     if len(texts) != len(store):
         counts = f"{len(texts)} evaluation stories, {len(store)} of them in tokens"
         raise InputError(f"{stories}: {counts}; run dvc repro")
     is_lossless = tokenizer.lossless and all(tokenizer.normalise(text) == text for text in texts)
-    return _Stories(texts, [len(text.encode()) for text in texts], is_lossless)
+    return texts, [len(text.encode()) for text in texts], is_lossless
 
 
 def _tokens_ids(tokenizer: Tokenizer, store: TokenStore) -> list[str]:

@@ -32,8 +32,7 @@ from tinylm.vocab.words import SOS_ID, UNK_ID
 
 STORIES = 50  # to compare, which takes some seconds
 TOP = 5  # words of each distribution in the table of one story
-PROBABLE = 1e-3  # calibration covers words to which the model gives at least this probability
-BINS = np.array([PROBABLE, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 1.0])
+PROBABLE = 1e-3  # the least probability of a word that `explain` lists
 MEASURES = ("true", "model", "kl", "impossible")
 
 
@@ -120,17 +119,6 @@ def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[s
     }
 
 
-def calibration(truth: TrueTokens, model: np.ndarray) -> np.ndarray:
-    """(bins, 3): words in each bin of the model's probability, and sums of its and the true one."""
-    table = np.zeros_like(model)
-    table[truth.positions, truth.ids] = truth.probs
-    chosen = model >= np.log(PROBABLE)
-    by_model = np.exp(model[chosen])
-    bins = np.clip(np.searchsorted(BINS, by_model) - 1, 0, len(BINS) - 2)
-    columns = (np.ones(len(bins)), by_model, table[chosen])
-    return np.stack([np.bincount(bins, column, len(BINS) - 1) for column in columns], axis=1)
-
-
 class _Story(NamedTuple):
     """An evaluation story: ids from <sos> to <eos>, and the true probabilities at each position."""
 
@@ -139,12 +127,9 @@ class _Story(NamedTuple):
     positions: list[Position]
     truth: TrueTokens
 
-    def log_probs(self, model: TinyLM) -> np.ndarray:
-        """The model's log-probabilities, (T, V)."""
-        return log_probabilities(model, self.ids[:-1])
-
-    def table(self, log_probs: np.ndarray) -> pd.DataFrame:
+    def table(self, model: TinyLM) -> pd.DataFrame:
         """A row for each word with its kind and MEASURES."""
+        log_probs = log_probabilities(model, self.ids[:-1])
         table = _table(self.positions, compare(self.truth, log_probs, self.ids[1:]))
         return table.assign(story=self.number, position=range(len(table)))
 
@@ -181,25 +166,15 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
     stories = [] if problem else _stories(run)
     if not stories:
         return {"truth": {"left_out": problem or "no story fits the context"}}, {}
-    of_stories = []
-    in_bins = np.zeros((len(BINS) - 1, 3))
-    for story in stories:
-        log_probs = story.log_probs(run.model)
-        of_stories.append(story.table(log_probs))
-        in_bins += calibration(story.truth, log_probs)
-    words = pd.concat(of_stories)
+    words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
     shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
     for name in ("true_next", "model_next"):
         shown[name] = shown[name].map(in_words)
-    counts, by_model, by_truth = in_bins[in_bins[:, 0] > 0].T
     tables = {
         "truth": words,
         "truth_story": shown,
         "truth_training": _over_training(run, stories, words),
-        "truth_calibration": pd.DataFrame(
-            {"words": counts, "model": by_model / counts, "true": by_truth / counts}
-        ),
     }
     return {"truth": _metrics(run, stories, words)}, tables
 
@@ -240,7 +215,7 @@ def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFram
     """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training."""
     by_epochs = []
     for epochs, model in run.checkpoints:
-        tables = [story.table(story.log_probs(model)) for story in stories]
+        tables = [story.table(model) for story in stories]
         by_epochs.append((epochs, pd.concat(tables)))
     tokens_per_epoch = len(run.train.ids) - len(run.train)  # <sos> is never predicted
     rows = []
