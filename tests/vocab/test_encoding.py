@@ -107,21 +107,8 @@ def test_an_id_outside_the_vocabulary_writes_nothing(tmp_path, wrong):
 
 
 @pytest.mark.parametrize("kind", ["ids", "offsets", "json"])
-def test_a_truncated_or_missing_file_is_named(tmp_path, kind):
+def test_a_missing_file_is_named(tmp_path, kind):
     write_store(tmp_path, "train", ROWS, 8)
-    path = tmp_path / f"train.{kind}"
-    path.write_bytes(path.read_bytes()[:-9])
+    (tmp_path / f"train.{kind}").unlink()
     with pytest.raises(InputError, match=rf"train\.{kind}.*run dvc repro"):
-        TokenStore(tmp_path, "train")
-    path.unlink()
-    with pytest.raises(InputError, match=rf"train\.{kind}.*run dvc repro"):
-        TokenStore(tmp_path, "train")
-
-
-@pytest.mark.parametrize("change", [{"vocab_size": None}, {"tokens": "many"}])
-def test_a_description_that_does_not_fit_is_refused(tmp_path, change):
-    write_store(tmp_path, "train", ROWS, 8)
-    path = tmp_path / "train.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(InputError, match=r"train\.json.*vocab"):
         TokenStore(tmp_path, "train")
