@@ -32,17 +32,17 @@ def read_run_state() -> RunState:
     from tinylm.report.sources import FILES, read_run
 
     run = read_run(".", load_params())
-    status = read_status()
-    stale_files = {name for name, (_, stage) in FILES.items() if stage in status.stale}
+    stale, changed_code = read_status()
+    stale_files = {name for name, (_, stage) in FILES.items() if stage in stale}
     current = {name: file for name, file in run.files.items() if name not in stale_files}
     lines = {}
-    for stage, reason in status.stale.items():
+    for stage, reason in stale.items():
         lines[stage] = f"{stage}: {reason}; run dvc repro {stage}"
-    if lines or "report" in status.code:
+    if lines or "report" in changed_code:
         lines.setdefault(
             "report", "report: its contents or its code have changed; run dvc repro report"
         )
-    return RunState(dataclasses.replace(run, files=current), lines, status.code)
+    return RunState(dataclasses.replace(run, files=current), lines, changed_code)
 
 
 def new_publication(trained: "Trained", **values: Any) -> "Publication":

@@ -22,9 +22,8 @@ from tinylm.evaluate.statistics import (
     pooled_perplexity,
     pooled_ratio,
 )
-from tinylm.report.wording import setting
+from tinylm.presets.write import shown
 
-ABSENT = "(none)"
 PERPLEXITY = "perplexity"
 BITS = "bits per byte"
 SAME = "the same parameters, code and data"
@@ -88,10 +87,10 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
     """Each parameter that differs, with both values; then each differing file of code or data."""
     lines = []
     for key in first.params | second.params:
-        one = first.params.get(key, ABSENT)
-        other = second.params.get(key, ABSENT)
+        one = shown(first.params, key)
+        other = shown(second.params, key)
         if one != other:
-            lines.append(f"{key} {setting(one)} → {setting(other)}")
+            lines.append(f"{key} {one} → {other}")
     for path in sorted(first.inputs.keys() | second.inputs.keys()):
         if first.inputs.get(path) != second.inputs.get(path):
             lines.append(path)

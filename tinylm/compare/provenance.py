@@ -1,6 +1,5 @@
 """Which results in this folder are current, from DVC, and which code made them, from git."""
 
-import dataclasses
 import subprocess
 from typing import Any
 
@@ -71,21 +70,13 @@ def authorship() -> str:
     return f"tinylm's code of {name}; files changed since: {len(files)}, by {people}{listed}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Status:
+def read_status() -> tuple[dict[str, str], dict[str, str]]:
     """What differs from the last run of each stage, by `dvc status`.
 
-    stale: {stage: why its results are not of the current parameters and files}. A stage that only
-    reads what a stale one wrote is not listed.
-    code: {stage: the code that has changed since it ran}.
+    {stage: why its results are not of the current parameters and files}. A stage that only reads
+    what a stale one wrote is not listed. {stage: the code that has changed since it ran}.
+    Raises InputError without dvc.lock, or if DVC fails.
     """
-
-    stale: dict[str, str]
-    code: dict[str, str]
-
-
-def read_status() -> Status:
-    """The state of the working folder. Raises InputError without dvc.lock, or if DVC fails."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
@@ -95,14 +86,15 @@ def read_status() -> Status:
             changes = repo.status()
     except DvcException as error:
         raise InputError(f"dvc status: {str(error).splitlines()[0]}") from None
-    status = Status({}, {})
+    stale: dict[str, str] = {}
+    code: dict[str, str] = {}
     for stage, entries in changes.items():
         for path, change in _changed_paths(entries):
             if path.startswith(CODE):
-                status.code.setdefault(stage, path)
+                code.setdefault(stage, path)
             elif change != MISSING_FROM_CACHE:
-                status.stale.setdefault(stage, f"{path} has changed since its last run")
-    return status
+                stale.setdefault(stage, f"{path} has changed since its last run")
+    return stale, code
 
 
 def _changed_paths(entries: list[Any]) -> list[tuple[str, Any]]:

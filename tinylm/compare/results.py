@@ -44,11 +44,6 @@ class RevisionResult:
         decisive = {name: value for name, value in self.params.items() if name != SEED_KEY}
         return json.dumps([decisive, self.inputs], sort_keys=True, default=str)
 
-    @property
-    def seed(self) -> Any:
-        """train.seed"""
-        return self.params.get(SEED_KEY)
-
 
 def by_setting(results: Sequence[RevisionResult]) -> list[list[RevisionResult]]:
     """The results that differ in train.seed alone together, in the order of their first ones."""
@@ -93,7 +88,7 @@ def read_result(revision: Revision) -> RevisionResult:
     if trained != evaluated:
         revision.notes.append("stage evaluate has not scored this model; run dvc repro evaluate")
     elif result.perplexity is not None:
-        result.stories.update(_stories(revision, stages, result.seed))
+        result.stories.update(_stories(revision, stages, params.get(SEED_KEY)))
     return result
 
 

@@ -122,7 +122,7 @@ def flatten(params: dict[str, Any]) -> Values:
 
 
 def shown(values: Values, key: str) -> str:
-    """A value as YAML writes it."""
+    """A value as YAML writes it, or "(none)" where there is none."""
     if key not in values:
         return "(none)"
     value = values[key]

@@ -1,6 +1,5 @@
 """The report of a run: Markdown, the page, the PDF and the pictures."""
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,11 +44,11 @@ def write_document(
     run: ReportData, settings: ReportSettings, drawn: Mapping[str, Picture], lab: bool = False
 ) -> str:
     """The whole report as Markdown. drawn: the pictures by name; only their alt texts are read."""
+
+    def picture(name: str, caption: str) -> Markup:
+        if name not in drawn:
+            return Markup("")
+        return render.image(f"{PICTURES}/{name}.svg", drawn[name].alt, caption)
+
     values = template_values(run) | report_values(run, settings, lab)
-    return render.render(TEMPLATE, picture=functools.partial(_picture, drawn), **values)
-
-
-def _picture(drawn: Mapping[str, Picture], name: str, caption: str) -> Markup:
-    if name not in drawn:
-        return Markup("")
-    return render.image(f"{PICTURES}/{name}.svg", drawn[name].alt, caption)
+    return render.render(TEMPLATE, picture=picture, **values)

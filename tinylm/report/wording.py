@@ -129,13 +129,6 @@ def prediction(sentence: Sentence) -> str:
     return f"next: “{short(sentence.next)}” ({share(sentence.probability)})"
 
 
-def setting(value: Any) -> str:
-    """A value of params.yaml as it is written there."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    return str(value)
-
-
 FORMATS: dict[str, Callable[..., str]] = {  # filters of the templates
     "number": number,
     "count": count,
