@@ -35,13 +35,17 @@ def main() -> None:
     )
     measured, failed = measure.run_trials(beam.BENCH, tasks)
     stage.conditions["step"] = measured[0]["step"]
-    texts = {}
+    texts = []
+    methods = {}
     for result in measured:
-        alpha = settings.length_penalty
-        texts[result["setting"]] = beam.texts_of(result, prompts, tokenizer, alpha)
-    side_by_side = itertools.chain.from_iterable(zip(*texts.values(), strict=True))
+        texts.append(beam.texts_of(result, prompts, tokenizer, settings.length_penalty))
+        metrics = beam.quality(result, texts[-1])
+        if judged:
+            metrics["possible"] = beam.judge(result, tasks[0], tokenizer)
+            metrics["judged"] = len(judged)
+        methods[result["setting"]] = metrics
+    side_by_side = itertools.chain.from_iterable(zip(*texts, strict=True))
     write_csv(paths.BEAM_TEXTS, beam.Text._fields, side_by_side)
-    methods = beam.summary(measured, texts, tasks[0], tokenizer)
     results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     speeds = {row.pop("setting"): row for row in beam.BENCH.rows(measured)}
     header = ("method", "width", "series", "value")

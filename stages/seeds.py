@@ -17,7 +17,7 @@ def main() -> None:
     scores = {first: seeds.scores_of(trained, "train", "evaluate")}
     curves = {first: seeds.first_curve()}
     for seed in more:
-        run = seeds.read_run(seed)
+        run = read_json(f"{paths.seed_run(seed)}/run.json", f"seed_train@{seed}")
         scores[seed] = seeds.scores_of(run["figures"], seed, f"seed_score@{seed}")
         curves[seed] = run["held_out"]
 

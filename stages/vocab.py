@@ -13,13 +13,7 @@ from tinylm.host.processes import cores
 from tinylm.host.progress import seconds_shown
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import make_tokenizer
-from tinylm.vocab.token_store import (
-    TokenStore,
-    coverage,
-    cut_stream,
-    encode_splits,
-    save_matrix,
-)
+from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, save_matrix
 
 STORIES = Path(paths.STORIES)
 TOKENS = Path(paths.TOKENS)

@@ -13,14 +13,7 @@ from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
-from tinylm.bench.training import (
-    Task,
-    fresh,
-    short,
-    tokens_of,
-    train_store,
-    train_task,
-)
+from tinylm.bench.training import Task, fresh, short, tokens_of, train_store, train_task
 from tinylm.decoding.texts import banned_ids
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import RuntimeSettings

@@ -213,24 +213,6 @@ def quality(result: dict[str, Any], rows: Sequence[Text]) -> Metrics:
     }
 
 
-def summary(
-    measured: Sequence[dict[str, Any]],
-    texts: Mapping[str, Sequence[Text]],
-    task: Task,
-    tokenizer: Tokenizer,
-) -> dict[str, Metrics]:
-    """Metrics of each method by its name. texts: each method's, from `texts_of`."""
-    methods = {}
-    for result in measured:
-        name = result["setting"]
-        metrics = quality(result, texts[name])
-        if task.judged:
-            metrics["possible"] = judge(result, task, tokenizer)
-            metrics["judged"] = len(task.judged)
-        methods[name] = metrics
-    return methods
-
-
 def plotted_speeds(
     times: Mapping[str, Mapping[str, Any]], tasks: Sequence[Task]
 ) -> list[tuple[str, int, str, float]]:

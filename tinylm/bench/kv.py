@@ -91,11 +91,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     }
     if task.only_times:
         return times
-    return {
-        "ids": ids,
-        **times,
-        "peak_mib": peak_mib(task, model, ids),
-    }
+    return {"ids": ids, **times, "peak_mib": peak_mib(task, model, ids)}
 
 
 BENCH = measure.Bench(
@@ -119,8 +115,7 @@ def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float:
 def profile_task(task: Task) -> dict[str, Any]:
     """The shares of each kind of operation in a decoding step with the cache, from logits to greedy tokens."""
     model = _model(task).eval()
-    session = Session(model, task.prompts, slide=task.slide, new_tokens=STEPS + 1)
-    session.append(session.next_logits().argmax(-1).cpu())
+    session = Session(model, task.prompts, slide=task.slide, new_tokens=STEPS)
 
     def step() -> None:
         session.append(session.next_logits().argmax(-1).cpu())

@@ -22,13 +22,6 @@ def first_curve() -> Curve:
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
-def read_run(seed: int) -> dict[str, Any]:
-    """What stage seed_train wrote for a seed. InputError if it is missing or damaged."""
-    path = f"{paths.seed_run(seed)}/run.json"
-    run: dict[str, Any] = read_json(path, f"seed_train@{seed}")
-    return run
-
-
 def scores_of(run: Mapping[str, Any], scored: str | int, stage: str) -> dict[str, Any]:
     """METRICS of a run's weights, which `stage` scored; run: the metrics of its training."""
     score = read_json(paths.seed_score(scored), stage)

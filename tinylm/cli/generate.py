@@ -55,12 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(_option(name), type=kind, metavar=metavar, help=meaning)
     add("--n-best", type=beams, metavar="N", help="with --beams: print the N best (default 1)")
     steps = ("plain", "compiled", "auto")
-    add(
-        "--step",
-        choices=steps,
-        default="auto",
-        help="auto: native kernel if its output matches PyTorch",
-    )
+    native = "auto: native kernel if its output matches PyTorch"
+    add("--step", choices=steps, default="auto", help=native)
     add("--no-cache", action="store_true", help="recompute every step: the same text, slower")
     add("--log-probs", action="store_true", help="print the log-probability of each token, in nats")
 

@@ -4,7 +4,6 @@ import dataclasses
 import importlib.metadata
 import platform
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from tinylm.base.config import setting
@@ -52,8 +51,3 @@ def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
     values["python"] = platform.python_version()
     values["date"] = time.strftime("%Y-%m-%d")
     return values
-
-
-def in_words(conditions: Mapping[str, Any]) -> str:
-    """Conditions in one line."""
-    return ", ".join(f"{name} {value}" for name, value in conditions.items())

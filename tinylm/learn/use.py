@@ -8,12 +8,11 @@ They read what the stages wrote, and write nothing there.
 
 import contextlib
 import itertools
-import pkgutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pandas as pd
 import torch
@@ -50,19 +49,6 @@ STARTS = ("once upon a time", "the little", "one morning")
 Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the texts that it wrote
 
 
-@contextlib.contextmanager
-def replaced(name: str, value: Any) -> Iterator[None]:
-    """Inside the block the dotted name stands for another object."""
-    owner_name, _, attribute = name.rpartition(".")
-    owner = pkgutil.resolve_name(owner_name)
-    before = vars(owner)[attribute]
-    setattr(owner, attribute, value)
-    try:
-        yield
-    finally:
-        setattr(owner, attribute, before)
-
-
 def train(
     updates: int,
     changes: dict[str, Any],
@@ -82,7 +68,7 @@ def train(
     tokenizer = open_tokenizer(paths.TOKENIZER)
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     stores = stores or {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
-    with replaced("tinylm.train.preparation.training_ops", lambda *_, **__: REFERENCE):
+    with mock.patch("tinylm.train.preparation.training_ops", return_value=REFERENCE):
         parts = new_run(model, settings, matrix, stores, tokenizer.pad_id, "cpu", threads=1)
     for name, parameter in parts.model.named_parameters():
         if name.endswith(frozen):
@@ -123,7 +109,7 @@ def both_runs(plan: ModuleType, student: ModuleType, updates: int) -> tuple[Run,
     ours = plan.run(updates)
     with contextlib.ExitStack() as stack:
         for name, value in plan.replacements(student).items():
-            stack.enter_context(replaced(name, value))
+            stack.enter_context(mock.patch(name, value))
         return ours, plan.run(updates)
 
 

@@ -23,7 +23,7 @@ from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.host.command import CommandFailed, Parser
 from tinylm.host.processes import own_peak_mib
-from tinylm.host.runtime import conditions, in_words
+from tinylm.host.runtime import conditions
 from tinylm.params.estimate import announce
 from tinylm.params.params import params_from
 
@@ -78,7 +78,8 @@ class Stage:
         device = pick_device(runtime.device)
         seed_everything(seed, runtime.threads)
         self.conditions = conditions(device, runtime.threads)
-        print(f"conditions: {in_words(self.conditions)}", flush=True)
+        shown = ", ".join(f"{name} {value}" for name, value in self.conditions.items())
+        print(f"conditions: {shown}", flush=True)
         return device
 
     def write(
