@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.support.small import model_settings
+from tinylm.model.norms import NORMS
 from tinylm.model.ops import apply_rotary
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, TinyLM, rope_table, sinusoids
@@ -22,6 +23,7 @@ VARIANTS = [
     {"norm_kind": "std", "norm": "post", "positions": "learned", "output_bias": True},
     {"tied_output": False, "output_bias": True, "final_norm": False},
     {"positions": "none", "embedding": "frozen", "output_bias": True, "head_width": 4},
+    *({"norm_kind": kind, "positions": "none"} for kind in NORMS),
 ]
 
 
@@ -32,8 +34,10 @@ def torch_norm(norm: nn.Module, x: torch.Tensor, settings: ModelSettings) -> tor
         return F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, settings.norm_eps)
     if settings.norm_kind == "rms":
         return F.rms_norm(x, x.shape[-1:], norm.gain, settings.norm_eps)
-    normed = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + settings.norm_eps)
-    return normed * norm.gain + norm.bias
+    if settings.norm_kind == "std":
+        normed = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + settings.norm_eps)
+        return normed * norm.gain + norm.bias
+    raise NotImplementedError(f"write the formula of norm_kind {settings.norm_kind} here")
 
 
 def torch_block(block: Block, x: torch.Tensor, settings: ModelSettings) -> torch.Tensor:

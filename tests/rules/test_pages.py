@@ -83,13 +83,14 @@ LARGE = 512 << 10  # bytes
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_a_package_is_within_its_budget(package):
-    assert 0 < size.lines_of(package.folder, FILES) <= package.budget
+    lines = size.lines_of(package.folder, FILES)
+    assert 0 < lines <= package.budget, "remove lines, or raise its number in ARCHITECTURE.md"
 
 
 @pytest.mark.parametrize("folders", size.TOTAL_LINES, ids="+".join)
 def test_totals_are_within_their_budgets(folders):
     lines = sum(size.lines_of(folder, FILES) for folder in folders)
-    assert lines <= size.TOTAL_LINES[folders]
+    assert lines <= size.TOTAL_LINES[folders], "remove lines, or raise TOTAL_LINES in size.py"
 
 
 @pytest.mark.parametrize("limit", size.LIMITS, ids=lambda limit: "+".join(limit.folders))

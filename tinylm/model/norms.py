@@ -38,7 +38,10 @@ def std(x: "Tensor", eps: float) -> "Tensor":
 
 @dataclass(frozen=True)
 class NormKind:
-    """A formula; its result is multiplied by a learned gain, and a learned bias may be added."""
+    """A formula; its result is multiplied by a learned gain, and a learned bias may be added.
+
+    A kind cannot have further parameters.
+    """
 
     formula: "Formula"
     has_bias: bool = True
