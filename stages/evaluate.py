@@ -22,7 +22,7 @@ def main() -> None:
     run = load_trained_run(settings, device)
     stage.conditions["step"] = decoding_step(run.model).name
 
-    print("evaluate 1/3: loss of the evaluation stories, with n-grams and generator", flush=True)
+    print("evaluate 1/3: loss on the evaluation stories, with n-grams and generator", flush=True)
     results, tables = measurement.measure_loss(run)
     print("evaluate 2/3: continuations", flush=True)
     continuations, samples = measurement.measure_continuations(

@@ -52,7 +52,7 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
     stage.conditions = dict(run.conditions)
     stage.write(metrics, {"train": shown}, times)
-    run.snapshots.finish()  # last: after an edit `stage.write` raises, and the snapshots stay
+    run.snapshots.finish()  # last: they stay if `stage.write` raises after an edit
 
 
 if __name__ == "__main__":

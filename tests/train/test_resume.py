@@ -115,7 +115,7 @@ def test_a_signal_ends_a_long_validation_and_the_run_continues(tmp_path, run, mo
         return split_loss(*args)
 
     monkeypatch.setattr(loop, "split_loss", scored)
-    with pytest.raises(Interrupted, match="in the validation after update 5"):
+    with pytest.raises(Interrupted, match="the validation after update 5"):
         run(Snapshots(tmp_path / "cut", PARTS, 1e9))
     assert Snapshots(tmp_path / "cut", PARTS, 1e9).latest()[1]["updates"] == 4
     assert_equal_runs(whole, run(Snapshots(tmp_path / "cut", PARTS, 1e9)))

@@ -17,7 +17,7 @@ BATCH_ROWS = 8
 
 @contextmanager
 def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
-    """Inside, this head (both numbers from 0) adds nothing to its layer's output.
+    """Inside the context, this head (both numbers from 0) adds nothing to its layer's output.
 
     Its attention is still computed.
     """
@@ -33,10 +33,10 @@ def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
 
 
 def ablate(model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int) -> Rows:
-    """For each head by how many nats per token the loss is higher without it.
+    """For each head, by how many nats per token the loss rises without it.
 
     rows: ids of each story (T,); all tokens but the first are scored. loss_increase comes with its
-    95 % bootstrap interval over stories, each with and without the head (paired).
+    95 % bootstrap interval over stories, each scored with and without the head (paired).
     """
     rows = [row for row in rows if len(row) > 1]
     rows.sort(key=len)

@@ -16,7 +16,7 @@ MAX_TOKENS = 24  # a heat map with more words cannot be read
 
 
 class Attention(NamedTuple):
-    """maps (layers, H, T, T) float32; the likeliest token after the last one, its probability."""
+    """maps (layers, H, T, T) float32; then the likeliest next token and its probability."""
 
     maps: np.ndarray
     next_id: int

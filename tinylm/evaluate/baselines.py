@@ -11,7 +11,7 @@ from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import merge_repeats, pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 
-MAX_COUNTED = 4_000_000  # tokens; counting takes some 200 bytes a token at its peak
+MAX_COUNTED = 4_000_000  # tokens; counting takes about 200 bytes per token at its peak
 
 
 def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:
@@ -45,12 +45,12 @@ def baselines(
     unigram: KneserNey,
     log_prob: float | None,
 ) -> Metrics:
-    """Perplexity of the evaluation split by each baseline, each of its tokens scored once.
+    """Perplexity of the evaluation split under each baseline, each of its tokens scored once.
 
     The n-gram models are those of `count_ngrams`; a sequence's first token is context only, as for
     the model. In the layouts "stories" and "stream" these are exactly the tokens on which the
-    model is scored. In layout "windows" only the model's metrics "once" (`split_score`) are.
-    log_prob: the generator's own of the split in nats, where there is one. It gives the "floor":
+    model is scored. In layout "windows" this is true only of its metrics "once" (`split_score`).
+    log_prob: the generator's own for the split, in nats; None without one. It gives the "floor":
     in layout "stream" a story's `<sos>` is scored too, which costs the generator nothing.
     """
     scored = sequences(evaluation, layout)

@@ -26,7 +26,7 @@ class Bleu(evaluate.Metric):
                           1/4, ... of one match, and orders longer than the text are left out
       statistics          (texts, 10): words of the text and of its reference, then matching
                           n-grams of orders 1 to 4, then all n-grams of orders 1 to 4
-    What is not defined (no text, an empty one, fewer words than the order) is 0.0. In scripts
+    A score that is not defined (no text, an empty one, too few words) is 0.0. In scripts
     without spaces each character is a word.
     """
 

@@ -57,7 +57,7 @@ def evaluation_prompts(
 
 
 def without_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """The first of prompts with the same ids and the same reference, in order."""
+    """The prompts in order, only the first of those with the same ids and reference."""
     different: dict[tuple[int, ...], Prompt] = {}
     for prompt in prompts:
         different.setdefault((*prompt.ids, -1, *prompt.reference), prompt)

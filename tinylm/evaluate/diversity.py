@@ -11,7 +11,7 @@ from tinylm.download.same_story import spaced
 
 
 def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """All n-grams of words in order; none of fewer than n words."""
+    """All n-grams of words in order; none if there are fewer than n words."""
     return list(zip(*(words[start:] for start in range(n))))
 
 

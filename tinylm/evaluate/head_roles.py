@@ -12,9 +12,9 @@ from tinylm.evaluate.statistics import bootstrap_intervals, claims, p_of_interva
 
 POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
 ROLES = (*POSITIONAL, "same token", "induction")
-MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
+MARGIN = 0.10  # a role is claimed if the score is at least this far above the baseline
 LEVEL = 0.01  # family-wise false-positive rate of the roles
-MIN_POSITIONS = 30  # with fewer a role is not measured
+MIN_POSITIONS = 30  # with fewer, a role is not measured
 RolePairs = dict[str, np.ndarray]
 _DISTANCES = 1 << 32  # more than any context has
 
@@ -97,7 +97,7 @@ class HeadRoles:
 
         layer and head count from 1. low, high: 95 % bootstrap interval of score - baseline, over
         stories. claimed: that difference is at least `MARGIN`, and higher than 0 by `claims` over
-        all roles and heads. Roles of fewer than `MIN_POSITIONS` are left out.
+        all roles and heads. Roles with fewer than `MIN_POSITIONS` are left out.
         """
         rows: Rows = []
         for role in ROLES:

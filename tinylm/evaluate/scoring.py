@@ -17,7 +17,7 @@ from tinylm.vocab.batches import UNSCORED
 
 
 def perplexity(nats: float, tokens: int) -> float:
-    """exp(nats / tokens); infinity if it exceeds a float. Raises ValueError without a token."""
+    """exp(nats / tokens); infinity if it is too large for a float. Raises ValueError without a token."""
     if tokens < 1:
         raise ValueError("perplexity of no token is not defined")
     try:
@@ -31,7 +31,7 @@ def with_interval(
 ) -> dict[str, float]:
     """A statistic of samples (samples,) or (samples, K), with its 95 % bootstrap interval.
 
-    value: the statistic, if it is counted elsewhere.
+    value: the statistic, if it is computed elsewhere.
     """
     table = np.asarray(values, dtype=float)
     low, high = bootstrap_interval(table, statistic, RESAMPLES, SEED)

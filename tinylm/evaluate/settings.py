@@ -11,7 +11,7 @@ Rows = list[dict[Any, Any]]  # of a table, as in data/evaluate/*.csv
 MetricsAndTables = tuple[Metrics, dict[str, Any]]
 
 
-SEED = 1  # of everything random in stage evaluate but the samples
+SEED = 1  # of everything random in stage evaluate except the samples
 RESAMPLES = 1000  # bootstrap samples of each interval
 
 

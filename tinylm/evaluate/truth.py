@@ -44,7 +44,7 @@ def problem_with(tokenizer: Tokenizer) -> str:
         return f"expected tokenizer kind: words, lower_case: True, punctuation: drop, got {got}"
     words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
     foreign = min(words - {""} - vocabulary(), default="")
-    return f"expected a model of the storybook, got the word {foreign!r}" if foreign else ""
+    return f"expected a model of the storybook, got one with {foreign!r}" if foreign else ""
 
 
 class Position(NamedTuple):
@@ -155,7 +155,7 @@ def _stories(run: TrainedRun) -> list[_Story]:
 
 
 def measure_truth(run: TrainedRun) -> MetricsAndTables:
-    """The trained model's divergence from the generator: in all, by kind of word, at each checkpoint.
+    """The trained model's divergence from the generator: overall, by kind of word, at each checkpoint.
 
     Metrics are in nats per word, with 95 % intervals over stories. If model and generator cannot
     be compared, the only entry is `left_out`, the reason.

@@ -38,10 +38,7 @@ def std(x: "Tensor", eps: float) -> "Tensor":
 
 @dataclass(frozen=True)
 class NormKind:
-    """A formula; its result is multiplied by a learned gain, and a learned bias may be added.
-
-    A kind cannot have further parameters.
-    """
+    """A formula; its result is multiplied by a learned gain, and a learned bias may be added."""
 
     formula: "Formula"
     has_bias: bool = True

@@ -176,7 +176,7 @@ class _Loop:
             if self.received and self.run.group.size == 1:
                 raise Interrupted(
                     self.received[0],
-                    f"interrupted in the validation after update {self.trainer.updates}: "
+                    f"interrupted during the validation after update {self.trainer.updates}: "
                     "run the same command again to continue from the last snapshot",
                 )
             yield batch

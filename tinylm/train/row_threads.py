@@ -1,8 +1,8 @@
-"""Gradients on several cores: each thread computes those of its own rows.
+"""Gradients on several cores: each thread computes the gradients of its own rows.
 
-torch divides every operation among its threads, and they wait for each other at the end of each:
-over a thousand times per update. Here each thread runs the whole model on its share of the rows.
-They wait for each other once per update. The gradient is the same sum over rows, up to rounding.
+torch divides every operation among its threads, which wait for each other at the end of it: over a
+thousand times per update. Here each thread runs the whole model on its share of the rows, so they
+wait only once per update. The gradient is the same sum over rows, up to rounding.
 """
 
 import copy
@@ -16,7 +16,7 @@ from tinylm.model.thread_random import own_generator
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import Batch
 
-# Each thread keeps gradients of its own, and Python lets one thread at a time start an operation.
+# Each thread keeps its own gradients, and Python lets only one thread at a time start an operation.
 MOST_THREADS = 4
 
 # (model, mini-batches) -> summed loss in nats; adds to the gradients of the model's parameters
@@ -24,7 +24,7 @@ Accumulate = Callable[[TinyLM, list[Batch]], Tensor]
 
 
 def with_own_gradients(model: TinyLM) -> TinyLM:
-    """A model whose parameters have the same memory as those of `model`, but other gradients."""
+    """A model whose parameters share memory with those of `model`, but have their own gradients."""
     shared: dict[int, Tensor] = {id(buffer): buffer for buffer in model.buffers()}
     for parameter in model.parameters():
         shared[id(parameter)] = nn.Parameter(parameter.detach(), parameter.requires_grad)
@@ -35,7 +35,7 @@ class RowThreads:
     """Computes gradients of mini-batches of `rows` rows with all threads that torch has.
 
     Results depend on the number of threads, not on how they are scheduled: each has its own random
-    numbers, and gradients are added in a fixed order. The rows stay together on CUDA, and where
+    numbers, and gradients are added in a fixed order. The rows are not divided on CUDA, nor where
     dropout would draw from torch's generator.
     """
 

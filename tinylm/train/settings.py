@@ -45,7 +45,7 @@ class TrainSettings:
         if (self.tokens is None) == (self.epochs is None):
             given = f"tokens {json.dumps(self.tokens)} and epochs {json.dumps(self.epochs)}"
             problems.append(
-                f"tokens: expected either tokens or epochs and null for the other, got {given}"
+                f"tokens: expected a number for either tokens or epochs, null for the other, got {given}"
             )
         if self.processes > self.batch_size:
             most = f"at most batch_size = {self.batch_size}, one row per process"

@@ -128,7 +128,7 @@ class Update:
 class Trainer:
     """One training run over a token budget. `train` calls `advance`; the benchmarks time `update`.
 
-    settings: with every `auto` resolved, see `resolved`. updates, tokens: the number started so
+    settings: with every `auto` resolved, see `resolved`. updates, tokens: how many have begun so
     far. train_s: seconds spent in updates, including the wait for their results. With several
     ranks, each computes its share of an update's gradient, and all take the same step.
     `tinylm.train.graphs` has the version for CUDA.
