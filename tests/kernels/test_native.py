@@ -1,11 +1,16 @@
 """What else native kernels promise: rounding, refusals, the same bytes on any number of threads; how they are compiled."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
 from tests.support.small import needs_compiler, random_model
-from tinylm.kernels.library import CannotCompile, Library
+from tinylm.kernels.library import CannotCompile, Library, _processor, compiler
 from tinylm.kernels.train.binding import checked_ptr
 from tinylm.kernels.train.dropout import NativeAddDropout
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
@@ -91,6 +96,20 @@ def test_no_kernel_is_given_other_memory_than_it_takes(wrong):
     assert checked_ptr(torch.zeros(2, 3), torch.float32, 2, 3)
     with pytest.raises(TypeError):
         checked_ptr(wrong, torch.float32, 2, 3)
+
+
+@needs_compiler
+@pytest.mark.skipif("avx512f" not in _processor(), reason="compiled for AVX2 in any case")
+def test_the_kernels_are_the_same_when_they_are_compiled_for_avx2(tmp_path):
+    """A compiler that takes the processor for one without AVX-512; the tests of each operation then run once more."""
+    wrapper = tmp_path / "c++"
+    wrapper.write_text(f'#!/bin/sh\nexec {compiler()} "$@" -march=haswell\n')
+    wrapper.chmod(0o755)
+    env = os.environ | {"CXX": str(wrapper), "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", str(Path(__file__).with_name("test_ops.py"))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert list(tmp_path.glob("tinylm/training-*.so"))
 
 
 SOURCE = 'extern "C" int seven() { return SEVEN; }\n'
