@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn.utils import parameters_to_vector
 
 from tinylm.base import paths
 from tinylm.base.machine import pick_device
@@ -107,12 +108,13 @@ def train_task(task: Task) -> dict[str, Any]:
     if task.only_times:
         return times
     numbers = range(1, updates + 1)
+    weights = parameters_to_vector(run.model.parameters()).detach().cpu()
     return {
         **times,
         "updates": updates,
         "curve": list(zip(numbers, curves.tokens, curves.train, strict=True)),
         "held_out": curves.held_out,
-        "weights": weights_sha256(run.model),
+        "weights": hashlib.sha256(weights.numpy().tobytes()).hexdigest(),
         "texts": continuations(run.model, task),
         # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
         "peak_mib": update_peak_mib(Trainer(run.model, batches, run.settings)),
@@ -130,14 +132,6 @@ def continuations(model: TinyLM, task: Task) -> list[list[int]]:
         banned=task.banned,
     )
     return [row.ids for row in rows]
-
-
-def weights_sha256(model: TinyLM) -> str:
-    """One SHA-256 over the bytes of all parameters."""
-    digest = hashlib.sha256()
-    for parameter in model.parameters():
-        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def update_peak_mib(trainer: Trainer) -> float:

@@ -48,7 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
         classroom.grade_class(arguments.names, course)
         return
     if action == "check" and arguments.all:
-        desk.check_all(course)
+        for exercise in desk.started(course):
+            print(f"{exercise.name:<12} {desk.graded(exercise)[0]}", flush=True)
         return
     name = " ".join(arguments.names)
     if action == "grade":

@@ -107,12 +107,6 @@ def started(course: dict[str, Exercise]) -> list[Exercise]:
     return found
 
 
-def check_all(course: dict[str, Exercise]) -> None:
-    """Grade all files that exist; prints a line for each."""
-    for exercise in started(course):
-        print(f"{exercise.name:<12} {graded(exercise)[0]}", flush=True)
-
-
 def use(exercise: Exercise) -> None:
     """Run the project with the student's file in a separate process.
 

@@ -41,6 +41,7 @@ def template_values(run: ReportData) -> dict[str, Any]:
     by_recompute = {row["recompute"]: row for row in times["ckpt_bench"].get("settings", [])}
     accumulations = list(run.value("accum_sweep.settings") or {})
     beams = _beams(run)
+    widths = [int(name.split()[1]) for name in beams if name.startswith("beam ")]
     roles = run.roles()
     kinds = run.value("evaluate.truth.kinds") or {}
     first_errors = run.value("evaluate.sense.kinds") or {}
@@ -61,7 +62,7 @@ def template_values(run: ReportData) -> dict[str, Any]:
         "roles_measured": roles["role"].nunique(),
         "roles_claimed": list(dict.fromkeys(roles.loc[roles["claimed"].eq(True), "role"])),
         "beams": beams,
-        "widest": max((name for name in beams if name.startswith("beam ")), key=_width, default=""),
+        "widest": f"beam {max(widths)}" if widths else "",
         "beam_texts": _beam_texts(run),
         "greedy_is_beam_1": _greedy_is_beam_1(run),
         "with_cache": with_cache,
@@ -218,11 +219,6 @@ def _beams(run: ReportData) -> dict[str, dict[str, Any]]:
             }
             methods[name] = row | words
     return methods
-
-
-def _width(method: str) -> int:
-    """The width of a beam search by its name: beam 5."""
-    return int(method.removeprefix("beam "))
 
 
 def _mean_words(texts: pd.Series) -> float:
