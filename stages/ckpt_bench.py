@@ -22,13 +22,11 @@ def main() -> None:
     measured, failed = measure.run_trials(ckpt.BENCH, tasks)
     results = ckpt.compare(measured)
     rows = ckpt.BENCH.rows(measured)
-    plotted = [
-        ("on" if row["recompute"] else "off", "peak memory", row["peak_mib"]) for row in rows
-    ]
+    shown = {"on" if row["recompute"] else "off": row for row in rows}
+    plotted = [(name, "peak memory", row["peak_mib"]) for name, row in shown.items()]
     write_csv(paths.plot("ckpt_bench"), ("recompute", "series", "value"), plotted)
     profile = measure.in_own_process(ckpt.profile_task, replace(tasks[0], train=params.train))
     times = {"settings": rows, "profile": profile, "not_measured": failed, "trials": measure.TRIALS}
-    shown = {"on" if row["recompute"] else "off": row for row in rows}
     stage.write(results, measure.shown("ckpt", shown, "epoch_s", "peak_mib"), times)
 
 

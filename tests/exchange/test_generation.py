@@ -1,5 +1,7 @@
 """generate() of transformers on an export: our ids and scores, and where it differs."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -67,7 +69,7 @@ def beams(model, words, width, alpha, n_best):
         banned=banned_ids(words),
         n_best=n_best,
     )
-    return [hypothesis for row in rows for hypothesis in row]
+    return list(itertools.chain(*rows))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -21,7 +21,7 @@ from tinylm.evaluate.attention_maps import attention
 from tinylm.lab import build
 from tinylm.lab.build import bundle, rule_of
 from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
-from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
 
 VOCAB, WIDTH = 41, 20
 RULE = {
@@ -149,11 +149,9 @@ TEXTS = [
     "\u1e9e\u00df \u00dfa", "the\u2028time\x1ddog", "l'anniversaire de l'instituteur'n'a'b", "a 5-year-old, 3.5 kg",
     "$1,000 at 10:30, 3.a \u0663.\u0665 and/or -5 - 3", "12" * 70 + ".5"
 ]  # fmt: skip
-KINDS = [
-    {"tokenizer": "words", "punctuation": punctuation, "lower_case": lower}
-    for punctuation in ("drop", "keep", "attached")
-    for lower in (True, False)
-]
+KINDS = []
+for punctuation, lower in itertools.product(PUNCTUATIONS, (True, False)):
+    KINDS.append({"tokenizer": "words", "punctuation": punctuation, "lower_case": lower})
 KINDS += [{"tokenizer": "bpe", "max_size": 300, "lower_case": lower} for lower in (True, False)]
 KINDS += [{"tokenizer": "longest_match", "max_size": 120}]
 

@@ -1,5 +1,6 @@
 """dvc.yaml against the code: what a stage imports, reads and writes is what dvc.yaml lists."""
 
+import itertools
 import re
 import subprocess
 from collections.abc import Collection
@@ -27,13 +28,16 @@ def dependencies(stage: dict[str, Any]) -> set[str]:
 def outputs(stage: dict[str, Any]) -> dict[str, bool]:
     """{path: whether DVC caches it}"""
     cached: dict[str, bool] = {}
-    for entry in [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, [])]:
+    for entry in itertools.chain(*(stage.get(kind, []) for kind in ("outs", "metrics", "plots"))):
         if isinstance(entry, str):
             cached[filled(entry)] = True
         else:
             ((path, options),) = entry.items()
             cached[filled(path)] = options.get("cache", True)
     return cached
+
+
+OUTPUTS = dict(itertools.chain(*(outputs(stage).items() for stage in PIPELINE.values())))
 
 
 def covers(named: Collection[str], path: str) -> bool:
@@ -78,20 +82,17 @@ def test_dependencies_are_outputs_of_an_earlier_stage_or_files_of_the_repository
 def test_only_the_report_depends_on_what_differs_between_equal_runs():
     for name, stage in PIPELINE.items():
         needed = dependencies(stage)
-        for path in (path for other in PIPELINE.values() for path in outputs(other)):
+        for path in OUTPUTS:
             if is_measured(path if Path(path).suffix else f"{path}/file"):
                 assert not covers(needed, path) or name == "report", (name, path)
 
 
 def test_git_ignores_exactly_what_dvc_caches():
-    cached = {}
-    for stage in PIPELINE.values():
-        cached |= outputs(stage)
-    inside = [path if Path(path).suffix else f"{path}/file" for path in cached]
+    inside = [path if Path(path).suffix else f"{path}/file" for path in OUTPUTS]
     command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "-v", "-n", *inside]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
     ignored = [line.startswith(".gitignore:") for line in lines]
-    assert dict(zip(cached, ignored, strict=True)) == cached
+    assert dict(zip(OUTPUTS, ignored, strict=True)) == OUTPUTS
 
 
 def test_params_are_the_storybooks_and_files_made_by_python_are_no_dependency():

@@ -42,8 +42,8 @@ def test_a_story_has_two_bars_for_each_word():
 
 
 def test_the_distance_over_training_is_stacked_by_kind():
-    rows = [(tokens, kind, 1 / tokens) for tokens in (10, 1000) for kind in ("person", "end")]
-    picture = draw_training(pd.DataFrame(rows, columns=["tokens", "series", "value"]))
+    table = pd.DataFrame({"tokens": [10, 10, 1000, 1000], "series": ["person", "end"] * 2})
+    picture = draw_training(table.assign(value=1 / table["tokens"]))
     (axes,) = picture.drawing.axes
     assert axes.get_xscale() == "log"
     assert [area.get_label() for area in axes.collections] == ["person", "end"]

@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 25_198, ("tests",): 14_440}
+TOTAL_LINES = {("tinylm", "stages"): 25_196, ("tests",): 14_440}
 TOTAL_WORDS = 20_000  # of all pages, without their generated parts
 
 
@@ -32,7 +32,7 @@ class Limit:
 
 
 LIMITS = (
-    Limit(("tinylm", "stages"), average=8.8, heavy_percent=7.0, hard_comprehensions=20),
+    Limit(("tinylm", "stages"), average=8.8, heavy_percent=7.0, hard_comprehensions=19),
     Limit(("tinylm/model",), average=9.3, heavy_percent=5.0, hard_comprehensions=0),
 )
 

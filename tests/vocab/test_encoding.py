@@ -1,5 +1,6 @@
 """Stories become token stores; a stream of tokens is cut into train and held-out; what a store refuses."""
 
+import itertools
 import json
 import random
 
@@ -16,7 +17,7 @@ from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, write_store
 
 STORIES = [[0, 10, 11, 12, 1], [0, 13, 1], [0, 14, 15, 16, 17, 18, 1], [0, 19, 1], [0, 20, 1]]
-STREAM = [index for story in STORIES for index in story]  # 21 ids
+STREAM = list(itertools.chain(*STORIES))  # 21 ids
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe", "longest_match"])

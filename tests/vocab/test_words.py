@@ -1,5 +1,6 @@
 """Word-level tokens: equal to the library `tokenizers` that reads the saved file."""
 
+import itertools
 import random
 from collections import Counter
 
@@ -11,7 +12,7 @@ from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
 from tinylm.vocab.words import MAX_WORD, SPECIALS, build_tokenizer, count_words
 
-RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuation in PUNCTUATIONS]
+RULES = list(itertools.product((True, False), PUNCTUATIONS))  # lower_case, punctuation
 WORDS = "it's|rock'n'roll'n'soul|red-haired|O\u2019Neil|l'anniversaire|aujourd'|'t|KINGdom|ÉCOLE| I|(x)|$5"
 HOSTILE = [
     *map(chr, range(128)),
@@ -55,7 +56,7 @@ def test_ids_equal_the_library_on_hostile_text(tmp_path, lower_case, punctuation
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ids = [words.encode(text) for text in texts]
     assert ids == [library.encode(text).ids for text in texts]
-    assert not {words.sos_id, words.eos_id, words.pad_id} & {index for row in ids for index in row}
+    assert not {words.sos_id, words.eos_id, words.pad_id} & set().union(*ids)
     loaded = open_tokenizer(tmp_path / "tokenizer.json")
     assert [loaded.encode(text) for text in texts] == ids
 
