@@ -78,7 +78,7 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
     if arguments.all:
         return names or [HEAD]
     if len(names) < 2:
-        raise InputError("expected two or more revisions, or --all for the commit's experiments")
+        raise InputError(f"expected at least two revisions, or --all, got {len(names)}")
     return names
 
 
