@@ -146,7 +146,7 @@ def test_two_revisions_as_text_and_a_page(asked, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "key"),
     [
-        ([], "two or more revisions"),
+        ([], "at least two revisions, or --all, got 0"),
         (["a", "b", "a"], "'a'"),
         (["--effect", "0"], "--effect"),
         (["--effect", "1", "--comparisons", "0"], "--comparisons"),
