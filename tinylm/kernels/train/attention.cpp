@@ -1,7 +1,7 @@
-// Causal attention between its linear layers (tinylm/kernels/train/attention.py has the formulas).
+// Causal attention and its gradient (tinylm/kernels/train/attention.py has the formulas).
 //
-// One head of one row after another: its queries, keys and values are copied to float32 matrices, which stay in the
-// cache. Products leave out positions that no query of a tile may see.
+// Each thread computes one head of one row at a time. It copies the head's queries, keys and values to float32 matrices
+// that fit into the cache. Queries are taken a tile at a time, and keys later than the whole tile are skipped.
 #include "numbers.h"
 #include "product.h"
 
@@ -11,41 +11,42 @@ using namespace kernels;
 
 namespace {
 
-constexpr int64_t BLOCK = 64;     // queries whose gradients of keys and values are added up together
-constexpr int64_t AHEAD = 8;      // tokens between the one that is copied and the one that is fetched from memory
+constexpr int64_t BLOCK = 64;       // queries whose contributions to dK and dV are added by one product
+constexpr int64_t AHEAD = 8;        // how many tokens ahead of the copy memory is fetched
 constexpr int64_t CACHE_LINE = 64;  // bytes
+enum Part : int64_t { QUERY, KEY, VALUE, PARTS };  // the third axis of (B, T, 3, H, Dh)
 
-// B, T, H and Dh, and what all heads share
+// The sizes B, T, H and Dh, and what is the same for all heads.
 struct Problem {
     int64_t rows, length, heads, width;
     const float* rope;  // (T, 2, Dh / 2) or null
     float scale;
-    uint64_t seed;  // of dropout
+    uint64_t seed;  // of dropout, as are the next two
     int64_t level;
     float factor;
 
-    bool drops() const { return factor != 1.0f; }
-    // Numbers between a token and the next in (B, T, parts, H, Dh).
+    bool has_dropout() const { return factor != 1.0f; }
+    // Distance between a token and the next in (B, T, parts, H, Dh), in numbers.
     int64_t stride(int64_t parts) const { return parts * heads * width; }
-    // Where a part (Q, K or V) of the first token is.
+    // Where the head's part (Q, K or V) of the row's first token is.
     int64_t start(int64_t row, int64_t parts, int64_t part, int64_t head) const {
         return row * length * stride(parts) + (part * heads + head) * width;
     }
 };
 
-// Columns i and i + Dh / 2 rotated as a pair by the angles of a position; way -1 rotates back.
-void rotate(float* numbers, const float* table, int64_t width, float way) {
+// Rotates columns i and i + Dh / 2 as a pair by the angles of one position. direction: 1, or -1 to rotate back.
+void rotate(float* numbers, const float* table, int64_t width, float direction) {
     const int64_t half = width / 2;
     const float *cosine = table, *sine = table + half;
 #pragma omp simd
     for (int64_t i = 0; i < half; i++) {
-        float a = numbers[i], b = numbers[i + half], s = way * sine[i];
+        float a = numbers[i], b = numbers[i + half], s = direction * sine[i];
         numbers[i] = a * cosine[i] - b * s;
         numbers[i + half] = b * cosine[i] + a * s;
     }
 }
 
-// Rows of one head, (T, Dh), from numbers that are `stride` apart, rotated if `rope` is given.
+// Copies one head of all tokens, which are `stride` numbers apart, to a (T, Dh) matrix; rotates it if `rope` is given.
 template <class Number>
 void load_rows(const Problem& p, const Number* from, int64_t stride, const float* rope, Matrix& to) {
     for (int64_t t = 0; t < p.length; t++, from += stride) {
@@ -56,6 +57,7 @@ void load_rows(const Problem& p, const Number* from, int64_t stride, const float
     }
 }
 
+// The reverse of load_rows. Rotates back in place, so it changes `from`.
 template <class Number>
 void store_rows(const Problem& p, Matrix& from, int64_t stride, const float* rope, Number* to) {
     for (int64_t t = 0; t < p.length; t++, to += stride) {
@@ -66,7 +68,7 @@ void store_rows(const Problem& p, Matrix& from, int64_t stride, const float* rop
     }
 }
 
-// `work(row, head, workspace)` for each head of each row; a thread has one workspace for all that it computes.
+// Calls work(row, head, workspace) for every head of every row. Each thread allocates one workspace and reuses it.
 template <class Workspace, class Work>
 void each_head(const Problem& p, int64_t threads, Work work) {
 #pragma omp parallel num_threads(threads)
@@ -78,21 +80,21 @@ void each_head(const Problem& p, int64_t threads, Work work) {
     }
 }
 
-// numbers <- those that dropout keeps, times its factor; bits: null without dropout
-void drop(float* numbers, const int16_t* bits, const Problem& p, int64_t count) {
+// Dropout in place: numbers that are kept are multiplied by the factor. bits: null if there is no dropout.
+void apply_dropout(float* numbers, const int16_t* bits, const Problem& p, int64_t count) {
     if (!bits) return;
     const auto level = int16_t(p.level);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) numbers[i] = bits[i] >= level ? numbers[i] * p.factor : 0.0f;
 }
 
-// Scores of query t times the scale, and minus infinity for the later keys in the last register of those it sees.
+// Scales the scores of query t. The last register of scores may include later keys; they become minus infinity.
 void scale_and_mask(float* scores, int64_t t, float scale) {
 #pragma omp simd
     for (int64_t i = 0; i < rounded_up(t + 1, LANES); i++) scores[i] = i <= t ? scores[i] * scale : -__builtin_inff();
 }
 
-// softmax in place; returns the logarithm of its denominator, sum(e^x).
+// Softmax in place. Returns logsumexp(x), from which the backward pass recomputes the softmax.
 float softmax(float* x, int64_t count) {
     float largest = -__builtin_inff(), total = 0;
 #pragma omp simd reduction(max : largest)
@@ -102,61 +104,63 @@ float softmax(float* x, int64_t count) {
         x[i] = exponential(x[i] - largest);
         total += x[i];
     }
-    const float share = 1 / total;
+    const float inverse = 1 / total;
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) x[i] *= share;
+    for (int64_t i = 0; i < count; i++) x[i] *= inverse;
     return largest + std::log(total);
 }
 
-struct Forward {
+struct ForwardWorkspace {
     Matrix queries, keys, values, output;  // (T, Dh)
     Matrix keys_t;                         // (Dh, T)
     Matrix weights;                        // (TILE, T)
     Draws draws;
 
-    explicit Forward(const Problem& p)
+    explicit ForwardWorkspace(const Problem& p)
         : queries(p.length, p.width), keys(p.length, p.width), values(p.length, p.width), output(p.length, p.width),
           keys_t(p.width, p.length), weights(TILE, p.length), draws(p.seed, p.level, p.length + LANES) {}
 };
 
-// joined (B, T, 3, H, Dh) -> output (B, T, H, Dh) and, for the backward pass, log_totals (B, H, T)
+// qkv (B, T, 3, H, Dh) -> output (B, T, H, Dh) and, for the backward pass, logsumexp of the scores (B, H, T)
 template <class Number>
-void attention(const Number* joined, const float* rope, Number* output, float* log_totals, float scale, uint64_t seed,
-               int64_t level, float factor, int64_t rows, int64_t length, int64_t heads, int64_t width, int64_t threads) {
+void attention(const Number* qkv, const float* rope, Number* output, float* logsumexps, float scale,
+               uint64_t seed, int64_t level, float factor, int64_t rows, int64_t length, int64_t heads, int64_t width,
+               int64_t threads) {
     const Problem p{rows, length, heads, width, rope, scale, seed, level, factor};
-    each_head<Forward>(p, threads, [=](int64_t row, int64_t head, Forward& w) {
-        load_rows(p, joined + p.start(row, 3, 0, head), p.stride(3), rope, w.queries);
-        load_rows(p, joined + p.start(row, 3, 1, head), p.stride(3), rope, w.keys);
-        load_rows(p, joined + p.start(row, 3, 2, head), p.stride(3), nullptr, w.values);
+    each_head<ForwardWorkspace>(p, threads, [=](int64_t row, int64_t head, ForwardWorkspace& w) {
+        load_rows(p, qkv + p.start(row, PARTS, QUERY, head), p.stride(PARTS), rope, w.queries);
+        load_rows(p, qkv + p.start(row, PARTS, KEY, head), p.stride(PARTS), rope, w.keys);
+        load_rows(p, qkv + p.start(row, PARTS, VALUE, head), p.stride(PARTS), nullptr, w.values);
         transpose(w.keys, length, width, w.keys_t);
         for (int64_t tile = 0; tile < length; tile += TILE) {
-            const int64_t last = smaller(tile + TILE, length);
+            const int64_t tile_end = std::min(tile + TILE, length);
             multiply(w.queries.rows_from(tile), w.keys_t.row(0), w.keys_t.columns, w.weights.row(0), w.weights.columns,
-                     rounded_up(last, LANES), width);
-            for (int64_t t = tile; t < last; t++) {
+                     rounded_up(tile_end, LANES), width);
+            for (int64_t t = tile; t < tile_end; t++) {
                 float* weights = w.weights.row(t - tile);
                 const int64_t query = (row * heads + head) * length + t, seen = rounded_up(t + 1, LANES);
                 scale_and_mask(weights, t, scale);
-                log_totals[query] = softmax(weights, seen);
-                drop(weights, p.drops() ? w.draws.draw(query * length, seen) : nullptr, p, seen);
+                logsumexps[query] = softmax(weights, seen);
+                apply_dropout(weights, p.has_dropout() ? w.draws.draw(query * length, seen) : nullptr, p, seen);
                 w.weights.clear(t - tile, seen);
             }
             multiply(w.weights.rows_from(0), w.values.row(0), w.values.columns, w.output.row(tile), w.output.columns,
-                     w.output.columns, last);
+                     w.output.columns, tile_end);
         }
         store_rows(p, w.output, p.stride(1), nullptr, output + p.start(row, 1, 0, head));
     });
 }
 
-// scores, those of a query without scale <- dL/dscores; grad, dL/d(dropped-out weights) <- these weights
-void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, float log_total, const int16_t* bits) {
+// Both rows of query t are overwritten, so that no other matrices are needed.
+// scores: q k before scaling, becomes dL/d(q k). grad: dL/d(weights after dropout), becomes these weights.
+void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, float logsumexp, const int16_t* bits) {
     const int64_t seen = rounded_up(t + 1, LANES);
     scale_and_mask(scores, t, p.scale);
-    drop(grad, bits, p, seen);
+    apply_dropout(grad, bits, p, seen);
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < seen; i++) {
-        scores[i] = exponential(scores[i] - log_total);  // the weights again
+        scores[i] = exponential(scores[i] - logsumexp);  // the weights, recomputed
         dot += scores[i] * grad[i];
     }
 #pragma omp simd
@@ -165,67 +169,68 @@ void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, float
         scores[i] = weight * (grad[i] - dot) * p.scale;
         grad[i] = weight;
     }
-    drop(grad, bits, p, seen);
+    apply_dropout(grad, bits, p, seen);
 }
 
-struct Backward {
+struct BackwardWorkspace {
     Matrix queries, keys, values, grad_output;    // (T, Dh)
     Matrix keys_t, values_t;                      // (Dh, T)
-    Matrix scores, weights;                       // (BLOCK, T), or their gradients
+    Matrix scores, weights;                       // (BLOCK, T); at first products, see `grad_softmax`
     Matrix grad_queries, grad_keys, grad_values;  // (T, Dh)
     Draws draws;
 
-    explicit Backward(const Problem& p)
+    explicit BackwardWorkspace(const Problem& p)
         : queries(p.length, p.width), keys(p.length, p.width), values(p.length, p.width), grad_output(p.length, p.width),
           keys_t(p.width, p.length), values_t(p.width, p.length), scores(BLOCK, p.length), weights(BLOCK, p.length),
           grad_queries(p.length, p.width), grad_keys(p.length, p.width), grad_values(p.length, p.width),
           draws(p.seed, p.level, p.length + LANES) {}
 };
 
-// grad_output (B, T, H, Dh) -> grad_joined (B, T, 3, H, Dh); the rest is as it was in `attention`.
+// grad_output (B, T, H, Dh) -> grad_qkv (B, T, 3, H, Dh); the other arguments are those of `attention`.
 template <class Number>
-void grad_attention(const Number* joined, const float* rope, const Number* grad_output, const float* log_totals,
-                    Number* grad_joined, float scale, uint64_t seed, int64_t level, float factor, int64_t rows,
+void grad_attention(const Number* qkv, const float* rope, const Number* grad_output, const float* logsumexps,
+                    Number* grad_qkv, float scale, uint64_t seed, int64_t level, float factor, int64_t rows,
                     int64_t length, int64_t heads, int64_t width, int64_t threads) {
     const Problem p{rows, length, heads, width, rope, scale, seed, level, factor};
-    each_head<Backward>(p, threads, [=](int64_t row, int64_t head, Backward& w) {
-        load_rows(p, joined + p.start(row, 3, 0, head), p.stride(3), rope, w.queries);
-        load_rows(p, joined + p.start(row, 3, 1, head), p.stride(3), rope, w.keys);
-        load_rows(p, joined + p.start(row, 3, 2, head), p.stride(3), nullptr, w.values);
+    each_head<BackwardWorkspace>(p, threads, [=](int64_t row, int64_t head, BackwardWorkspace& w) {
+        load_rows(p, qkv + p.start(row, PARTS, QUERY, head), p.stride(PARTS), rope, w.queries);
+        load_rows(p, qkv + p.start(row, PARTS, KEY, head), p.stride(PARTS), rope, w.keys);
+        load_rows(p, qkv + p.start(row, PARTS, VALUE, head), p.stride(PARTS), nullptr, w.values);
         load_rows(p, grad_output + p.start(row, 1, 0, head), p.stride(1), nullptr, w.grad_output);
         transpose(w.keys, length, width, w.keys_t);
         transpose(w.values, length, width, w.values_t);
         w.grad_keys.clear();
         w.grad_values.clear();
-        const int64_t columns = w.scores.columns, inner = w.queries.columns;
+        const int64_t padded_length = w.scores.columns, padded_width = w.queries.columns;
         for (int64_t block = 0; block < length; block += BLOCK) {
-            const int64_t block_end = smaller(block + BLOCK, length);
+            const int64_t block_end = std::min(block + BLOCK, length);
             for (int64_t tile = block; tile < block_end; tile += TILE) {
-                const int64_t last = smaller(tile + TILE, length), at = tile - block;
-                multiply(w.queries.rows_from(tile), w.keys_t.row(0), columns, w.scores.row(at), columns,
-                         rounded_up(last, LANES), width);
-                multiply(w.grad_output.rows_from(tile), w.values_t.row(0), columns, w.weights.row(at), columns,
-                         rounded_up(last, LANES), width);
-                for (int64_t t = tile; t < last; t++) {
+                const int64_t tile_end = std::min(tile + TILE, length), at = tile - block;
+                multiply(w.queries.rows_from(tile), w.keys_t.row(0), padded_length, w.scores.row(at), padded_length,
+                         rounded_up(tile_end, LANES), width);
+                multiply(w.grad_output.rows_from(tile), w.values_t.row(0), padded_length, w.weights.row(at),
+                         padded_length, rounded_up(tile_end, LANES), width);
+                for (int64_t t = tile; t < tile_end; t++) {
                     const int64_t query = (row * heads + head) * length + t, seen = rounded_up(t + 1, LANES);
-                    const int16_t* bits = p.drops() ? w.draws.draw(query * length, seen) : nullptr;
-                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, log_totals[query], bits);
+                    const int16_t* bits = p.has_dropout() ? w.draws.draw(query * length, seen) : nullptr;
+                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, logsumexps[query], bits);
                     w.scores.clear(t - block, seen);
                     w.weights.clear(t - block, seen);
                 }
-                multiply(w.scores.rows_from(at), w.keys.row(0), inner, w.grad_queries.row(tile), inner, inner, last);
+                multiply(w.scores.rows_from(at), w.keys.row(0), padded_width, w.grad_queries.row(tile),
+                         padded_width, padded_width, tile_end);
             }
-            for (int64_t tile = 0; tile < block_end; tile += TILE) {  // of keys
-                const int64_t from = tile > block ? tile : block;     // the first query that sees one
-                multiply(w.weights.columns_from(from - block, tile), w.grad_output.row(from), inner,
-                         w.grad_values.row(tile), inner, inner, block_end - from, true);
-                multiply(w.scores.columns_from(from - block, tile), w.queries.row(from), inner, w.grad_keys.row(tile),
-                         inner, inner, block_end - from, true);
+            for (int64_t tile = 0; tile < block_end; tile += TILE) {  // a tile of keys
+                const int64_t from = tile > block ? tile : block;     // the first query that sees a key
+                multiply(w.weights.columns_from(from - block, tile), w.grad_output.row(from), padded_width,
+                         w.grad_values.row(tile), padded_width, padded_width, block_end - from, true);
+                multiply(w.scores.columns_from(from - block, tile), w.queries.row(from), padded_width,
+                         w.grad_keys.row(tile), padded_width, padded_width, block_end - from, true);
             }
         }
-        store_rows(p, w.grad_queries, p.stride(3), rope, grad_joined + p.start(row, 3, 0, head));
-        store_rows(p, w.grad_keys, p.stride(3), rope, grad_joined + p.start(row, 3, 1, head));
-        store_rows(p, w.grad_values, p.stride(3), nullptr, grad_joined + p.start(row, 3, 2, head));
+        store_rows(p, w.grad_queries, p.stride(PARTS), rope, grad_qkv + p.start(row, PARTS, QUERY, head));
+        store_rows(p, w.grad_keys, p.stride(PARTS), rope, grad_qkv + p.start(row, PARTS, KEY, head));
+        store_rows(p, w.grad_values, p.stride(PARTS), nullptr, grad_qkv + p.start(row, PARTS, VALUE, head));
     });
 }
 

@@ -1,4 +1,4 @@
-"""Attention between the linear layers in C++; plus a wrapper for torch's attention."""
+"""Causal attention in C++, and a wrapper around torch's fused attention."""
 
 from typing import Any
 
@@ -11,72 +11,72 @@ from tinylm.kernels.train.dropout import keep_level, new_seed
 
 
 class NativeAttention(torch.autograd.Function):
-    """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16 or float32.  (B, T, 3, H, Dh) -> (B, T, H Dh)
+    """Y = dropout(softmax(scale Q K^T + causal mask)) V in bfloat16 or float32, heads concatenated.
 
-    The mask is causal. Q and K are rotated first if there is a rope_cache (1, T, 2, Dh / 2), their gradients last.
-    With P the weights, M the mask of those that dropout keeps and c their factor:
+    (B, T, 3, H, Dh) -> (B, T, H Dh). With a rope_cache (1, T, 2, Dh / 2), Q and K are rotated first, and their
+    gradients are rotated back last. P is the softmax, M is c where dropout keeps a weight and 0 elsewhere, and * is
+    elementwise:
 
-    dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
+    dV = (P * M)^T dY;  dP = M * (dY V^T);  dS = P * (dP - sum(dP * P));  dQ = scale dS K;  dK = scale dS^T Q
 
-    The backward pass draws M again, and computes P again from the logarithms of the softmax's denominators: memory
-    grows with T, not with its square (Dao et al. 2022, arXiv:2205.14135, algorithm 4). Products are in float32. They
-    leave out keys that no query of a tile may see, which halves the work.
+    The backward pass draws M again, and recomputes P from the logsumexp of each row of scores. So memory grows with T,
+    not with T^2 (Dao et al. 2022, arXiv:2205.14135, algorithm 4). All arithmetic is in float32.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, joined: Tensor, scale: float, dropout: float, rope_cache: Tensor | None
+        ctx: Any, qkv: Tensor, scale: float, dropout: float, rope_cache: Tensor | None
     ) -> Tensor:
-        rows, length, _, heads, width = joined.shape
-        joined = joined.contiguous()
-        output = joined.new_empty(rows, length, heads * width)
-        log_totals = torch.empty(rows, heads, length)
+        rows, length, _, heads, width = qkv.shape
+        qkv = qkv.contiguous()
+        output = qkv.new_empty(rows, length, heads * width)
+        logsumexps = torch.empty(rows, heads, length)
         ctx.rope_ptr = None
         if rope_cache is not None:
             ctx.rope_ptr = checked_ptr(rope_cache, torch.float32, 1, length, 2, width // 2)
         seed = new_seed() if dropout else 0
-        ctx.numbers = (scale, seed, *keep_level(dropout), rows, length, heads, width)
-        ctx.save_for_backward(joined, log_totals, rope_cache)
+        ctx.settings = (scale, seed, *keep_level(dropout), rows, length, heads, width)
+        ctx.save_for_backward(qkv, logsumexps, rope_cache)
         call(
             "attention",
-            joined.dtype,
-            checked_ptr(joined, joined.dtype, rows, length, 3, heads, width),
+            qkv.dtype,
+            checked_ptr(qkv, qkv.dtype, rows, length, 3, heads, width),
             ctx.rope_ptr,
             output.data_ptr(),
-            log_totals.data_ptr(),
-            *ctx.numbers,
+            logsumexps.data_ptr(),
+            *ctx.settings,
         )
         return output
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        joined, log_totals, _ = ctx.saved_tensors
-        rows, length, _, heads, width = joined.shape
+        qkv, logsumexps, _ = ctx.saved_tensors
+        rows, length, _, heads, width = qkv.shape
         grad_output = grads[0].contiguous()
-        grad_joined = torch.empty_like(joined)
+        grad_qkv = torch.empty_like(qkv)
         call(
             "grad_attention",
-            joined.dtype,
-            joined.data_ptr(),
+            qkv.dtype,
+            qkv.data_ptr(),
             ctx.rope_ptr,
-            checked_ptr(grad_output, joined.dtype, rows, length, heads * width),
-            log_totals.data_ptr(),
-            grad_joined.data_ptr(),
-            *ctx.numbers,
+            checked_ptr(grad_output, qkv.dtype, rows, length, heads * width),
+            logsumexps.data_ptr(),
+            grad_qkv.data_ptr(),
+            *ctx.settings,
         )
-        return grad_joined, None, None, None
+        return grad_qkv, None, None, None
 
 
 def check_causal(mask: Tensor) -> None:
-    """Raises ValueError for masks that differ between rows: what is fused knows the causal mask only."""
+    """Raises ValueError if rows have masks of their own: fused attention ignores `mask` and applies a causal one."""
     if len(mask) != 1:
         raise ValueError(f"expected one causal mask, got {len(mask)} masks")
 
 
 def torch_attention(qkv: Tensor, scale: float, dropout: float) -> Tensor:
-    """`scaled_dot_product_attention` under the causal mask, which CUDA fuses.  (B, T, 3, H, Dh) -> (B, T, H Dh)"""
+    """torch's `scaled_dot_product_attention`, which is one kernel on CUDA.  (B, T, 3, H, Dh) -> (B, T, H Dh)"""
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
-    queries = queries * scale
+    queries = queries * scale  # before the product, as in `attention_weights`
     mixed = F.scaled_dot_product_attention(
         queries, keys, values, dropout_p=dropout, is_causal=True, scale=1.0
     )

@@ -1,7 +1,7 @@
-"""Native kernels of training: C++ that makes one pass over memory instead of torch's several; compiled once.
+"""Calls the training kernels, C++ that makes one pass over memory where torch makes several.
 
-Each equals an operation of `tinylm.model.ops` on a CPU, in bfloat16 or float32, but is rounded less often. OpenMP is the one
-that torch has loaded, since the loader takes a library of the same name once. So both share one team of threads.
+Each computes an operation of `tinylm.model.ops` on a CPU, in bfloat16 or float32, but rounds less often. The kernels run on
+torch's own OpenMP threads: a process loads a library only once, so they find the copy that torch has loaded.
 """
 
 import ctypes
@@ -22,38 +22,37 @@ KERNELS = Library(
     flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
     tries=(("-mprefer-vector-width=512",), ()),
 )
-_KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
-# Arguments in order: pointer, whole number, seed, float; the number of threads always comes last.
+# pointer, whole number, seed, float
+_CTYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
+# Arguments in order. All kernels have one more, the number of threads, which `call` adds.
 _ARGUMENTS = {
     "attention": "ppppfsnfnnnn",
     "grad_attention": "pppppfsnfnnnn",
     "add_dropped": "pppsnfn",
     "dropped": "ppsnfn",
-    "nats": "ppppnn",
+    "softmax_gradient": "ppppnn",
     "norm": "ppppppfnnn",
     "grad_norm": "pppppppnnnn",
 }
-
-
-NUMBERS = (torch.bfloat16, torch.float32)  # in the order of TINYLM_EXPORT
+DTYPES = (torch.bfloat16, torch.float32)  # in the order of TINYLM_EXPORT
 
 
 @functools.cache
 def functions() -> dict[tuple[str, torch.dtype], Callable[..., None]]:
-    """The compiled kernels by name and type of their numbers. Raises CannotCompile."""
+    """The compiled kernels by name and type. Raises CannotCompile."""
     shared = KERNELS.load()
     table: dict[tuple[str, torch.dtype], Callable[..., None]] = {}
-    for name, kinds in _ARGUMENTS.items():
-        prototype = ctypes.CFUNCTYPE(None, *(_KINDS[kind] for kind in kinds + "n"))
-        addresses = (ctypes.c_void_p * len(NUMBERS)).in_dll(shared, f"tinylm_{name}")
-        for number, address in zip(NUMBERS, addresses, strict=True):
-            table[name, number] = prototype(address)
+    for name, letters in _ARGUMENTS.items():
+        prototype = ctypes.CFUNCTYPE(None, *(_CTYPES[letter] for letter in letters + "n"))
+        addresses = (ctypes.c_void_p * len(DTYPES)).in_dll(shared, f"tinylm_{name}")
+        for dtype, address in zip(DTYPES, addresses, strict=True):
+            table[name, dtype] = prototype(address)
     return table
 
 
-def call(name: str, number: torch.dtype, *arguments: int | float | None) -> None:
-    """Call a kernel for this type of numbers, with torch's number of threads."""
-    functions()[name, number](*arguments, torch.get_num_threads())
+def call(name: str, dtype: torch.dtype, *arguments: int | float | None) -> None:
+    """Call a kernel's version for this type, on as many threads as torch uses."""
+    functions()[name, dtype](*arguments, torch.get_num_threads())
 
 
 def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:

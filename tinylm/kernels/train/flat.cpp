@@ -1,21 +1,21 @@
-// Loops over numbers one by one: dropout with or without a sum.
+// Dropout, alone or added to a residual.
 #include "numbers.h"
 
 using namespace kernels;
 
 namespace {
 
-constexpr int64_t PIECE = 4096;
+constexpr int64_t PIECE = 4096;  // numbers that a thread draws at a time
 
-// `work(first, count)` for every piece of `size` numbers
+// Calls work(first, count) for every piece of `size` numbers.
 template <class Work>
 void in_pieces(int64_t size, int64_t threads, Work work) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t piece = 0; piece < (size + PIECE - 1) / PIECE; piece++)
-        work(piece * PIECE, smaller(PIECE, size - piece * PIECE));
+        work(piece * PIECE, std::min(PIECE, size - piece * PIECE));
 }
 
-// z = x + y where kept, times factor, else x; x may be absent
+// z = x + dropout(y). x may be null, which counts as zero.
 template <class From, class To>
 void drop(const float* x, const From* y, To* z, uint64_t seed, int64_t level, float factor, int64_t size,
           int64_t threads) {
@@ -41,7 +41,7 @@ void add_dropped(const float* x, const Number* y, float* z, uint64_t seed, int64
     drop(x, y, z, seed, level, factor, size, threads);
 }
 
-// y = x where kept, times factor
+// y = dropout(x)
 template <class Number>
 void dropped(const float* x, Number* y, uint64_t seed, int64_t level, float factor, int64_t size, int64_t threads) {
     drop(nullptr, x, y, seed, level, factor, size, threads);

@@ -7,10 +7,10 @@ using namespace kernels;
 
 namespace {
 
-// shares (rows), times logits (rows, words) as they are afterwards, is softmax - one-hot(targets); losses (rows) of the
-// targets, in nats. A row is not divided by its sum here, since that would be a pass more.
+// Overwrites logits (rows, words) so that factors (rows) * logits is softmax - one-hot(targets). losses (rows): in nats.
+// Rows are not multiplied by their factors here, since that would take another pass over memory.
 template <class Number>
-void nats(Number* logits, const int64_t* targets, float* shares, double* losses, int64_t rows, int64_t words,
+void softmax_gradient(Number* logits, const int64_t* targets, float* factors, double* losses, int64_t rows, int64_t words,
           int64_t threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t at = 0; at < rows; at++) {
@@ -25,11 +25,11 @@ void nats(Number* logits, const int64_t* targets, float* shares, double* losses,
             total += power;
         }
         store(row[targets[at]], exponential(chosen - largest) - total);
-        shares[at] = 1 / total;
+        factors[at] = 1 / total;
         losses[at] = double(largest) - chosen + std::log(double(total));
     }
 }
 
 }  // namespace
 
-TINYLM_EXPORT(nats)
+TINYLM_EXPORT(softmax_gradient)

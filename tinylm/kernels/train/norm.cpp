@@ -7,9 +7,9 @@ using namespace kernels;
 
 namespace {
 
-enum Kind : int64_t { LAYER, RMS, STD };
+enum Kind : int64_t { LAYER, RMS, STD };  // in the order of KINDS in norm.py
 
-// y = normed gain + bias; normed = (x, minus its mean) * inverse. bias may be absent. factors: (rows, 2) of inverse and k.
+// y = normed * gain + bias, normed = (x - mean) * inverse. bias may be null. factors (rows, 2): inverse and k.
 template <class Number>
 void norm(const float* x, const float* gain, const float* bias, Number* y, float* normed, float* factors, float eps,
           int64_t kind, int64_t rows, int64_t width, int64_t threads) {
@@ -42,7 +42,7 @@ void norm(const float* x, const float* gain, const float* bias, Number* y, float
     }
 }
 
-// grad_x, and for each part of `part_rows` rows the sums that make up the gradients of gain and bias: (parts, width) each
+// grad_x, and partial sums of the gradients of gain and bias, (parts, width) each: dy for each `part_rows` rows.
 template <class Number>
 void grad_norm(const Number* grad, const float* normed, const float* factors, const float* gain, float* grad_x,
                float* grad_gain, float* grad_bias, int64_t kind, int64_t rows, int64_t width, int64_t part_rows,
@@ -51,22 +51,22 @@ void grad_norm(const Number* grad, const float* normed, const float* factors, co
     for (int64_t part = 0; part < (rows + part_rows - 1) / part_rows; part++) {
         float *gains = grad_gain + part * width, *biases = grad_bias + part * width;
         for (int64_t i = 0; i < width; i++) gains[i] = biases[i] = 0;
-        const int64_t end = smaller((part + 1) * part_rows, rows);
+        const int64_t end = std::min((part + 1) * part_rows, rows);
         for (int64_t row = part * part_rows; row < end; row++) {
             const Number* g = grad + row * width;
             const float* n = normed + row * width;
             float* to = grad_x + row * width;
-            float sum = 0, along = 0;
-#pragma omp simd reduction(+ : sum, along)
+            float sum = 0, projection = 0;
+#pragma omp simd reduction(+ : sum, projection)
             for (int64_t i = 0; i < width; i++) {
-                const float one = to_float(g[i]), scaled = one * gain[i];
-                gains[i] += one * n[i];
-                biases[i] += one;
+                const float dy = to_float(g[i]), scaled = dy * gain[i];
+                gains[i] += dy * n[i];
+                biases[i] += dy;
                 sum += scaled;
-                along += scaled * n[i];
+                projection += scaled * n[i];
             }
             const float mean = kind == RMS ? 0 : sum / width;
-            const float share = along / width * factors[2 * row + 1], inverse = factors[2 * row];
+            const float share = projection / width * factors[2 * row + 1], inverse = factors[2 * row];
 #pragma omp simd
             for (int64_t i = 0; i < width; i++) to[i] = (to_float(g[i]) * gain[i] - mean - n[i] * share) * inverse;
         }

@@ -122,7 +122,7 @@ class NativeOps(ManualGradOps):
 
 
 def _usable(x: Tensor) -> bool:
-    return x.device.type == "cpu" and x.dtype in binding.NUMBERS
+    return x.device.type == "cpu" and x.dtype in binding.DTYPES
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tinylm.kernels.train.binding import NUMBERS, call, checked_ptr
+from tinylm.kernels.train.binding import DTYPES, call, checked_ptr
 from tinylm.kernels.train.linear import product, uses_onednn
 from tinylm.model.ops import CHUNK_ROWS, cross_entropy, output_token_loss
 
@@ -67,7 +67,7 @@ def output_loss(
     targets = targets[scored]
     if not len(targets):
         return cross_entropy(F.linear(hidden, weight, bias), targets)
-    if native and dtype in NUMBERS:
+    if native and dtype in DTYPES:
         gradient = native_softmax_gradient
     rows = max(PART_ROWS, LOGITS_BYTES // (dtype.itemsize * len(weight)))
     return OutputLoss.apply(hidden, weight, bias, targets, dtype, gradient, rows, 1)
@@ -252,5 +252,5 @@ def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tupl
     logits_ptr = checked_ptr(logits, logits.dtype, rows, words)
     targets_ptr = checked_ptr(targets, torch.int64, rows)
     results = (scale.data_ptr(), losses.data_ptr())
-    call("nats", logits.dtype, logits_ptr, targets_ptr, *results, rows, words)
+    call("softmax_gradient", logits.dtype, logits_ptr, targets_ptr, *results, rows, words)
     return losses.sum(), scale

@@ -1,4 +1,4 @@
-// Products of small matrices in float32, of which every side is a multiple of LANES or TILE.
+// Products of small float32 matrices whose sides are padded to multiples of LANES or TILE.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace kernels {
 
-// Numbers that one register holds, and rows of a result that fit into the registers together.
+// LANES: numbers per register. TILE: rows of a result that are computed together, in registers.
 #ifdef __AVX512F__
 constexpr int64_t LANES = 16, TILE = 8;
 #else
@@ -19,13 +19,13 @@ typedef float Lanes __attribute__((vector_size(LANES * sizeof(float)), may_alias
 
 inline int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
-// The left factor of a product: number (i, k) is at[i * row + k * column], so that it may be a transposed matrix.
+// The left factor of a product. Element (i, k) is data[i * row_stride + k * column_stride], so it may be transposed.
 struct Left {
-    const float* at;
-    int64_t row, column;
+    const float* data;
+    int64_t row_stride, column_stride;
 };
 
-// A matrix in row order; the numbers that fill its sides up to multiples of LANES start as zeros.
+// A row-major matrix. Both sides are padded to multiples of LANES; everything starts as zeros.
 struct Matrix {
     int64_t columns;
     std::vector<Lanes> numbers;
@@ -45,34 +45,33 @@ inline void transpose(Matrix& from, int64_t rows, int64_t width, Matrix& to) {
         for (int64_t j = 0; j < width; j++) to.row(j)[i] = from.row(i)[j];
 }
 
-// PARTS * LANES columns of TILE rows of c: the product over `count` numbers, or (if `adds`) c plus it.
-template <int PARTS>
-void multiply_tile(Left a, const float* b, int64_t b_columns, float* c, int64_t c_columns, int64_t count, bool adds) {
-    Lanes sums[TILE][PARTS];  // in registers
+// The part of `multiply` that fits into registers: TILE rows and REGISTERS * LANES columns of c.
+template <int REGISTERS>
+void multiply_tile(Left a, const float* b, int64_t b_columns, float* c, int64_t c_columns, int64_t inner, bool adds) {
+    Lanes sums[TILE][REGISTERS];  // in registers
     for (int i = 0; i < TILE; i++) {
         const Lanes* from = reinterpret_cast<const Lanes*>(c + i * c_columns);
-        for (int part = 0; part < PARTS; part++) sums[i][part] = adds ? from[part] : Lanes{};
+        for (int r = 0; r < REGISTERS; r++) sums[i][r] = adds ? from[r] : Lanes{};
     }
-    for (int64_t k = 0; k < count; k++) {
-        Lanes right[PARTS];
-        for (int part = 0; part < PARTS; part++)
-            right[part] = reinterpret_cast<const Lanes*>(b + k * b_columns)[part];
+    for (int64_t k = 0; k < inner; k++) {
+        Lanes right[REGISTERS];
+        for (int r = 0; r < REGISTERS; r++) right[r] = reinterpret_cast<const Lanes*>(b + k * b_columns)[r];
         for (int i = 0; i < TILE; i++)
-            for (int part = 0; part < PARTS; part++) sums[i][part] += a.at[i * a.row + k * a.column] * right[part];
+            for (int r = 0; r < REGISTERS; r++) sums[i][r] += a.data[i * a.row_stride + k * a.column_stride] * right[r];
     }
     for (int i = 0; i < TILE; i++) {
         Lanes* to = reinterpret_cast<Lanes*>(c + i * c_columns);
-        for (int part = 0; part < PARTS; part++) to[part] = sums[i][part];
+        for (int r = 0; r < REGISTERS; r++) to[r] = sums[i][r];
     }
 }
 
-// TILE rows of c = a b, or c += a b: `count` numbers of a's rows with as many rows of b, `width` columns of both.
+// TILE rows of c = a b, or of c += a b if `adds`. width: columns of b and c. inner: columns of a, rows of b.
 inline void multiply(Left a, const float* b, int64_t b_columns, float* c, int64_t c_columns, int64_t width,
-                     int64_t count, bool adds = false) {
+                     int64_t inner, bool adds = false) {
     int64_t from = 0;
     for (; from + 2 * LANES <= width; from += 2 * LANES)
-        multiply_tile<2>(a, b + from, b_columns, c + from, c_columns, count, adds);
-    if (from < width) multiply_tile<1>(a, b + from, b_columns, c + from, c_columns, count, adds);
+        multiply_tile<2>(a, b + from, b_columns, c + from, c_columns, inner, adds);
+    if (from < width) multiply_tile<1>(a, b + from, b_columns, c + from, c_columns, inner, adds);
 }
 
 }  // namespace kernels
