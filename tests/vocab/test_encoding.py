@@ -108,8 +108,13 @@ def test_an_id_outside_the_vocabulary_writes_nothing(tmp_path, wrong):
 
 
 @pytest.mark.parametrize("kind", ["ids", "offsets", "json"])
-def test_a_missing_file_is_named(tmp_path, kind):
+def test_a_missing_or_truncated_file_is_named(tmp_path, kind):
     write_store(tmp_path, "train", ROWS, 8)
-    (tmp_path / f"train.{kind}").unlink()
+    path = tmp_path / f"train.{kind}"
+    if kind == "ids":
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(InputError, match=r"train\.ids: expected .* bytes, got"):
+            TokenStore(tmp_path, "train")
+    path.unlink()
     with pytest.raises(InputError, match=rf"train\.{kind}.*run dvc repro"):
         TokenStore(tmp_path, "train")

@@ -87,6 +87,10 @@ class TokenStore:
         self.vocab_size: int = info["vocab_size"]
         self.offsets = np.fromfile(offsets_path, dtype="<i8")
         dtype = id_type(self.vocab_size)
+        expected, size = info["tokens"] * dtype.itemsize, ids_path.stat().st_size
+        if size != expected:
+            problem = f"expected {expected} bytes, got {size}"
+            raise InputError(f"{ids_path}: {problem}; run dvc repro -f -s {STAGE}")
         self.ids: np.ndarray = np.empty(0, dtype)
         if info["tokens"]:  # an empty file cannot be mapped
             self.ids = np.memmap(ids_path, dtype=dtype, mode="r")
