@@ -43,11 +43,10 @@ class Progress:
             options = {"file": _Lines(), "bar_format": line, "delay": EVERY_S, "leave": False}
             options |= {"mininterval": EVERY_S, "miniters": 1}
             options["position"] = 0  # no bars below others
+        options["unit_scale"] = total is None or total >= 1000  # 12.3k, but 3 rather than 3.00
         tqdm.monitor_interval = 0  # no thread, since stages start processes
         tqdm.set_lock(threading.RLock())  # its own has a semaphore, which a killed process leaks
-        self._bar = tqdm(
-            total=total, desc=label + what, unit=f" {unit}", unit_scale=True, **options
-        )
+        self._bar = tqdm(total=total, desc=label + what, unit=f" {unit}", **options)
 
     def __enter__(self) -> "Progress":
         return self
