@@ -126,7 +126,7 @@ def test_killed_interrupted_and_resumed_it_ends_with_the_same_bytes(clone, seria
     time.sleep(4.0)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == 130, log.read_text()
-    assert "--resume b" in log.read_text()
+    assert re.search("1 of 2 .*--resume b", log.read_text(), re.DOTALL)
     assert f"{4 - len(states(clone, 'b'))} waiting" in sweep(clone, "--status")
     sweep(clone, "--resume", "--workers", "2")
     assert [state["state"] for state in states(clone, "b")] == ["done"] * 4

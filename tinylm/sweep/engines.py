@@ -71,20 +71,23 @@ def run_local(sweep: Sweep, count: int) -> None:
         stack.enter_context(exclusive_lock(lock, f"sweep {sweep.name}"))
         progress = stack.enter_context(Progress(sweep.name, len(sweep.runs), "runs"))
         watch = _Watch(sweep, progress)
+        hint = f"tinylm sweep --resume {sweep.name} continues it"
         workers: list[subprocess.Popen[bytes]] = []
         try:
             for number in range(min(count, len(watch.left))):
                 workers.append(_start_here(sweep, number))
             while watch.left:
-                all_ended = all(worker.poll() is not None for worker in workers)
+                alive = [worker for worker in workers if worker.poll() is None]
                 watch.update()
-                if watch.left and all_ended:
-                    raise CommandFailed(f"the workers ended too early; {_log(sweep, 0)}")
+                if watch.left and not alive:
+                    raise CommandFailed(f"the workers ended too early: {_log(sweep, 0)}; {hint}")
+                if watch.left and len(alive) < len(workers):
+                    progress.write(f"a worker has died; {len(alive)} of {len(workers)} go on")
+                    workers = alive
                 time.sleep(POLL_S)
         except (KeyboardInterrupt, Interrupted) as error:
             _end(workers)  # before their states are counted
             number = error.number if isinstance(error, Interrupted) else signal.SIGINT
-            hint = f"tinylm sweep --resume {sweep.name} continues it"
             raise Interrupted(number, f"{plan.summary(sweep)}; {hint}") from None
         finally:
             _end(workers)
