@@ -41,7 +41,7 @@ class Progress:
         if not sys.stderr.isatty():
             line = LINE_WITHOUT_TOTAL if total is None else LINE
             options = {"file": _Lines(), "bar_format": line, "delay": EVERY_S, "leave": False}
-            options |= {"mininterval": EVERY_S, "miniters": 1, "position": 0}  # not below other bars
+            options |= {"mininterval": EVERY_S, "miniters": 1, "position": 0}  # not below others
         options["unit_scale"] = total is None or total >= 1000  # 12.3k, but 3 rather than 3.00
         tqdm.monitor_interval = 0  # no thread, since stages start processes
         tqdm.set_lock(threading.RLock())  # its own has a semaphore, which a killed process leaks
