@@ -51,7 +51,7 @@ def test_loss_and_gradients_are_those_of_the_cpu(
     device, monkeypatch, shape, operations, precision, bound
 ):
     expected, reference = loss_and_gradients(new_model(**shape), torch.device("cpu"))
-    few_rows = {"LOGITS_BYTES": 13 * 4 * VOCAB, "CARD_CHUNK_ROWS": 64, "CARD_PART_ROWS": 32}
+    few_rows = {"LOGITS_BYTES": 13 * 4 * VOCAB, "CUDA_CHUNK_ROWS": 64, "CUDA_PART_ROWS": 32}
     for name, value in few_rows.items():
         monkeypatch.setattr(output_loss, name, value)
     model = new_model(OPERATIONS[operations], **shape)

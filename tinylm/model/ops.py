@@ -1,4 +1,4 @@
-"""Operations of a model in training, in plain PyTorch; faster versions override them.
+"""The formulas of the model in plain PyTorch, and `Ops`, whose methods faster versions override.
 
 `tinylm.kernels.train` computes the same values faster or with less memory. You choose a model's
 operations when you build it: `TinyLM(settings, embedding, ops=...)`.
@@ -14,8 +14,8 @@ from tinylm.model.norms import NORMS
 
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
-CHUNK_ROWS = 512  # rows of logits alive at a time
-ALIGNMENT = 8  # on CUDA, V is padded to a multiple of this: a tensor core loads 8 numbers at a time
+CHUNK_ROWS = 512  # rows of logits in memory at a time
+ALIGNMENT = 8  # on CUDA, V is padded to a multiple of this, which tensor cores need to be fast
 
 
 def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
@@ -52,8 +52,8 @@ def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
 def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """-ln softmax(logits)[target] in nats.  (N, V), (N,) -> (N,)
 
-    A negative target is not scored: 0. -ln p = logsumexp(z) - z[target] is stable, since logsumexp
-    subtracts the maximum.
+    The loss of a negative target is 0: it is not scored. -ln p is computed as logsumexp(z) -
+    z[target], which cannot overflow, since logsumexp subtracts the maximum first.
     """
     if logits.dtype != torch.float64:
         logits = logits.float()
@@ -71,16 +71,13 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 def output_token_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
 ) -> Tensor:
-    """token_loss(hidden weight^T + bias, targets) in chunks of rows.  -> (N,)
-
-    All logits never exist at once.
-    """
+    """token_loss(hidden weight^T + bias, targets), without all logits in memory at once.  -> (N,)"""
     words = len(weight)
     rows = CHUNK_ROWS
     if weight.is_cuda:
-        missing = -words % ALIGNMENT
-        weight = F.pad(weight, (0, 0, 0, missing))
-        bias = None if bias is None else F.pad(bias, (0, missing))
+        padding = -words % ALIGNMENT
+        weight = F.pad(weight, (0, 0, 0, padding))
+        bias = None if bias is None else F.pad(bias, (0, padding))
         rows *= 4
     losses = []
     chunks = zip(hidden.split(rows), targets.split(rows), strict=True)
@@ -93,10 +90,10 @@ def output_token_loss(
 class Ops:
     """The reference: each operation as its formula, with gradients by autograd.
 
-    B rows of T tokens, width D, H heads of width Dh, F columns inside the feed-forward layer, V
-    tokens in the vocabulary. dropout: the probability that an element is set to zero; the others
-    are divided by 1 - dropout (Srivastava et al. 2014). draws_in_thread: whether dropout draws from
-    `dropout_generator()`, which each thread can have for itself.
+    B rows of T tokens, width D, H heads of width Dh, F outputs of a linear layer, V tokens in the
+    vocabulary. dropout: the probability that an element is set to zero; the others
+    are divided by 1 - dropout (Srivastava et al. 2014). draws_in_thread: whether all dropout draws
+    from `dropout_generator()`, of which each thread can have its own; `RowThreads` needs this.
     """
 
     draws_in_thread = False

@@ -1,7 +1,7 @@
 """The language model: embedding, positions, N blocks of attention and feed-forward, norm, logits.
 
-B rows of T tokens, width D, H heads of width Dh, V tokens in the vocabulary. Attention, norm,
-feed-forward, dropout and loss are formulas of `tinylm.model.ops`; faster versions of them can be
+B rows of T tokens, width D, H heads of width Dh, V tokens in the vocabulary. The formulas of
+attention, norms, dropout and the loss are in `tinylm.model.ops`. Faster versions of them can be
 passed as `ops`.
 """
 
@@ -49,7 +49,7 @@ def rope_table(context: int, width: int) -> Tensor:
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a query may attend, -inf at later positions.
+    """0 at the keys that a query may attend to, -inf at later ones.
 
     positions (..., T), (S,) -> (..., 1, T, S)
     """
@@ -121,15 +121,15 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Self-attention with an additive mask (B or 1, 1, T, S).  (B, T, D) -> (B, T, D)
 
-        layer_cache: stores the new keys and values; attention then reads all S used slots.
+        layer_cache: stores the new keys and values; attention then reads all S slots in use.
         attention_weights_out: a list to which the weights (B, H, T, S) are appended.
         """
         qkv = self.project(x)
-        rope = self._rope_of(x.shape[1], layer_cache)
+        rope = self._rope_at_positions(x.shape[1], layer_cache)
         if layer_cache is None and attention_weights_out is None:
             dropout = self.dropout if self.training else 0.0
-            joined = self.ops.attention(qkv, self.scale, mask, dropout, rope)
-            return self.ops.linear(joined, self.out)
+            mixed = self.ops.attention(qkv, self.scale, mask, dropout, rope)
+            return self.ops.linear(mixed, self.out)
         if rope is not None:
             qkv = apply_rotary(qkv, rope)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
@@ -140,8 +140,8 @@ class SelfAttention(nn.Module):
             attention_weights_out.append(weights.detach())
         return self.ops.linear(apply_attention(weights, values), self.out)
 
-    def _rope_of(self, length: int, layer_cache: LayerCache | None) -> Tensor | None:
-        """The table at the tokens' positions, (B or 1, T, 2, Dh / 2); None if not rotary."""
+    def _rope_at_positions(self, length: int, layer_cache: LayerCache | None) -> Tensor | None:
+        """The tokens' rows of `rope_cache`, (B or 1, T, 2, Dh / 2); None if not rotary."""
         if self.rope_cache is None:
             return None
         if layer_cache is None:
@@ -214,7 +214,7 @@ class TinyLM(nn.Module):
     """Decoder-only transformer over token ids.
 
     embedding: (V, D) float32, the initial input vectors. One fixed factor scales them to unit mean
-    square, so that they and the positions have comparable scale. run_blocks: how training runs the
+    square, so that their scale is comparable to that of the positions. run_blocks: how training runs the
     blocks on whole windows: in order, or with activations recomputed.
     """
 
@@ -282,8 +282,8 @@ class TinyLM(nn.Module):
     ) -> Tensor:
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
-        With a cache, `positions` (B, T) are the tokens' places in their rows. The default is
-        0..T-1, as without a cache. attention_weights_out: a list to which the weights of each
+        With a cache, `positions` (B, T) are the tokens' places in their rows, by default 0..T-1;
+        without one they are always 0..T-1. attention_weights_out: a list to which the weights of each
         layer, (B, H, T, S), are appended. Raises ValueError if a position is past the context, or
         if there are positions without a cache.
         """
@@ -319,7 +319,7 @@ class TinyLM(nn.Module):
         """
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
-        # a tensor on the device: a Python number would have to wait for the device
+        # A tensor, not a Python number, which would have to wait for the device.
         factor = self.embedding_scale.double() * self.width**-0.5
         return self.embedding, self.output_bias, factor
 

@@ -17,8 +17,8 @@ class Adam:
     p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     decoupled (AdamW): p is first multiplied by 1 - lr * weight_decay. Otherwise weight_decay * p is
-    added to the gradient. fused: PyTorch's kernel, which makes one pass over memory, instead of the
-    formula; the results differ by rounding.
+    added to the gradient. fused: use PyTorch's kernel, which makes one pass over memory. Its results
+    differ from the formula's by rounding.
     """
 
     def __init__(
@@ -49,21 +49,21 @@ class Adam:
     def step(self, lr: float | Tensor, number: int | Tensor) -> None:
         """Update `number`, counted from 1, with the parameters' current gradients.
 
-        In a CUDA graph both numbers are float32 scalars on the device, so that each replay reads
-        new ones; the update is then fused. A parameter without a gradient stays as it is.
+        In a CUDA graph, lr and number are float32 scalars on the device, so that each replay reads
+        new values; the update is then fused. A parameter without a gradient stays as it is.
         """
-        rows = []
+        updated = []
         for parameter, first, second in zip(self.parameters, self.first, self.second, strict=True):
             if parameter.grad is not None:
-                rows.append((parameter, parameter.grad.contiguous(), first, second))
-        if not rows:
+                updated.append((parameter, parameter.grad.contiguous(), first, second))
+        if not updated:
             return
-        tensors = [list(column) for column in zip(*rows, strict=True)]
+        tensors = [list(column) for column in zip(*updated, strict=True)]
         if isinstance(number, Tensor):
             self._apply_fused_update(lr, number, tensors)
         elif self.fused:
-            on_device = torch.tensor(float(number), device=tensors[0][0].device)
-            self._apply_fused_update(lr, on_device, tensors)
+            number_tensor = torch.tensor(float(number), device=tensors[0][0].device)
+            self._apply_fused_update(lr, number_tensor, tensors)
         else:
             self._apply_update(lr, number, *tensors)
 
@@ -94,7 +94,7 @@ class Adam:
     def _apply_fused_update(
         self, lr: float | Tensor, number: Tensor, tensors: list[list[Tensor]]
     ) -> None:
-        """`_apply_update` by PyTorch's kernel."""
+        """`_apply_update` with PyTorch's kernel."""
         update: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
         update(
             *tensors,
@@ -114,10 +114,10 @@ class Adam:
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> float:
     """Scale all gradients by one factor so that their joint Euclidean norm is at most `max_norm`.
 
-    Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; None never scales.
+    Pascanu et al. 2013, algorithm 1. None: never scale. Returns the norm before clipping.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    # by rows: a float32 sum of millions of squares would lose digits
+    # Rows first, in float32, then float64: one float32 sum of millions of squares loses digits.
     rows = [torch.linalg.vector_norm(grad, dim=-1).flatten() for grad in grads]
     norm = float(torch.linalg.vector_norm(torch.cat(rows), dtype=torch.float64))
     if max_norm is not None and norm > max_norm:

@@ -1,8 +1,8 @@
 """Gradients on several cores: each thread computes the gradients of its own rows.
 
-torch divides every operation among its threads, which wait for each other at the end of it: over a
-thousand times per update. Here each thread runs the whole model on its share of the rows, so they
-wait only once per update. The gradient is the same sum over rows, up to rounding.
+torch divides every operation among its threads, which wait for each other after each one: over a
+thousand times per update. Here each thread runs the whole model on its share of the rows, and the
+threads wait once per update. The gradient is the same sum over rows, up to rounding.
 """
 
 import copy
@@ -16,8 +16,8 @@ from tinylm.model.thread_random import own_generator
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import Batch
 
-# Each thread keeps its own gradients, and Python lets only one thread at a time start an operation.
-MOST_THREADS = 4
+# More threads would need more memory for gradients, and would wait for Python's global lock.
+MAX_THREADS = 4
 
 # (model, mini-batches) -> summed loss in nats; adds to the gradients of the model's parameters
 Accumulate = Callable[[TinyLM, list[Batch]], Tensor]
@@ -32,40 +32,40 @@ def with_own_gradients(model: TinyLM) -> TinyLM:
 
 
 class RowThreads:
-    """Computes gradients of mini-batches of `rows` rows with all threads that torch has.
+    """Computes the gradients of mini-batches of `rows` rows on at most MAX_THREADS threads.
 
-    Results depend on the number of threads, not on how they are scheduled: each has its own random
-    numbers, and gradients are added in a fixed order. The rows are not divided on CUDA, nor where
-    dropout would draw from torch's generator.
+    Results depend on the number of threads, but not on their timing: each has its own random
+    numbers, and gradients are added in a fixed order. One thread does all the work on CUDA, and if
+    dropout would draw from torch's generator, which all threads share.
     """
 
     def __init__(self, model: TinyLM, rows: int) -> None:
         self._models = [model]
-        self._most = 1
+        self._max_threads = 1
         can_divide = model.ops.draws_in_thread or model.settings.dropout == 0
         if can_divide and model.embedding.device.type == "cpu":
-            self._most = min(rows, MOST_THREADS)
-        self._pool = ThreadPoolExecutor(self._most)
+            self._max_threads = min(rows, MAX_THREADS)
+        self._pool = ThreadPoolExecutor(self._max_threads)
 
     def run(self, accumulate: Accumulate, batches: Sequence[Batch]) -> Tensor:
         """Add the gradients of all mini-batches to those of the model; returns the sum of nats."""
         available = torch.get_num_threads()
-        count = min(available, self._most)
+        count = min(available, self._max_threads)
         if count == 1:
             return accumulate(self._models[0], list(batches))
         while len(self._models) < count:
             self._models.append(with_own_gradients(self._models[0]))
         seeds = torch.randint(1 << 62, (count,)).tolist()
 
-        def part(index: int) -> Tensor:
-            torch.set_num_threads(available // count)  # of this thread alone
+        def accumulate_share(index: int) -> Tensor:
+            torch.set_num_threads(available // count)  # applies to this thread only
             share = [batch.rows(index, count) for batch in batches]
             with own_generator(seeds[index]):
                 return accumulate(self._models[index], [batch for batch in share if batch.tokens])
 
-        others = [self._pool.submit(part, index) for index in range(1, count)]
+        others = [self._pool.submit(accumulate_share, index) for index in range(1, count)]
         try:
-            nats = part(0)  # in this thread, whose share of a core `CoreShare` watches
+            nats = accumulate_share(0)  # in this thread, the one that `CoreShare` watches
             for other in others:
                 nats = nats + other.result()
         finally:

@@ -1,4 +1,4 @@
-"""One update: mini-batches, gradients, optimizer step; and the state that a resumed run needs."""
+"""One update (mini-batches, gradients, optimizer step), and the state that a resumed run needs."""
 
 import math
 import time
@@ -50,8 +50,8 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
     Adam or AdamW for all parameters; or Muon for the blocks' matrices and AdamW for the rest.
     With `decay: matrices`, weight decay applies to the blocks' matrices only, not to the embedding,
     positions, output layer, gains or biases. With `decay: all` it applies to every parameter.
-    With the reference operations Adam computes its formula step by step, otherwise with PyTorch's
-    fused kernel.
+    With the reference operations, Adam is its formula, step by step; otherwise it is PyTorch's fused
+    kernel.
     """
     matrices = block_matrices(model)
     others: list[Tensor] = []
@@ -66,13 +66,13 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
         decoupled = settings.optimizer != "adam"
         return Adam(parameters, betas, EPS, weight_decay, decoupled, fused)
 
-    rest = (adam(others, decay_of_others), settings.lr)
+    others_adam = (adam(others, decay_of_others), settings.lr)
     if settings.optimizer == "muon":
         dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon(list(matrices.values()), MOMENTUM, settings.weight_decay, dtype)
-        return [(muon, settings.muon_lr), rest]
+        return [(muon, settings.muon_lr), others_adam]
     decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]
-    return [(adam(decayed, settings.weight_decay), settings.lr), rest]
+    return [(adam(decayed, settings.weight_decay), settings.lr), others_adam]
 
 
 def accumulate_gradients(
@@ -81,7 +81,7 @@ def accumulate_gradients(
     """Accumulate the gradient of the mean loss per token over all mini-batches.
 
     Each mini-batch is weighted by its number of tokens, so the gradient is that of one large batch.
-    total: the number of tokens to divide by, if these mini-batches are only one rank's share.
+    total: tokens of the whole update, if these mini-batches are only one rank's or thread's share.
     Returns the summed loss in nats, as a tensor on the device.
     """
     device = model.embedding.device
@@ -126,9 +126,9 @@ class Update:
 
 
 class Trainer:
-    """One training run over a token budget. `train` calls `advance`; the benchmarks time `update`.
+    """One training run over a token budget. `train` calls `advance`; benchmarks time `update`.
 
-    settings: with every `auto` resolved, see `resolved`. updates, tokens: how many have begun so
+    settings: with every `auto` resolved, see `resolved`. updates, tokens: how many were launched so
     far. train_s: seconds spent in updates, including the wait for their results. With several
     ranks, each computes its share of an update's gradient, and all take the same step.
     `tinylm.train.graphs` has the version for CUDA.
@@ -175,15 +175,15 @@ class Trainer:
         return batches
 
     def advance(self, batches: list[Batch]) -> list[Result]:
-        """Launch one update. Returns the results available by now: of this update or, on a GPU that
-        has several in flight, of earlier ones."""
+        """Launch one update. Returns the results that are ready: this update's or, on a GPU with
+        several in flight, those of earlier ones."""
         start = time.perf_counter()
         self._in_flight.append(self.launch(batches))
         self.train_s += time.perf_counter() - start
         return self.finish(self.max_in_flight)
 
     def finish(self, in_flight: int = 0) -> list[Result]:
-        """Wait until at most `in_flight` updates are running; return the results of the others.
+        """Wait until at most `in_flight` updates are running; return the results of those that ended.
 
         Raises TrainingFailed if a result is not finite.
         """
@@ -217,13 +217,13 @@ class Trainer:
         norm = clip_gradients(self.parameters, settings.clip_norm)
         factor = self.learning_rate_factor(tokens)
         update = self.record_update(tokens, factor, lambda: (nats, norm))
-        update.result()
+        update.result()  # raises here, before the step changes the weights
         for optimizer, peak in self.optimizers:
             optimizer.step(factor * peak, update.number)
         return update
 
     def clear_gradients(self) -> None:
-        """Let the next backward pass start from fresh gradients."""
+        """Drop all gradients, so that the next backward pass does not add to them."""
         for parameter in self.parameters:
             parameter.grad = None
 

@@ -1,8 +1,8 @@
-"""Dropout alone and within a residual connection, in one pass each over memory.
+"""Dropout, alone and in a residual connection, each in one pass over memory.
 
-What is dropped follows from a seed, so it is drawn again in the backward pass and not stored. Word n of a seed's stream
-is a function of seed + n alone (SplitMix64; Steele, Lea and Flood 2014), so threads can draw any piece in any order;
-each word gives four numbers of 16 bits.
+A seed determines the mask, so the backward pass draws it again instead of storing it. Word n of the random stream depends
+on seed and n alone (SplitMix64; Steele, Lea and Flood 2014), so threads can draw any piece of it in any order. Each word
+gives four numbers of 16 bits.
 """
 
 from typing import Any
@@ -17,13 +17,13 @@ _LEVELS = 1 << 16
 
 
 def keep_level(dropout: float) -> tuple[int, float]:
-    """(lowest signed 16-bit number that is kept, factor of the kept ones); dropout is rounded to 1/65536."""
+    """(lowest signed 16-bit number that is kept, factor on what is kept); rounds dropout to 1/65536."""
     dropped = round(dropout * _LEVELS)
     return dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped)
 
 
 def new_seed() -> int:
-    """A seed from the thread's generator, one number per tensor: it decides all that is dropped."""
+    """The seed of one tensor's mask, drawn from the thread's generator."""
     return int(torch.randint(1 << 62, (), generator=dropout_generator()))
 
 

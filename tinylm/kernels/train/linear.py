@@ -1,7 +1,7 @@
-"""Linear layers in float32 by oneDNN, which multiplies faster on a CPU than what torch chooses.
+"""Linear layers in float32 with oneDNN, which is faster on a CPU than MKL, torch's choice.
 
-torch computes them with MKL. At the shapes of training oneDNN took 10 to 40 % less time on an AMD EPYC, mostly because it
-does not copy the matrices first. Products in bfloat16 are oneDNN's in either case.
+At the shapes of training oneDNN took 10 to 40 % less time on an AMD EPYC, mostly because it does not copy the matrices
+first. In bfloat16 torch uses oneDNN anyway.
 """
 
 import functools
@@ -14,19 +14,19 @@ from torch.nn import functional as F
 
 @functools.cache
 def _has_onednn() -> bool:
-    """Whether torch was built with it, on a processor on which it was measured."""
+    """Whether torch has oneDNN and the processor is of a kind on which it was measured to be faster."""
     measured = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
     return measured and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def uses_onednn(x: Tensor) -> bool:
-    """Whether `product` of x is oneDNN's. Under autocast x is multiplied in bfloat16, whatever its type."""
+    """Whether `fast_linear` of x uses oneDNN. Under autocast it does not: x is multiplied in bfloat16."""
     is_float32 = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return is_float32 and x.device.type == "cpu" and _has_onednn()
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x weight^T + bias, in any type; `weight` may be transposed.  (N, D), (F, D), (F,) -> (N, F)"""
+def fast_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """F.linear by the faster library, for use inside an autograd.Function.  (N, D), (F, D), (F,) -> (N, F)"""
     if uses_onednn(x):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
         return result
@@ -39,7 +39,7 @@ class OneDnnLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return product(x, weight, bias)
+        return fast_linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -47,12 +47,12 @@ class OneDnnLinear(torch.autograd.Function):
         grad = grads[0]
         rows = grad.flatten(0, -2)
         grad_bias = rows.sum(0) if ctx.needs_input_grad[2] else None
-        # MKL: oneDNN would copy dy to transpose it
-        return product(grad, weight.T), rows.T @ x.flatten(0, -2), grad_bias
+        # The second product is MKL's, since oneDNN would copy dy to transpose it.
+        return fast_linear(grad, weight.T), rows.T @ x.flatten(0, -2), grad_bias
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """layer(x) with the faster products."""
+    """layer(x) by the faster library, with gradients."""
     if uses_onednn(x):
         return OneDnnLinear.apply(x, layer.weight, layer.bias)
     return F.linear(x, layer.weight, layer.bias)

@@ -1,4 +1,4 @@
-"""Normalisation with a hand-written gradient, which keeps one tensor of x's size."""
+"""Norms with hand-written gradients. The only large tensor kept for the backward pass is the normed x."""
 
 from typing import Any
 
@@ -7,16 +7,18 @@ from torch import Tensor
 
 from tinylm.kernels.train.binding import call, checked_ptr
 
-KINDS = ("layer", "rms", "std")  # any other is computed by the reference
+# In the order of Kind in norm.cpp. The reference computes all other norms.
+KINDS = ("layer", "rms", "std")
 
 
 class ManualGradNorm(torch.autograd.Function):
-    """y = n * gain + bias over the last axis, n = c / d; only n is kept for the backward pass.
+    """y = n * gain + bias over the last axis, where n = c / d.
 
-    c is x, minus its mean if the kind is centred; d is sqrt(mean(c^2) + eps), for kind std s + eps with
-    s = sqrt(sum(c^2) / (D - 1)). With g = dL/dy * gain:
+    layer: c = x - mean(x) and d = sqrt(mean(c^2) + eps). rms: the same with c = x.
+    std: c = x - mean(x) and d = s + eps with the standard deviation s = sqrt(sum(c^2) / (D - 1)).
 
-    dL/dx = (g - mean(g) - n * k * mean(g * n)) / d, without mean(g) if c is x; k is 1, for std D d / ((D - 1) s).
+    With g = dL/dy * gain, dL/dx = (g - mean(g) - n * k * mean(g * n)) / d. For rms, mean(g) is left out. k is 1, but for
+    std it is D d / ((D - 1) s).
     """
 
     @staticmethod
@@ -26,24 +28,23 @@ class ManualGradNorm(torch.autograd.Function):
         ctx.centred = kind != "rms"
         centred = x - x.mean(-1, keepdim=True) if ctx.centred else x
         square = centred.square()
-        stretch = None
+        k = None
         if kind == "std":
             width = x.shape[-1]
             std = square.sum(-1, keepdim=True).div_(width - 1).sqrt_()
             divisor = std + eps
             inverse = divisor.reciprocal()
-            stretch = divisor.mul_(width / (width - 1)).div_(
-                std.clamp_(min=torch.finfo(x.dtype).tiny)
-            )
+            std.clamp_(min=torch.finfo(x.dtype).tiny)
+            k = divisor.mul_(width / (width - 1)).div_(std)
         else:
             inverse = square.mean(-1, keepdim=True).add_(eps).rsqrt_()
         normed = centred.mul_(inverse) if ctx.centred else x * inverse
-        ctx.save_for_backward(normed, inverse, gain, stretch)
+        ctx.save_for_backward(normed, inverse, gain, k)
         return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        normed, inverse, gain, stretch = ctx.saved_tensors
+        normed, inverse, gain, k = ctx.saved_tensors
         grad = grads[0].to(inverse.dtype)
         product = grad * normed
         rows = (-1, gain.shape[0])
@@ -51,20 +52,20 @@ class ManualGradNorm(torch.autograd.Function):
         grad_bias = grad.reshape(rows).sum(0) if ctx.needs_input_grad[2] else None
         product *= gain
         grad_x = grad * gain
-        along = product.mean(-1, keepdim=True)
-        if stretch is not None:
-            along *= stretch
+        projection = product.mean(-1, keepdim=True)
+        if k is not None:
+            projection *= k
         if ctx.centred:
             grad_x.sub_(grad_x.mean(-1, keepdim=True))
-        grad_x.sub_(normed * along).mul_(inverse)
+        grad_x.sub_(normed * projection).mul_(inverse)
         return grad_x, grad_gain, grad_bias, None, None
 
 
-PART_ROWS = 64  # rows whose gradients of gain and bias are added up together
+PART_ROWS = 64  # rows whose gradients of gain and bias one thread adds up
 
 
 class NativeNorm(torch.autograd.Function):
-    """`ManualGradNorm` of rows in float32, each in one pass over memory."""
+    """`ManualGradNorm` in C++, in float32: forward and backward pass each go over memory once."""
 
     @staticmethod
     def forward(
@@ -98,7 +99,7 @@ class NativeNorm(torch.autograd.Function):
         grad = grads[0].contiguous()
         width = len(gain)
         grad_x = torch.empty_like(normed)
-        # of gain and bias, for each part of the rows
+        # Sums over each part of the rows, which threads compute independently: for gain and for bias.
         sums = normed.new_empty(2, -(-len(factors) // PART_ROWS), width)
         call(
             "grad_norm",

@@ -1,4 +1,4 @@
-"""Training operations: the results of `tinylm.model.ops.REFERENCE` in less time or memory."""
+"""Faster training operations, which need less memory: subclasses of `tinylm.model.ops.Ops`."""
 
 import functools
 from typing import Any
@@ -19,9 +19,9 @@ from tinylm.model.recompute import RunBlock, run_block
 
 
 class ManualGradOps(Ops):
-    """Hand-written gradients of norm and output layer: less is kept for the backward pass.
+    """Hand-written gradients of norms and output loss, which keep less for the backward pass.
 
-    For any device and precision. fused_attention: use torch's attention, which is fused on CUDA.
+    For any device and precision. fused_attention: use torch's attention, one kernel on CUDA.
     """
 
     native = False
@@ -30,6 +30,7 @@ class ManualGradOps(Ops):
         self.fused_attention = fused_attention
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
+        # The output layer gives the table a dense gradient, to which a sparse one is added faster.
         return F.embedding(ids, table, sparse=is_output and ids.device.type == "cpu")
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
@@ -62,7 +63,7 @@ class ManualGradOps(Ops):
 
 
 class CudaOps(ManualGradOps):
-    """For a CUDA card. compiled: leave the formulas to torch.compile, which fuses them."""
+    """For a CUDA card. compiled: leave the formula of norms to torch.compile, which fuses it."""
 
     def __init__(self, fused_attention: bool, compiled: bool) -> None:
         super().__init__(fused_attention)
@@ -80,17 +81,16 @@ class CudaOps(ManualGradOps):
 
 
 class NativeOps(ManualGradOps):
-    """C++ on a CPU for all but linear layers: in float32, or in bfloat16 under autocast.
+    """C++ on a CPU in float32, or in bfloat16 under autocast; linear layers use oneDNN or torch.
 
-    torch makes several passes over memory and rounds after each; C++ rounds less often, so the last
-    digits differ. In float64 these are `ManualGradOps`.
+    C++ rounds less often than torch, so the last digits differ. In float64 these are `ManualGradOps`.
     """
 
     native = True
 
     def __init__(self, fused_attention: bool = False) -> None:
         super().__init__(fused_attention)
-        self.draws_in_thread = not fused_attention
+        self.draws_in_thread = not fused_attention  # torch's attention draws from torch's generator
 
     def attention(
         self,
@@ -100,7 +100,7 @@ class NativeOps(ManualGradOps):
         dropout: float,
         rope_cache: Tensor | None = None,
     ) -> Tensor:
-        if self.fused_attention or not _usable(qkv):
+        if self.fused_attention or not _kernels_accept(qkv):
             return super().attention(qkv, scale, mask, dropout, rope_cache)
         check_causal(mask)
         return NativeAttention.apply(qkv, scale, dropout, rope_cache)
@@ -111,26 +111,23 @@ class NativeOps(ManualGradOps):
         return NativeNorm.apply(x, gain, bias, eps, kind)
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
-        if not dropout or not _usable(x) or x.dtype != torch.float32:
+        if not dropout or not _kernels_accept(x) or x.dtype != torch.float32:
             return super().dropout(x, dropout)
         return NativeDropout.apply(x, dropout)
 
     def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
-        if not dropout or not _usable(x) or not _usable(y):
+        if not dropout or not _kernels_accept(x) or not _kernels_accept(y):
             return super().add_dropout(x, y, dropout)
         return NativeAddDropout.apply(x, y, dropout)
 
 
-def _usable(x: Tensor) -> bool:
+def _kernels_accept(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype in binding.DTYPES
 
 
 @functools.cache
-def why_no_kernels() -> str:
-    """Why this machine has no native kernels, in words; empty if it has them.
-
-    The first call compiles them.
-    """
+def compiler_problem() -> str:
+    """Why the native kernels do not compile, in words; empty if they do. The first call compiles."""
     try:
         binding.functions()
     except CannotCompile as error:
@@ -142,32 +139,33 @@ def why_not_native(device: torch.device) -> str:
     """Why a run on this device uses torch alone, in words; empty if it uses native kernels."""
     if device.type != "cpu":
         return "native kernels need a CPU"
-    return why_no_kernels()
+    return compiler_problem()
 
 
 def training_ops(
     device: torch.device, fused_attention: bool = False, compiled: bool = False
 ) -> Ops:
-    """The fastest operations that this machine has, in any precision."""
+    """The fastest operations for this device: CUDA's, or those in C++ if a compiler is found."""
     if device.type == "cuda":
         return CudaOps(fused_attention, compiled)
-    kind = ManualGradOps if why_not_native(device) else NativeOps
-    return kind(fused_attention)
+    if why_not_native(device):
+        return ManualGradOps(fused_attention)
+    return NativeOps(fused_attention)
 
 
 def compiled_run_block(backend: str = "inductor") -> RunBlock:
-    """`run_block` under torch.compile, which fuses all but matrix products; compiled once per shape."""
+    """`run_block` under torch.compile, which fuses all but matrix products. Compiles once per shape."""
     options: dict[str, Any] | None = None
     if backend == "inductor":
-        # On tensor cores, products with sides that are not multiples of 8 take several times as long.
+        # On tensor cores a product takes several times as long if a side is not a multiple of 8.
         options = {"shape_padding": True, "force_shape_pad": True}
     compiled: RunBlock = torch.compile(run_block, dynamic=False, backend=backend, options=options)
 
     def run(block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
         if torch.is_grad_enabled():
             return compiled(block, x, mask)
-        # The first pass of a recomputed block. Without gradients torch would compile other kernels,
-        # whose results differ in their last bits from those of the second pass.
+        # This is the first pass of a recomputed block. Without gradients torch would compile other
+        # kernels, whose last bits differ from those of the second pass.
         with torch.enable_grad():
             output = compiled(block, x.detach().requires_grad_(), mask)
         return output.detach()
