@@ -65,6 +65,10 @@ CASES = {
         [(1, 150, 3, H, 40)],
         lambda ops, x: ops.attention(x, *like(x), 0.0),
     ),
+    "attention, equal large scores": (
+        [(1, 70, 1, H, DH)],
+        lambda ops, x: ops.attention(torch.cat([x * 0 + 3e3] * 2 + [x], 2), *like(x), 0.0),
+    ),
     "attention, rotary positions": (
         [(B, T, 3, H, 6)],
         lambda ops, x: ops.attention(x, *like(x), 0.0, ROPE),

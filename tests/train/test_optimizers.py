@@ -48,6 +48,10 @@ def test_adam_matches_torch(decoupled, weight_decay, betas, fused):
             torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
+def test_the_fused_kernel_gets_no_transposed_parameters():
+    assert not Adam([torch.zeros(2, 3).T], (0.9, 0.98), 1e-8, 0.0, True, fused=True).fused
+
+
 @pytest.mark.parametrize("max_norm", [0.05, 1e9, None])
 def test_clipping_matches_torch(max_norm):
     ours = parameters()

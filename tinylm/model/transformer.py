@@ -233,7 +233,7 @@ class TinyLM(nn.Module):
         self.ops = ops
         self.run_blocks = run_blocks
         self.vocab_size, self.width = embedding.shape
-        self.embedding = nn.Parameter(embedding.clone().float())
+        self.embedding = nn.Parameter(embedding.contiguous().clone().float())
         self.embedding.requires_grad = settings.embedding == "tuned"
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, self.width))

@@ -35,7 +35,7 @@ class Adam:
         self.eps = eps
         self.weight_decay = weight_decay
         self.decoupled = decoupled
-        self.fused = fused
+        self.fused = fused and all(p.is_contiguous() for p in parameters)  # it ignores strides
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]
 

@@ -5,8 +5,6 @@
 #include "numbers.h"
 #include "product.h"
 
-#include <cmath>
-
 using namespace kernels;
 
 namespace {
@@ -94,8 +92,14 @@ void scale_and_mask(float* scores, int64_t t, float scale) {
     for (int64_t i = 0; i < rounded_up(t + 1, LANES); i++) scores[i] = i <= t ? scores[i] * scale : -__builtin_inff();
 }
 
-// Softmax in place. Returns logsumexp(x), from which the backward pass recomputes the softmax.
-float softmax(float* x, int64_t count) {
+// The softmax of scores x is e^(x - largest) * inverse. One number, largest - log(inverse), would lose the logarithm's
+// digits where scores are large.
+struct Normaliser {
+    float largest, inverse;
+};
+
+// In place; the backward pass recomputes the softmax from the result.
+Normaliser softmax(float* x, int64_t count) {
     float largest = -__builtin_inff(), total = 0;
 #pragma omp simd reduction(max : largest)
     for (int64_t i = 0; i < count; i++) largest = x[i] > largest ? x[i] : largest;
@@ -107,7 +111,7 @@ float softmax(float* x, int64_t count) {
     const float inverse = 1 / total;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) x[i] *= inverse;
-    return largest + std::log(total);
+    return {largest, inverse};
 }
 
 struct ForwardWorkspace {
@@ -121,9 +125,9 @@ struct ForwardWorkspace {
           keys_t(p.width, p.length), weights(TILE, p.length), draws(p.seed, p.level, p.length + LANES) {}
 };
 
-// qkv (B, T, 3, H, Dh) -> output (B, T, H, Dh) and, for the backward pass, logsumexp of the scores (B, H, T)
+// qkv (B, T, 3, H, Dh) -> output (B, T, H, Dh) and, for the backward pass, normalisers (B, H, T)
 template <class Number>
-void attention(const Number* qkv, const float* rope, Number* output, float* logsumexps, float scale,
+void attention(const Number* qkv, const float* rope, Number* output, Normaliser* normalisers, float scale,
                uint64_t seed, int64_t level, float factor, int64_t rows, int64_t length, int64_t heads, int64_t width,
                int64_t threads) {
     const Problem p{rows, length, heads, width, rope, scale, seed, level, factor};
@@ -140,7 +144,7 @@ void attention(const Number* qkv, const float* rope, Number* output, float* logs
                 float* weights = w.weights.row(t - tile);
                 const int64_t query = (row * heads + head) * length + t, seen = rounded_up(t + 1, LANES);
                 scale_and_mask(weights, t, scale);
-                logsumexps[query] = softmax(weights, seen);
+                normalisers[query] = softmax(weights, seen);
                 apply_dropout(weights, p.has_dropout() ? w.draws.draw(query * length, seen) : nullptr, p, seen);
                 w.weights.clear(t - tile, seen);
             }
@@ -153,14 +157,14 @@ void attention(const Number* qkv, const float* rope, Number* output, float* logs
 
 // Both rows of query t are overwritten, so that no other matrices are needed.
 // scores: q k before scaling, becomes dL/d(q k). grad: dL/d(weights after dropout), becomes these weights.
-void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, float logsumexp, const int16_t* bits) {
+void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, Normaliser of, const int16_t* bits) {
     const int64_t seen = rounded_up(t + 1, LANES);
     scale_and_mask(scores, t, p.scale);
     apply_dropout(grad, bits, p, seen);
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < seen; i++) {
-        scores[i] = exponential(scores[i] - logsumexp);  // the weights, recomputed
+        scores[i] = exponential(scores[i] - of.largest) * of.inverse;  // the weights, recomputed
         dot += scores[i] * grad[i];
     }
 #pragma omp simd
@@ -188,7 +192,7 @@ struct BackwardWorkspace {
 
 // grad_output (B, T, H, Dh) -> grad_qkv (B, T, 3, H, Dh); the other arguments are those of `attention`.
 template <class Number>
-void grad_attention(const Number* qkv, const float* rope, const Number* grad_output, const float* logsumexps,
+void grad_attention(const Number* qkv, const float* rope, const Number* grad_output, const Normaliser* normalisers,
                     Number* grad_qkv, float scale, uint64_t seed, int64_t level, float factor, int64_t rows,
                     int64_t length, int64_t heads, int64_t width, int64_t threads) {
     const Problem p{rows, length, heads, width, rope, scale, seed, level, factor};
@@ -213,7 +217,7 @@ void grad_attention(const Number* qkv, const float* rope, const Number* grad_out
                 for (int64_t t = tile; t < tile_end; t++) {
                     const int64_t query = (row * heads + head) * length + t, seen = rounded_up(t + 1, LANES);
                     const int16_t* bits = p.has_dropout() ? w.draws.draw(query * length, seen) : nullptr;
-                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, logsumexps[query], bits);
+                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, normalisers[query], bits);
                     w.scores.clear(t - block, seen);
                     w.weights.clear(t - block, seen);
                 }

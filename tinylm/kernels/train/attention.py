@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import call, checked_ptr
@@ -19,8 +20,9 @@ class NativeAttention(torch.autograd.Function):
 
     dV = (P * M)^T dY;  dP = M * (dY V^T);  dS = P * (dP - sum(dP * P));  dQ = scale dS K;  dK = scale dS^T Q
 
-    The backward pass draws M again, and recomputes P from the logsumexp of each row of scores. So memory grows with T,
-    not with T^2 (Dao et al. 2022, arXiv:2205.14135, algorithm 4). All arithmetic is in float32.
+    The backward pass draws M again, and recomputes P from the maximum and the softmax's denominator of each row of
+    scores. So memory grows with T, not with T^2 (Dao et al. 2022, arXiv:2205.14135, algorithm 4). All arithmetic is in
+    float32.
     """
 
     @staticmethod
@@ -30,27 +32,28 @@ class NativeAttention(torch.autograd.Function):
         rows, length, _, heads, width = qkv.shape
         qkv = qkv.contiguous()
         output = qkv.new_empty(rows, length, heads * width)
-        logsumexps = torch.empty(rows, heads, length)
+        normalisers = torch.empty(rows, heads, length, 2)
         ctx.rope_ptr = None
         if rope_cache is not None:
             ctx.rope_ptr = checked_ptr(rope_cache, torch.float32, 1, length, 2, width // 2)
         seed = new_seed() if dropout else 0
         ctx.settings = (scale, seed, *keep_level(dropout), rows, length, heads, width)
-        ctx.save_for_backward(qkv, logsumexps, rope_cache)
+        ctx.save_for_backward(qkv, normalisers, rope_cache)
         call(
             "attention",
             qkv.dtype,
             checked_ptr(qkv, qkv.dtype, rows, length, 3, heads, width),
             ctx.rope_ptr,
             output.data_ptr(),
-            logsumexps.data_ptr(),
+            normalisers.data_ptr(),
             *ctx.settings,
         )
         return output
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        qkv, logsumexps, _ = ctx.saved_tensors
+        qkv, normalisers, _ = ctx.saved_tensors
         rows, length, _, heads, width = qkv.shape
         grad_output = grads[0].contiguous()
         grad_qkv = torch.empty_like(qkv)
@@ -60,7 +63,7 @@ class NativeAttention(torch.autograd.Function):
             qkv.data_ptr(),
             ctx.rope_ptr,
             checked_ptr(grad_output, qkv.dtype, rows, length, heads * width),
-            logsumexps.data_ptr(),
+            normalisers.data_ptr(),
             grad_qkv.data_ptr(),
             *ctx.settings,
         )

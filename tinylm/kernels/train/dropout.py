@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tinylm.kernels.train.binding import call, checked_ptr
 from tinylm.model.thread_random import dropout_generator
@@ -36,6 +37,7 @@ class NativeDropout(torch.autograd.Function):
         return _dropped(x, ctx.drawn)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         return _dropped(grads[0], ctx.drawn), None
 
@@ -65,6 +67,7 @@ class NativeAddDropout(torch.autograd.Function):
         return z
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         grad = grads[0].contiguous()
         return grad, _dropped(grad, ctx.drawn, ctx.dtype), None

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
@@ -42,13 +43,16 @@ class OneDnnLinear(torch.autograd.Function):
         return fast_linear(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         grad = grads[0]
-        rows = grad.flatten(0, -2)
-        grad_bias = rows.sum(0) if ctx.needs_input_grad[2] else None
-        # The second product is MKL's, since oneDNN would copy dy to transpose it.
-        return fast_linear(grad, weight.T), rows.T @ x.flatten(0, -2), grad_bias
+        rows = grad.reshape(-1, len(weight))
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        grad_x = fast_linear(grad, weight.T) if needs_x else None
+        # This product is MKL's, since oneDNN would copy dy to transpose it.
+        grad_weight = rows.T @ x.reshape(-1, weight.shape[1]) if needs_weight else None
+        return grad_x, grad_weight, rows.sum(0) if needs_bias else None
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tinylm.kernels.train.binding import call, checked_ptr
 
@@ -43,6 +44,7 @@ class ManualGradNorm(torch.autograd.Function):
         return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         normed, inverse, gain, k = ctx.saved_tensors
         grad = grads[0].to(inverse.dtype)
@@ -94,6 +96,7 @@ class NativeNorm(torch.autograd.Function):
         return output
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         normed, factors, gain = ctx.saved_tensors
         grad = grads[0].contiguous()

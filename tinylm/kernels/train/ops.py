@@ -1,4 +1,4 @@
-"""Faster training operations, which need less memory: subclasses of `tinylm.model.ops.Ops`."""
+"""Faster training operations, which need less memory and have no second derivatives: subclasses of `tinylm.model.ops.Ops`."""
 
 import functools
 from typing import Any

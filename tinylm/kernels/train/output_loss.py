@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import DTYPES, call, checked_ptr
@@ -165,6 +166,7 @@ class OutputLoss(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # In place, to save a copy as large as the weights. Autograd allows no second call anyway.
         scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
