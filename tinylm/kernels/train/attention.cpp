@@ -26,7 +26,7 @@ struct Problem {
     bool has_dropout() const { return factor != 1.0f; }
     // Distance between a token and the next in (B, T, parts, H, Dh), in numbers.
     int64_t stride(int64_t parts) const { return parts * heads * width; }
-    // Where the head's part (Q, K or V) of the row's first token is.
+    // Where the head's part (QUERY, KEY or VALUE) of the row's first token is.
     int64_t start(int64_t row, int64_t parts, int64_t part, int64_t head) const {
         return row * length * stride(parts) + (part * heads + head) * width;
     }
@@ -86,19 +86,20 @@ void apply_dropout(float* numbers, const int16_t* bits, const Problem& p, int64_
     for (int64_t i = 0; i < count; i++) numbers[i] = bits[i] >= level ? numbers[i] * p.factor : 0.0f;
 }
 
-// Scales the scores of query t. The last register of scores may include later keys; they become minus infinity.
+// How many keys are computed for query t: keys 0 to t, and those that share a register with key t.
+int64_t seen_by(int64_t t) { return rounded_up(t + 1, LANES); }
+
+// Scales the scores of query t. Later keys become minus infinity.
 void scale_and_mask(float* scores, int64_t t, float scale) {
 #pragma omp simd
-    for (int64_t i = 0; i < rounded_up(t + 1, LANES); i++) scores[i] = i <= t ? scores[i] * scale : -__builtin_inff();
+    for (int64_t i = 0; i < seen_by(t); i++) scores[i] = i <= t ? scores[i] * scale : -__builtin_inff();
 }
 
-// The softmax of scores x is e^(x - largest) * inverse. One number, largest - log(inverse), would lose the logarithm's
-// digits where scores are large.
-struct Normaliser {
-    float largest, inverse;
-};
+// The softmax of scores x is e^(x - largest) * inverse. The usual single number, logsumexp = largest - log(inverse),
+// would round the logarithm away where scores are large.
+struct Normaliser { float largest, inverse; };
 
-// In place; the backward pass recomputes the softmax from the result.
+// Softmax in place. The backward pass recomputes it from the result.
 Normaliser softmax(float* x, int64_t count) {
     float largest = -__builtin_inff(), total = 0;
 #pragma omp simd reduction(max : largest)
@@ -142,11 +143,11 @@ void attention(const Number* qkv, const float* rope, Number* output, Normaliser*
                      rounded_up(tile_end, LANES), width);
             for (int64_t t = tile; t < tile_end; t++) {
                 float* weights = w.weights.row(t - tile);
-                const int64_t query = (row * heads + head) * length + t, seen = rounded_up(t + 1, LANES);
+                const int64_t query_index = (row * heads + head) * length + t, seen = seen_by(t);
                 scale_and_mask(weights, t, scale);
-                normalisers[query] = softmax(weights, seen);
-                apply_dropout(weights, p.has_dropout() ? w.draws.draw(query * length, seen) : nullptr, p, seen);
-                w.weights.clear(t - tile, seen);
+                normalisers[query_index] = softmax(weights, seen);
+                apply_dropout(weights, p.has_dropout() ? w.draws.draw(query_index * length, seen) : nullptr, p, seen);
+                w.weights.clear(t - tile, seen);  // the product below reads as many keys for all queries of the tile
             }
             multiply(w.weights.rows_from(0), w.values.row(0), w.values.columns, w.output.row(tile), w.output.columns,
                      w.output.columns, tile_end);
@@ -155,16 +156,16 @@ void attention(const Number* qkv, const float* rope, Number* output, Normaliser*
     });
 }
 
-// Both rows of query t are overwritten, so that no other matrices are needed.
+// The gradient of scale, mask, softmax and dropout for query t. It overwrites both rows, to save two more matrices.
 // scores: q k before scaling, becomes dL/d(q k). grad: dL/d(weights after dropout), becomes these weights.
-void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, Normaliser of, const int16_t* bits) {
-    const int64_t seen = rounded_up(t + 1, LANES);
+void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, Normaliser normaliser, const int16_t* bits) {
+    const int64_t seen = seen_by(t);
     scale_and_mask(scores, t, p.scale);
     apply_dropout(grad, bits, p, seen);
-    float dot = 0;
+    float dot = 0;  // sum(dP * P)
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < seen; i++) {
-        scores[i] = exponential(scores[i] - of.largest) * of.inverse;  // the weights, recomputed
+        scores[i] = exponential(scores[i] - normaliser.largest) * normaliser.inverse;  // the weights, recomputed
         dot += scores[i] * grad[i];
     }
 #pragma omp simd
@@ -215,9 +216,9 @@ void grad_attention(const Number* qkv, const float* rope, const Number* grad_out
                 multiply(w.grad_output.rows_from(tile), w.values_t.row(0), padded_length, w.weights.row(at),
                          padded_length, rounded_up(tile_end, LANES), width);
                 for (int64_t t = tile; t < tile_end; t++) {
-                    const int64_t query = (row * heads + head) * length + t, seen = rounded_up(t + 1, LANES);
-                    const int16_t* bits = p.has_dropout() ? w.draws.draw(query * length, seen) : nullptr;
-                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, normalisers[query], bits);
+                    const int64_t query_index = (row * heads + head) * length + t, seen = seen_by(t);
+                    const int16_t* bits = p.has_dropout() ? w.draws.draw(query_index * length, seen) : nullptr;
+                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, normalisers[query_index], bits);
                     w.scores.clear(t - block, seen);
                     w.weights.clear(t - block, seen);
                 }
@@ -225,10 +226,10 @@ void grad_attention(const Number* qkv, const float* rope, const Number* grad_out
                          padded_width, padded_width, tile_end);
             }
             for (int64_t tile = 0; tile < block_end; tile += TILE) {  // a tile of keys
-                const int64_t from = tile > block ? tile : block;     // the first query that sees a key
-                multiply(w.weights.columns_from(from - block, tile), w.grad_output.row(from), padded_width,
+                const int64_t from = tile > block ? tile : block;     // the first query that sees one of them
+                multiply(w.weights.transposed_from(from - block, tile), w.grad_output.row(from), padded_width,
                          w.grad_values.row(tile), padded_width, padded_width, block_end - from, true);
-                multiply(w.scores.columns_from(from - block, tile), w.queries.row(from), padded_width,
+                multiply(w.scores.transposed_from(from - block, tile), w.queries.row(from), padded_width,
                          w.grad_keys.row(tile), padded_width, padded_width, block_end - from, true);
             }
         }

@@ -15,14 +15,13 @@ class NativeAttention(torch.autograd.Function):
     """Y = dropout(softmax(scale Q K^T + causal mask)) V in bfloat16 or float32, heads concatenated.
 
     (B, T, 3, H, Dh) -> (B, T, H Dh). With a rope_cache (1, T, 2, Dh / 2), Q and K are rotated first, and their
-    gradients are rotated back last. P is the softmax, M is c where dropout keeps a weight and 0 elsewhere, and * is
-    elementwise:
+    gradients are rotated back last. P is the softmax, M is 1 / (1 - dropout) where dropout keeps a weight and 0 elsewhere,
+    and * is elementwise:
 
     dV = (P * M)^T dY;  dP = M * (dY V^T);  dS = P * (dP - sum(dP * P));  dQ = scale dS K;  dK = scale dS^T Q
 
-    The backward pass draws M again, and recomputes P from the maximum and the softmax's denominator of each row of
-    scores. So memory grows with T, not with T^2 (Dao et al. 2022, arXiv:2205.14135, algorithm 4). All arithmetic is in
-    float32.
+    The backward pass draws M again, and recomputes P from the maximum and the denominator of each row of scores. So memory
+    grows with T, not with T^2 (Dao et al. 2022, arXiv:2205.14135, algorithm 4). All arithmetic is in float32.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Faster training operations, which need less memory and have no second derivatives: subclasses of `tinylm.model.ops.Ops`."""
+"""Subclasses of `tinylm.model.ops.Ops` that are faster or need less memory, but have no second derivatives."""
 
 import functools
 from typing import Any

@@ -35,7 +35,7 @@ struct Matrix {
 
     float* row(int64_t i) { return reinterpret_cast<float*>(numbers.data()) + i * columns; }
     Left rows_from(int64_t i) { return {row(i), columns, 1}; }
-    Left columns_from(int64_t i, int64_t column) { return {row(i) + column, 1, columns}; }
+    Left transposed_from(int64_t i, int64_t column) { return {row(i) + column, 1, columns}; }
     void clear() { std::fill(numbers.begin(), numbers.end(), Lanes{}); }
     void clear(int64_t i, int64_t from) { std::fill(row(i) + from, row(i) + columns, 0.0f); }
 };
