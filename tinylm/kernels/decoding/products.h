@@ -40,12 +40,20 @@ INLINE Vector load(const float* from) {
 
 INLINE void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof vector); }
 
-INLINE float sum_of(Vector vector) {  // in halves
-    float parts[LANES];
-    store(parts, vector);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) parts[i] += parts[i + half];
-    return parts[0];
+template <int COUNT>
+struct Floats {
+    typedef float Type __attribute__((vector_size(COUNT * sizeof(float))));
+};
+
+// The sum of a vector's numbers, by halving it.
+template <int COUNT = LANES>
+INLINE float sum_of(typename Floats<COUNT>::Type vector) {
+    if constexpr (COUNT == 1) return vector[0];
+    else {
+        typename Floats<COUNT / 2>::Type halves[2];
+        std::memcpy(halves, &vector, sizeof vector);
+        return sum_of<COUNT / 2>(halves[0] + halves[1]);
+    }
 }
 
 // e^x for x <= 0 by a polynomial (Cephes' expf), relative error below 2e-7.
