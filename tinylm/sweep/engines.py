@@ -82,7 +82,7 @@ def run_local(sweep: Sweep, count: int) -> None:
                 if watch.left and not alive:
                     raise CommandFailed(f"the workers ended too early: {_log(sweep, 0)}; {hint}")
                 if watch.left and len(alive) < len(workers):
-                    progress.write(f"a worker has died; {len(alive)} of {len(workers)} go on")
+                    progress.write(f"a worker has died; {len(alive)} of {len(workers)} are left")
                     workers = alive
                 time.sleep(POLL_S)
         except (KeyboardInterrupt, Interrupted) as error:

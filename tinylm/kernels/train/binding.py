@@ -1,4 +1,4 @@
-"""Calls the training kernels, C++ that makes one pass over memory where torch makes several.
+"""Calls the training kernels: C++ that makes one pass over memory where torch makes several.
 
 Each computes an operation of `tinylm.model.ops` on a CPU, in bfloat16 or float32, but rounds less often. The kernels run on
 torch's own OpenMP threads: a process loads a library only once, so they find the copy that torch has loaded.

@@ -24,7 +24,7 @@ def keep_level(dropout: float) -> tuple[int, float]:
 
 
 def new_seed() -> int:
-    """The seed of one tensor's mask, drawn from the thread's generator."""
+    """A seed for the dropout mask of one tensor, drawn from the thread's generator."""
     return int(torch.randint(1 << 62, (), generator=dropout_generator()))
 
 
