@@ -1,0 +1,236 @@
+"""Runs that hypothesis draws: settings from what each settings class declares, and a corpus.
+
+A key that is added to a settings class is drawn without being named here. What is named here is what a drawn run may cost
+(`MOST`), and the keys whose values are files.
+"""
+
+import copy
+import math
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from tests.drawn import corpora
+from tests.drawn.corpora import Files
+from tests.support.stages import small_params
+from tinylm.base.config import Allowed, InputError, read_section
+from tinylm.params.params import SECTIONS, params_from
+
+Changes = dict[str, Any]  # "section.key" -> value
+
+# The run that a drawn one differs from: as small as it can be, with every part.
+TINY: dict[str, dict[str, Any]] = small_params()
+for section, values in {
+    "data": {"held_out_share": 0.2, "train_stories": None, "evaluation_stories": 9},
+    "embedding": {"source": "random", "width": 6},
+    "model": {"layers": 1, "heads": 2, "feed_forward": 7, "context": 16},
+    "train": {"tokens": 600, "batch_size": 3, "validate_every": 4},
+    "evaluate": {"stories": 2, "new_tokens": 4},
+    "beam_bench": {"widths": [2], "prompts": 2, "new_tokens": 4},
+    "kv_bench": {"batch": 2, "lengths": [3]},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "tokens": 300},
+    "ckpt_bench": {"updates": 2, "batch_size": 2},
+    "seeds": {"more": []},
+}.items():
+    assert set(values) <= set(TINY[section])
+    TINY[section] |= values
+
+# What costs time or memory stays below these; everything else reaches the ends of its range.
+MOST: dict[str, float] = {
+    "data.train_stories": 60, "embedding.width": 14, "model.layers": 3, "model.heads": 4, "model.head_width": 9,
+    "model.feed_forward": 20, "model.context": 40, "train.batch_size": 6, "train.accumulation": 3, "train.processes": 1,
+    "train.tokens": 1500, "train.epochs": 2.0, "evaluate.stories": 60, "evaluate.new_tokens": 40,
+    "beam_bench.widths": 5, "beam_bench.prompts": 9, "beam_bench.new_tokens": 40, "kv_bench.batch": 6,
+    "kv_bench.lengths": 40, "accum_sweep.settings": 4, "accum_sweep.batch_size": 4, "accum_sweep.tokens": 800,
+    "ckpt_bench.updates": 3, "ckpt_bench.batch_size": 4, "runtime.threads": 2, "vocab.max_size": 400,
+    "vocab.min_count": 3,
+}  # fmt: skip
+# Values are files, or need a network or a card; those with files are drawn with the corpus.
+NOT_DRAWN = {"data.source", "data.path", "data.hub", "data.column", "vocab.path", "embedding.path"}
+NOT_DRAWN |= {"embedding.hub", "report.hub_path", "runtime.snapshot_every_s"}
+# Legal on a card only, which is not drawn.
+ONLY_ON_A_CARD = {"runtime.device": "cuda", "train.compile": "true"}
+# (key, value, the files that it needs)
+NEED_FILES = (
+    ("vocab.tokenizer", "gpt2", "vocabulary"),
+    ("embedding.source", "file", "vectors"),
+)
+SPAN = 12  # above the lowest value, for most whole numbers
+HUGE = (1 << 31, 1 << 32, 1 << 63)  # for keys without an upper end
+
+
+@dataclass(frozen=True)
+class DrawnRun:
+    """A run that can be planted in a folder, and written as YAML.
+
+    changes: the keys that differ from TINY. files: the user's own files. number: decides what a property draws itself, such
+    as where a run is cut.
+    """
+
+    changes: Changes = field(default_factory=dict)
+    files: Files = field(default_factory=Files)
+    number: int = 0
+
+    def params(self) -> dict[str, dict[str, Any]]:
+        """params.yaml as parsed."""
+        return with_changes(self.changes)
+
+
+def with_changes(changes: Changes) -> dict[str, dict[str, Any]]:
+    """TINY with some keys changed."""
+    params = copy.deepcopy(TINY)
+    for name, value in changes.items():
+        section, _, key = name.partition(".")
+        assert key in params[section], name
+        params[section][key] = copy.deepcopy(value)
+    return params
+
+
+def is_legal(changes: Changes) -> bool:
+    """Whether `params_from` accepts TINY with these changes."""
+    return not complaints(changes)
+
+
+def complaints(changes: Changes) -> list[str]:
+    """The keys that `params_from` names in its errors, in order."""
+    try:
+        params_from(with_changes(changes))
+    except InputError as error:
+        lines = [line.removeprefix("params.yaml: ") for line in str(error).splitlines()]
+        return [line.split(" ")[0].rstrip(":") for line in lines]
+    return []
+
+
+def fields_of(section: str) -> Iterator[tuple[str, Any, Allowed]]:
+    """(section.key, its type, what it allows) of each field of a settings class."""
+    settings = SECTIONS[section]
+    kinds = typing.get_type_hints(settings)
+    for key, declared in settings.__dataclass_fields__.items():
+        yield f"{section}.{key}", kinds[key], declared.metadata.get("allowed", Allowed())
+
+
+FIELDS = {
+    name: (kind, allowed) for section in SECTIONS for name, kind, allowed in fields_of(section)
+}
+
+
+def whole_numbers(allowed: Allowed, most: float) -> st.SearchStrategy[int]:
+    """Small ones, and the ends of the range."""
+    low = 0 if allowed.low == -math.inf else int(allowed.low)
+    high = min(allowed.high, most)
+    near = st.integers(low, int(min(low + SPAN, high)))
+    if high == math.inf:
+        return near | st.sampled_from(HUGE)
+    return near | st.integers(low, int(high)) | st.just(int(high))
+
+
+def numbers(allowed: Allowed, most: float) -> st.SearchStrategy[float]:
+    """Of three digits, from the whole range and between 0 and 1, and both ends."""
+    high = min(allowed.high, most, 1e9)
+    low = max(allowed.low, allowed.above)
+    low = 0.0 if low == -math.inf else low
+    within = st.floats(low, min(high, low + 1.0)) | st.floats(low, high) | st.sampled_from([low, high])
+    rounded = within.map(lambda value: float(f"{value:.3g}"))
+    return rounded.filter(lambda value: allowed.holds(value) and value <= most)
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Texts that a user types, for titles and prompts."""
+    return st.lists(corpora.words(), min_size=1, max_size=6).map(" ".join)
+
+
+def values_of(name: str) -> st.SearchStrategy[Any]:
+    """What a key may hold, by its declaration alone."""
+    kind, allowed = FIELDS[name]
+    most = MOST.get(name, math.inf)
+    if isinstance(kind, types.UnionType):
+        kind = typing.get_args(kind)[0]
+        return st.none() | _plain(kind, allowed, most)
+    values = _plain(kind, allowed, most)
+    return values.filter(lambda value: value != ONLY_ON_A_CARD.get(name, Ellipsis))
+
+
+def _plain(kind: Any, allowed: Allowed, most: float) -> st.SearchStrategy[Any]:
+    if typing.get_origin(kind) is tuple:
+        element = _plain(typing.get_args(kind)[0], allowed, most)
+        is_set = bool(allowed.length)
+        return st.lists(element, min_size=allowed.length, max_size=3, unique=is_set)
+    if allowed.choices:
+        return st.sampled_from(allowed.choices)
+    if kind is bool:
+        return st.booleans()
+    if kind is int:
+        numbers_of_kind = whole_numbers(allowed, most)
+        return numbers_of_kind | st.just("auto") if allowed.auto else numbers_of_kind
+    if kind is float:
+        return numbers(allowed, most)
+    return texts()
+
+
+def reads(section: str, changes: Changes) -> bool:
+    """Whether a settings class accepts its section with these changes."""
+    try:
+        read_section(with_changes(changes), section, SECTIONS[section])
+    except InputError:
+        return False
+    return True
+
+
+@st.composite
+def settings_changes(draw: st.DrawFn, sections: tuple[str, ...] = tuple(SECTIONS)) -> Changes:
+    """Changes of some keys of these sections, legal in the eyes of `params_from`.
+
+    A key that is refused is drawn again with its section, and in the end left as it is.
+    """
+    changes: Changes = {}
+    for section in sections:
+        names = [name for name in FIELDS if name.startswith(f"{section}.") and name not in NOT_DRAWN]
+        for _ in range(4):
+            of_section = {name: draw(values_of(name)) for name in names if draw(st.booleans())}
+            if reads(section, of_section):
+                changes |= of_section
+                break
+    return repaired(changes)
+
+
+def repaired(changes: Changes) -> Changes:
+    """Without what `params_from` refuses: first the keys that it names, then their sections."""
+    for names_sections in (False, True):
+        for _ in range(len(FIELDS)):
+            refused = complaints(changes)
+            if not refused:
+                return changes
+            sections = {name.partition(".")[0] for name in refused}
+            kept = {}
+            for name, value in changes.items():
+                is_named = name.partition(".")[0] in sections if names_sections else name in refused
+                if not is_named:
+                    kept[name] = value
+            if kept == changes:
+                break
+            changes = kept
+    assume(not complaints(changes))
+    return changes
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> DrawnRun:
+    """A legal run: settings, a corpus, vocabulary and vectors."""
+    files, of_files = draw(corpora.files())
+    changes = draw(settings_changes())
+    for name, value, needed in NEED_FILES:
+        if changes.get(name) == value and not getattr(files, needed):
+            del changes[name]
+    return DrawnRun(repaired(changes | of_files), files, draw(st.integers(0, 999)))
+
+
+@st.composite
+def settings_alone(draw: st.DrawFn) -> DrawnRun:
+    """A run whose corpus does not matter, for properties of models and training."""
+    sections = ("vocab", "embedding", "model", "train", "decode", "cache")
+    return DrawnRun(draw(settings_changes(sections)), Files(), draw(st.integers(0, 999)))

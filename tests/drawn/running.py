@@ -1,0 +1,121 @@
+"""Drawn runs, planted in a folder and run in this process: the check, and every stage in order."""
+
+import contextlib
+import importlib
+import io
+import pickle
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from tests.drawn.drawing import DrawnRun
+from tests.support.stages import ROOT, STORIES, plant
+from tinylm.base.config import InputError
+from tinylm.bench import measure
+from tinylm.cli.check import find_all
+
+# What stands before train: these know the stories and the vocabulary, and may still refuse them.
+BEFORE_TRAINING = ("download", "vocab")
+MEASURING = ("evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench")
+
+
+class Refused(Exception):
+    """A drawn run that tinylm refuses before training, in lines for the user."""
+
+
+def plant_run(drawn: DrawnRun, folder: Path) -> None:
+    """params.yaml, the code and the user's files."""
+    plant(folder, drawn.params(), STORIES)
+    for name in ("inputs/vocab", "inputs/vectors"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    drawn.files.plant(folder)
+
+
+def own_process(function: Callable[[Any], Any], task: Any) -> Any:
+    """`measure.in_own_process` without the process: what fails raises."""
+    threads = torch.get_num_threads()
+    try:
+        return function(pickle.loads(pickle.dumps(task)))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def own_processes(
+    function: Callable[[Any], Any], tasks: Sequence[Any], together: int
+) -> Iterator[Any]:
+    """`measure.in_own_processes` without the processes."""
+    for task in tasks:
+        yield own_process(function, task)
+
+
+@contextlib.contextmanager
+def in_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
+    """The current folder is this one, benches need no processes, and nothing is printed."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    silent = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(silent),
+        contextlib.redirect_stderr(silent),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        patch.chdir(folder)
+        patch.setattr(measure, "in_own_process", own_process)
+        patch.setattr(measure, "in_own_processes", own_processes)
+        try:
+            yield patch
+        finally:
+            torch.set_num_threads(1)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def run_stage(command: str) -> None:
+    """`python -m stages.NAME ARGUMENTS` in this process and the current folder; errors are raised."""
+    name, *arguments = command.split()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [name, *arguments])
+        importlib.import_module(f"stages.{name}").main()
+
+
+def stages_of(drawn: DrawnRun) -> list[str]:
+    """All stages in order, as commands."""
+    further = drawn.params()["seeds"]["more"]
+    seeds = [f"{stage} {seed}" for seed in further for stage in ("seed_train", "seed_score")]
+    return ["download", "vocab", "train", *MEASURING, *seeds, "seeds", "report"]
+
+
+def prepare(drawn: DrawnRun, folder: Path) -> None:
+    """Plant, check, and run the stages before training. Raises Refused with the lines for the user."""
+    plant_run(drawn, folder)
+    with in_folder(folder):
+        problems = find_all().problems
+        if problems:
+            raise Refused("\n".join(problems))
+        for stage in BEFORE_TRAINING:
+            try:
+                run_stage(stage)
+            except InputError as error:
+                raise Refused(str(error)) from None
+
+
+def finish(drawn: DrawnRun, folder: Path) -> None:
+    """Every stage. Raises Refused, or what a stage raises after training began."""
+    prepare(drawn, folder)
+    with in_folder(folder):
+        for stage in stages_of(drawn)[len(BEFORE_TRAINING) :]:
+            run_stage(stage)
+
+
+def read_params_file(folder: Path) -> dict[str, Any]:
+    """params.yaml of a planted run."""
+    loaded: dict[str, Any] = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    return loaded
