@@ -23,6 +23,8 @@ from tinylm.cli.check import find_all
 
 # What stands before train: these know the stories and the vocabulary, and may still refuse them.
 BEFORE_TRAINING = ("download", "vocab")
+# How far a run has come: files are written; download and vocab; train; everything else but the report; the report.
+LEVELS = ("planted", "prepared", "trained", "measured", "finished")
 MEASURING = ("evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench")
 
 
@@ -86,33 +88,48 @@ def run_stage(command: str) -> None:
         importlib.import_module(f"stages.{name}").main()
 
 
-def stages_of(drawn: DrawnRun) -> list[str]:
-    """All stages in order, as commands."""
+def stages_of(level: str, drawn: DrawnRun) -> list[str]:
+    """The stages of a level, in order, as commands."""
+    if level == "trained":
+        return ["train"]
+    if level == "finished":
+        return ["report"]
     further = drawn.params()["seeds"]["more"]
     seeds = [f"{stage} {seed}" for seed in further for stage in ("seed_train", "seed_score")]
-    return ["download", "vocab", "train", *MEASURING, *seeds, "seeds", "report"]
+    return [*MEASURING, *seeds, "seeds"]
 
 
-def prepare(drawn: DrawnRun, folder: Path) -> None:
-    """Plant, check, and run the stages before training. Raises Refused with the lines for the user."""
-    plant_run(drawn, folder)
+def advance(level: str, drawn: DrawnRun, folder: Path) -> None:
+    """Bring a run from the level before to this one.
+
+    Raises Refused with the lines for the user where tinylm refuses it before training, and whatever a stage raises later.
+    """
+    if level == "planted":
+        plant_run(drawn, folder)
+        return
     with in_folder(folder):
-        problems = find_all().problems
-        if problems:
-            raise Refused("\n".join(problems))
-        for stage in BEFORE_TRAINING:
-            try:
-                run_stage(stage)
-            except InputError as error:
-                raise Refused(str(error)) from None
+        if level == "prepared":
+            _check_and_prepare()
+            return
+        for stage in stages_of(level, drawn):
+            run_stage(stage)
+
+
+def _check_and_prepare() -> None:
+    problems = find_all().problems
+    if problems:
+        raise Refused("\n".join(problems))
+    for stage in BEFORE_TRAINING:
+        try:
+            run_stage(stage)
+        except InputError as error:
+            raise Refused(str(error)) from None
 
 
 def finish(drawn: DrawnRun, folder: Path) -> None:
-    """Every stage. Raises Refused, or what a stage raises after training began."""
-    prepare(drawn, folder)
-    with in_folder(folder):
-        for stage in stages_of(drawn)[len(BEFORE_TRAINING) :]:
-            run_stage(stage)
+    """A run from its files to its report."""
+    for level in LEVELS:
+        advance(level, drawn, folder)
 
 
 def read_params_file(folder: Path) -> dict[str, Any]:

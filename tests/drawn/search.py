@@ -1,0 +1,223 @@
+"""Searching for runs on which a property fails: what one process does, and what it has drawn."""
+
+import itertools
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis.internal.conjecture.engine as hypothesis_engine
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.drawn.drawing import FIELDS, ONLY_ON_A_CARD, Changes, DrawnRun, runs, settings_alone
+from tests.drawn.properties import ALONE, Property, load_properties, to_yaml
+from tests.drawn.running import LEVELS, Refused, advance
+
+PIPELINE = "whole runs"  # the search that shares one run between all properties that are not alone
+EXAMPLES = 12  # of whole runs, before another search has its turn
+ALONE_S = 40.0  # seconds of one property alone, about
+SHRINKING_S = 120  # at most, for one failure
+Value = tuple[str, Any]
+
+
+@dataclass
+class Found:
+    """What a search did. drawn: how often each value of a key was in a run that ended well."""
+
+    runs: Counter[str] = field(default_factory=Counter)
+    drawn: Counter[Value] = field(default_factory=Counter)
+    pairs: Counter[tuple[Value, Value]] = field(default_factory=Counter)
+    legal: list[Changes] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: "Found") -> None:
+        self.runs += other.runs
+        self.drawn += other.drawn
+        self.pairs += other.pairs
+        self.legal += other.legal
+        self.failures += other.failures
+
+
+def value_of(name: str, value: Any) -> Any:
+    """A value as it is counted: itself where there are few of them, else where in its range it lies."""
+    kind, allowed = FIELDS[name]
+    if value is None or isinstance(value, bool | str):
+        return value if value is None or allowed.choices or isinstance(value, bool) else "text"
+    if isinstance(value, list):
+        return "several" if len(value) > 1 else ("one", "none")[not value]
+    if value == allowed.low:
+        return "lowest"
+    return "a number"
+
+
+def chosen_values(params: dict[str, dict[str, Any]]) -> list[Value]:
+    """(key, value) of every key, as counted."""
+    names = [name for name in FIELDS if not name.endswith((".path", ".hub", ".column"))]
+    values = []
+    for name in names:
+        section, _, key = name.partition(".")
+        values.append((name, value_of(name, params[section][key])))
+    return values
+
+
+def choices_of(name: str) -> list[Any]:
+    """The values of a key that has few of them: choices, true and false, null or not."""
+    kind, allowed = FIELDS[name]
+    if allowed.choices:
+        return [choice for choice in allowed.choices if choice != ONLY_ON_A_CARD.get(name)]
+    return [False, True] if kind is bool else []
+
+
+def is_pair(value: Value) -> bool:
+    """Whether pairs are counted of this value."""
+    return value[1] is None or bool(choices_of(value[0]))
+
+
+def signature(name: str, error: BaseException) -> str:
+    """What tells one failure from another: the property, the error and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if re.search(r"/(tinylm|stages|drawn)/", frame.filename)]
+    last = ours[-1] if ours else frames[-1]
+    place = "/".join(Path(last.filename).parts[-2:])
+    return f"{name}, {type(error).__name__} in {place}:{last.name}"
+
+
+class Search:
+    """The searches of one process.
+
+    folder: where failures are written, as SIGNATURE.yaml; those of other processes are known too.
+    """
+
+    def __init__(self, folder: Path, end: float, only: str = "") -> None:
+        self.folder = folder
+        self.end = end
+        self.found = Found()
+        self.minimal: tuple[str, DrawnRun, BaseException] | None = None
+        properties = load_properties()
+        self.properties = [each for each in properties.values() if only in each.name]
+        self.last_level = LEVELS[-1]
+        levels = [each.level for each in self.properties if each.level != ALONE]
+        if only and levels:
+            self.last_level = max(levels, key=LEVELS.index)
+        alone = [each for each in self.properties if each.level == ALONE]
+        self.searches: list[Property | None] = [*([None] if levels else []), *alone]
+
+    def is_known(self, sign: str) -> bool:
+        return (self.folder / f"{file_name(sign)}.yaml").exists()
+
+    def run(self, first_seed: int, report: Callable[[Found], None]) -> None:
+        """Search until the end; `report` gets what each turn has found."""
+        for number in itertools.count():
+            for chosen in self.searches:
+                if time.monotonic() > self.end:
+                    return
+                self.found = Found()
+                self.search(chosen, first_seed + number)
+                report(self.found)
+
+    def search(self, chosen: Property | None, number: int) -> None:
+        """One turn: some examples of whole runs, or of one property alone."""
+        strategy = settings_alone() if chosen and chosen.settings_alone else runs()
+        started = time.monotonic()
+
+        @seed(number)
+        @settings(
+            max_examples=EXAMPLES if chosen is None else 60,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+            report_multiple_bugs=False,
+        )
+        @given(strategy)
+        def test(drawn: DrawnRun) -> None:
+            is_late = chosen is not None and time.monotonic() > started + ALONE_S
+            if time.monotonic() > self.end or (is_late and self.minimal is None):
+                return
+            self.try_one(chosen, drawn)
+
+        hypothesis_engine.MAX_SHRINKING_SECONDS = SHRINKING_S
+        self.minimal = None
+        try:
+            test()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) or self.minimal is None:
+                raise
+        if self.minimal is not None:
+            self.write_failure(*self.minimal)
+
+    def try_one(self, chosen: Property | None, drawn: DrawnRun) -> None:
+        """Check one drawn run. Raises what is wrong, unless it is known already."""
+        folder = Path(tempfile.mkdtemp(prefix="drawn-"))
+        try:
+            if chosen is None:
+                self._try_run(drawn, folder)
+            else:
+                self._checked(chosen.name, drawn, lambda: chosen.check(drawn, folder))
+                self.found.runs[chosen.name] += 1
+        except Refused:
+            self.found.runs["refused before training"] += 1
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _try_run(self, drawn: DrawnRun, folder: Path) -> None:
+        for level in LEVELS:
+            if not self._checked("every_stage_ends", drawn, lambda: advance(level, drawn, folder)):
+                return
+            for each in self.properties:
+                if each.level == level:
+                    self._checked(each.name, drawn, lambda: each.check(drawn, folder))
+            if level == self.last_level:
+                break
+        if self.minimal is not None:  # a failure is being shrunk: its runs are not drawn any more
+            return
+        self.found.runs[PIPELINE] += 1
+        values = chosen_values(drawn.params())
+        self.found.drawn.update(values)
+        self.found.pairs.update(itertools.combinations(filter(is_pair, values), 2))
+        self.found.legal.append(drawn.changes)
+
+    def _checked(self, name: str, drawn: DrawnRun, work: Callable[[], object]) -> bool:
+        """Whether the work ended well; raises if it failed in a way that is not known."""
+        try:
+            work()
+            return True
+        except Refused:
+            raise
+        except Exception as error:
+            sign = signature(name, error)
+            if self.is_known(sign):
+                self.found.runs[f"known failure: {sign}"] += 1
+                return False
+            self.minimal = (name, drawn, error)
+            raise
+
+    def write_failure(self, name: str, drawn: DrawnRun, error: BaseException) -> None:
+        sign = signature(name, error)
+        lines = "".join(traceback.format_exception(error)[-6:])
+        text = f"{sign}\n{type(error).__name__}: {str(error)[:1500]}\n{lines[-2500:]}"
+        path = self.folder / f"{file_name(sign)}.yaml"
+        if not path.exists():
+            path.write_text(to_yaml(name, drawn, text), encoding="utf-8")
+            self.found.failures.append(str(path))
+
+
+def file_name(sign: str) -> str:
+    return re.sub(r"[^\w]+", "-", sign).strip("-")[:150]
+
+
+def quietly(search: Search, first_seed: int, report: Callable[[Found], None]) -> None:
+    """Run the searches of one process with what libraries print on file descriptors 1 and 2 thrown away."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(null, stream)
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    search.run(first_seed, report)
