@@ -2,6 +2,7 @@
 # make quick     the same in less time, with a worse model: preset quick; back with: tinylm preset storybook
 # make test      set up everything, then run the tests that a change usually breaks (aim: 2 minutes on two quiet cores)
 # make test-all  those, then the rest
+# make any       draw legal runs on all cores for MINUTES=60, and check what must hold for each
 # make lint      format, style and types
 # make size      lines and density of each package, and the budgets of ARCHITECTURE.md
 # make deps      write the code that each stage depends on into dvc.yaml
@@ -23,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro quick story test test-all lint size deps golden coverage pages peers bench bench-gpu clean
+.PHONY: setup unmoved repro quick story test test-all any lint size deps golden coverage pages peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -57,7 +58,7 @@ unmoved:
 
 # What the tests and make lint need in addition.
 .venv/.ready-dev: .venv/.ready requirements-dev.txt
-	$(call step,setup for tests: 27 packages,$(call install,--no-deps --require-hashes -r requirements-dev.txt))
+	$(call step,setup for tests: 29 packages,$(call install,--no-deps --require-hashes -r requirements-dev.txt))
 	@touch $@
 
 repro: setup
@@ -114,6 +115,11 @@ test: .venv/.ready-dev
 
 test-all: test
 	$(PYTEST) -m full
+
+MINUTES = 60
+
+any: .venv/.ready-dev
+	python -m tests.drawn --minutes $(MINUTES)
 
 deps: .venv/.ready-dev
 	python -m tests.support.closure

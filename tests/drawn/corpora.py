@@ -29,7 +29,13 @@ MARKS = (" ", " ", " ", " ", ". ", ", ", "! ", " – ", "... ", "--", "\n", ' "'
 SUFFIXES = (".jsonl", ".csv", ".txt", ".parquet", ".jsonl.gz", ".csv.gz", ".txt.gz")
 # What people call the files of a split.
 SPLIT_NAMES = ("train", "validation", "dev", "val", "valid", "test", "eval")
-NAMES = ("{split}", "{split}-00000-of-00001", "data/{split}", "data/{split}-00000-of-00001", "stories_{split}")
+NAMES = (
+    "{split}",
+    "{split}-00000-of-00001",
+    "data/{split}",
+    "data/{split}-00000-of-00001",
+    "stories_{split}",
+)
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,9 @@ def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
     """
     named = draw(st.lists(st.sampled_from(list(LANGUAGES)), min_size=1, max_size=3, unique=True))
     longest = draw(st.sampled_from([1, 6, 60]))
-    drawn = draw(st.lists(st.sampled_from(named).flatmap(lambda name: story(name, longest)), max_size=8))
+    drawn = draw(
+        st.lists(st.sampled_from(named).flatmap(lambda name: story(name, longest)), max_size=8)
+    )
     first = draw(st.integers(0, len(STORIES) - 1))
     usual = (STORIES[first:] + STORIES[:first])[: draw(st.integers(0, most))]
     times = draw(st.integers(1, 3))
@@ -181,12 +189,19 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
     if draw(st.booleans()):
-        vocabulary = {"size": draw(st.sampled_from([60, 257, 300])), "alphabet": draw(st.booleans())}
+        vocabulary = {
+            "size": draw(st.sampled_from([60, 257, 300])),
+            "alphabet": draw(st.booleans()),
+        }
         changes |= {"vocab.path": "inputs/vocab", "vocab.tokenizer": "gpt2"}
     vectors: dict[str, Any] = {}
     if draw(st.booleans()):
         suffix = draw(st.sampled_from([".vec", ".vec.gz", ".bin"]))
-        vectors = {"suffix": suffix, "width": draw(st.integers(1, 8)), "words": draw(st.integers(1, 3))}
+        vectors = {
+            "suffix": suffix,
+            "width": draw(st.integers(1, 8)),
+            "words": draw(st.integers(1, 3)),
+        }
         changes |= {"embedding.source": "file", "embedding.path": f"inputs/vectors{suffix}"}
         changes |= {"embedding.width": vectors["width"], "embedding.hub": None}
     return Files(data, path, column, vocabulary, vectors), changes

@@ -134,7 +134,9 @@ def numbers(allowed: Allowed, most: float) -> st.SearchStrategy[float]:
     high = min(allowed.high, most, 1e9)
     low = max(allowed.low, allowed.above)
     low = 0.0 if low == -math.inf else low
-    within = st.floats(low, min(high, low + 1.0)) | st.floats(low, high) | st.sampled_from([low, high])
+    within = (
+        st.floats(low, min(high, low + 1.0)) | st.floats(low, high) | st.sampled_from([low, high])
+    )
     rounded = within.map(lambda value: float(f"{value:.3g}"))
     return rounded.filter(lambda value: allowed.holds(value) and value <= most)
 
@@ -189,7 +191,9 @@ def settings_changes(draw: st.DrawFn, sections: tuple[str, ...] = tuple(SECTIONS
     """
     changes: Changes = {}
     for section in sections:
-        names = [name for name in FIELDS if name.startswith(f"{section}.") and name not in NOT_DRAWN]
+        names = [
+            name for name in FIELDS if name.startswith(f"{section}.") and name not in NOT_DRAWN
+        ]
         for _ in range(4):
             of_section = {name: draw(values_of(name)) for name in names if draw(st.booleans())}
             if reads(section, of_section):

@@ -17,9 +17,10 @@ import yaml
 
 from tests.drawn.corpora import Files
 from tests.drawn.drawing import DrawnRun
-from tests.drawn.running import LEVELS, advance
+from tests.drawn.running import LEVELS, advance, finish
 
 ALONE = "alone"
+EVERY_STAGE_ENDS = "every_stage_ends"  # the property that stages themselves show
 # Each registers its properties when it is imported.
 MODULES: tuple[str, ...] = ("report",)
 
@@ -59,6 +60,9 @@ def load_properties() -> dict[str, Property]:
 
 def check_property(name: str, drawn: DrawnRun, folder: Path) -> None:
     """Run the stages that a property needs, and check it alone."""
+    if name == EVERY_STAGE_ENDS:
+        finish(drawn, folder)
+        return
     chosen = load_properties()[name]
     if chosen.level != ALONE:
         for level in LEVELS[: LEVELS.index(chosen.level) + 1]:

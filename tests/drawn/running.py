@@ -16,10 +16,12 @@ import torch
 import yaml
 
 from tests.drawn.drawing import DrawnRun
-from tests.support.stages import ROOT, STORIES, plant
+from tests.support.stages import STORIES, plant
 from tinylm.base.config import InputError
 from tinylm.bench import measure
 from tinylm.cli.check import find_all
+from tinylm.host.command import CommandFailed
+from tinylm.train.trainer import TrainingFailed
 
 # What stands before train: these know the stories and the vocabulary, and may still refuse them.
 BEFORE_TRAINING = ("download", "vocab")
@@ -28,8 +30,16 @@ LEVELS = ("planted", "prepared", "trained", "measured", "finished")
 MEASURING = ("evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench")
 
 
-class Refused(Exception):
-    """A drawn run that tinylm refuses before training, in lines for the user."""
+class EndsEarly(Exception):
+    """A drawn run that rightly does not reach its report; the message is tinylm's."""
+
+
+class Refused(EndsEarly):
+    """tinylm refuses it before training, in lines for the user."""
+
+
+class Diverged(EndsEarly):
+    """Its loss is not finite any more."""
 
 
 def plant_run(drawn: DrawnRun, folder: Path) -> None:
@@ -41,10 +51,12 @@ def plant_run(drawn: DrawnRun, folder: Path) -> None:
 
 
 def own_process(function: Callable[[Any], Any], task: Any) -> Any:
-    """`measure.in_own_process` without the process: what fails raises."""
+    """`measure.in_own_process` without the process; only what a user can cause becomes an answer."""
     threads = torch.get_num_threads()
     try:
         return function(pickle.loads(pickle.dumps(task)))
+    except CommandFailed as error:
+        return {"error": f"{type(error).__name__}: {error}"}
     finally:
         torch.set_num_threads(threads)
 
@@ -102,7 +114,7 @@ def stages_of(level: str, drawn: DrawnRun) -> list[str]:
 def advance(level: str, drawn: DrawnRun, folder: Path) -> None:
     """Bring a run from the level before to this one.
 
-    Raises Refused with the lines for the user where tinylm refuses it before training, and whatever a stage raises later.
+    Raises EndsEarly where it rightly ends, and whatever else a stage raises.
     """
     if level == "planted":
         plant_run(drawn, folder)
@@ -111,8 +123,11 @@ def advance(level: str, drawn: DrawnRun, folder: Path) -> None:
         if level == "prepared":
             _check_and_prepare()
             return
-        for stage in stages_of(level, drawn):
-            run_stage(stage)
+        try:
+            for stage in stages_of(level, drawn):
+                run_stage(stage)
+        except TrainingFailed as error:
+            raise Diverged(str(error)) from None
 
 
 def _check_and_prepare() -> None:

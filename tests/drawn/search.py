@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,15 @@ import hypothesis.internal.conjecture.engine as hypothesis_engine
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.drawing import FIELDS, ONLY_ON_A_CARD, Changes, DrawnRun, runs, settings_alone
-from tests.drawn.properties import ALONE, Property, load_properties, to_yaml
-from tests.drawn.running import LEVELS, Refused, advance
+from tests.drawn.properties import (
+    ALONE,
+    EVERY_STAGE_ENDS,
+    Check,
+    Property,
+    load_properties,
+    to_yaml,
+)
+from tests.drawn.running import LEVELS, EndsEarly, advance
 
 PIPELINE = "whole runs"  # the search that shares one run between all properties that are not alone
 EXAMPLES = 12  # of whole runs, before another search has its turn
@@ -48,7 +56,7 @@ class Found:
 
 def value_of(name: str, value: Any) -> Any:
     """A value as it is counted: itself where there are few of them, else where in its range it lies."""
-    kind, allowed = FIELDS[name]
+    _, allowed = FIELDS[name]
     if value is None or isinstance(value, bool | str):
         return value if value is None or allowed.choices or isinstance(value, bool) else "text"
     if isinstance(value, list):
@@ -161,20 +169,20 @@ class Search:
             if chosen is None:
                 self._try_run(drawn, folder)
             else:
-                self._checked(chosen.name, drawn, lambda: chosen.check(drawn, folder))
+                self._checked(chosen.name, chosen.check, drawn, folder)
                 self.found.runs[chosen.name] += 1
-        except Refused:
-            self.found.runs["refused before training"] += 1
+        except EndsEarly as ending:
+            self.found.runs[type(ending).__name__] += 1
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _try_run(self, drawn: DrawnRun, folder: Path) -> None:
         for level in LEVELS:
-            if not self._checked("every_stage_ends", drawn, lambda: advance(level, drawn, folder)):
+            if not self._checked(EVERY_STAGE_ENDS, partial(advance, level), drawn, folder):
                 return
             for each in self.properties:
                 if each.level == level:
-                    self._checked(each.name, drawn, lambda: each.check(drawn, folder))
+                    self._checked(each.name, each.check, drawn, folder)
             if level == self.last_level:
                 break
         if self.minimal is not None:  # a failure is being shrunk: its runs are not drawn any more
@@ -185,12 +193,12 @@ class Search:
         self.found.pairs.update(itertools.combinations(filter(is_pair, values), 2))
         self.found.legal.append(drawn.changes)
 
-    def _checked(self, name: str, drawn: DrawnRun, work: Callable[[], object]) -> bool:
-        """Whether the work ended well; raises if it failed in a way that is not known."""
+    def _checked(self, name: str, check: Check, drawn: DrawnRun, folder: Path) -> bool:
+        """Whether a check ended well; raises if it failed in a way that is not known."""
         try:
-            work()
+            check(drawn, folder)
             return True
-        except Refused:
+        except EndsEarly:
             raise
         except Exception as error:
             sign = signature(name, error)
@@ -215,9 +223,9 @@ def file_name(sign: str) -> str:
 
 
 def quietly(search: Search, first_seed: int, report: Callable[[Found], None]) -> None:
-    """Run the searches of one process with what libraries print on file descriptors 1 and 2 thrown away."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(null, stream)
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    search.run(first_seed, report)
+    """Run the searches of one process; what is printed, by libraries in C too, is thrown away."""
+    with open(os.devnull, "w", encoding="utf-8") as null:
+        for stream in (1, 2):
+            os.dup2(null.fileno(), stream)
+        sys.stdout = sys.stderr = null
+        search.run(first_seed, report)

@@ -1,0 +1,70 @@
+"""What `make test` checks of drawn runs: those on which a property once failed, and a few new ones, always the same.
+
+`make any` draws as many as you like (tests/drawn/__main__.py). A failure that it writes becomes a test in folder found/.
+"""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.drawn.drawing import DrawnRun, runs, settings_alone
+from tests.drawn.properties import ALONE, check_property, from_yaml, load_properties
+from tests.drawn.running import LEVELS, EndsEarly, Refused, advance
+
+FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
+PROPERTIES = load_properties()
+OF_LEVEL = {
+    level: [each for each in PROPERTIES.values() if each.level == level] for level in LEVELS
+}
+FEW = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_a_run_that_was_wrong_once(path, tmp_path):
+    """A file that says `refused: true` is refused before training; the property holds for any other."""
+    text = path.read_text("utf-8")
+    is_refused = yaml.safe_load(text).get("refused", False)
+    with pytest.raises(Refused) if is_refused else nullcontext():
+        check_property(*from_yaml(text), tmp_path)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_whole_runs(number, tmp_path_factory):
+    @seed(number)
+    @settings(FEW, max_examples=3)
+    @given(runs())
+    def check(drawn: DrawnRun) -> None:
+        folder = tmp_path_factory.mktemp("drawn")
+        for level in LEVELS:
+            try:
+                advance(level, drawn, folder)
+            except EndsEarly:
+                return
+            for each in OF_LEVEL[level]:
+                each.check(drawn, folder)
+
+    check()
+
+
+@pytest.mark.parametrize("name", [each.name for each in PROPERTIES.values() if each.level == ALONE])
+def test_a_property_alone(name, tmp_path_factory):
+    chosen = PROPERTIES[name]
+
+    @settings(FEW, max_examples=4)
+    @seed(1)
+    @given(settings_alone() if chosen.settings_alone else runs())
+    def check(drawn: DrawnRun) -> None:
+        try:
+            chosen.check(drawn, tmp_path_factory.mktemp("drawn"))
+        except EndsEarly:
+            return
+
+    check()
