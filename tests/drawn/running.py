@@ -1,6 +1,8 @@
 """Drawn runs, planted in a folder and run in this process: the check, and every stage in order."""
 
 import contextlib
+import copy
+import functools
 import importlib
 import io
 import pickle
@@ -17,6 +19,7 @@ import yaml
 
 from tests.drawn.drawing import DrawnRun
 from tests.support.stages import STORIES, plant
+from tinylm.base import config
 from tinylm.base.config import InputError
 from tinylm.bench import measure
 from tinylm.cli.check import find_all
@@ -69,6 +72,14 @@ def own_processes(
         yield own_process(function, task)
 
 
+_parsed_once = functools.cache(config.parse_yaml)
+
+
+def parse_yaml(text: str, name: str) -> dict[str, Any]:
+    """`config.parse_yaml`, which takes a tenth of a second for the same text again and again."""
+    return copy.deepcopy(_parsed_once(text, name))
+
+
 @contextlib.contextmanager
 def in_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
     """The current folder is this one, benches need no processes, and nothing is printed."""
@@ -82,6 +93,7 @@ def in_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
     ):
         warnings.simplefilter("ignore")
         patch.chdir(folder)
+        patch.setattr(config, "parse_yaml", parse_yaml)
         patch.setattr(measure, "in_own_process", own_process)
         patch.setattr(measure, "in_own_processes", own_processes)
         try:
