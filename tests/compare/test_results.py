@@ -1,9 +1,13 @@
 """What is read of a revision, and which runs are one setting."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
 from tinylm.base.config import InputError
+from tinylm.compare.comparison import compare
 from tinylm.compare.results import by_setting, read_result, stories_of
 
 
@@ -99,3 +103,24 @@ def test_a_seed_counts_once_and_the_first_runs_texts_decide(make_run):
     stories = stories_of([first, again, other])
     assert list(stories) == [1]
     assert stories[1] is first.stories[1]
+
+
+def test_metrics_of_another_run_than_the_lock_are_left_out(revision, lock):
+    """As after `git commit params.yaml dvc.lock`."""
+    written = json.dumps({"perplexity": 2.5})
+    lock["evaluate"]["outs"].append(
+        {"path": "metrics/evaluate.json", "md5": hashlib.md5(written.encode()).hexdigest()}
+    )
+    assert read_result(revision(lock=lock)).perplexity == 2.5
+    other = read_result(revision(lock=lock, **{"metrics/evaluate.json": {"perplexity": 9.0}}))
+    assert other.perplexity is None
+    assert "metrics/evaluate.json is of another run" in other.notes[0]
+    assert len(other.stories[1]) == 3
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), ([1, 2], [1.0, 2]), ("true", True)])
+def test_equal_values_are_one_setting_however_they_are_written(make_run, one, other):
+    runs = [make_run("a", {"train.x": one}), make_run("b", {"train.x": other, "train.seed": 2})]
+    assert len(by_setting(runs)) == 1
+    (row,) = compare(runs).rows
+    assert (row.differs, row.verdict) == (["train.seed 1 → 2"], "only the seed differs")

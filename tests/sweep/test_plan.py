@@ -55,10 +55,24 @@ def test_a_run_has_the_parameters_of_the_folder_with_its_own_values():
     assert params == base
 
 
-@pytest.mark.parametrize("text", ["train.lr", "train.lr=[1"])
+TEXTS = ("train.lr", "train.lr=[1", "train.lr=1,1.0", "report.title=2026-11-28,x")
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_text_that_lists_no_values_is_refused(text):
     with pytest.raises(InputError):
         expand_values([text])
+
+
+def test_code_that_git_does_not_track_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text(BASE)
+    (tmp_path / "tinylm").mkdir()
+    (tmp_path / "tinylm/new.py").touch()
+    subprocess.run(["git", "init", "-q"], check=True)
+    with pytest.raises(InputError, match=r"^tinylm/new\.py: not tracked"):
+        begin.begin([{"train.lr": 0.1}], "evaluate")
+    assert not (tmp_path / plan.FOLDER).exists()
 
 
 def test_a_worker_outside_a_slot_refuses_and_touches_nothing(sweep, tmp_path):

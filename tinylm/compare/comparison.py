@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.compare.results import TEXT_IDS, RevisionResult, by_setting, stories_of
+from tinylm.compare.results import (
+    TEXT_IDS,
+    RevisionResult,
+    by_setting,
+    plain_value,
+    stories_of,
+)
 from tinylm.evaluate.statistics import (
     MIN_TEXTS,
     Difference,
@@ -35,7 +41,7 @@ class Row:
 
     perplexity: of its first run. metric: of the difference, which is None if the sides have no
     text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
-    claimed; `compare` corrects it and sets the verdict.
+    claimed; `compare` corrects it and sets the verdict. is_same_setting: only the seed may differ.
     """
 
     name: str
@@ -45,6 +51,7 @@ class Row:
     difference: Difference | None
     differs: list[str]
     p: float
+    is_same_setting: bool
     verdict: str = ""
 
 
@@ -77,10 +84,20 @@ def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> R
     metric, difference = _difference(first, second)
     run = second[0]
     differs = what_differs(first[0], run)
+    is_same_setting = run.setting == first[0].setting
     p = math.nan
-    if difference and run.setting != first[0].setting:
+    if difference and not is_same_setting:
         p = difference.p
-    return Row(run.name, sorted(stories_of(second)), run.perplexity, metric, difference, differs, p)
+    return Row(
+        name=run.name,
+        seeds=sorted(stories_of(second)),
+        perplexity=run.perplexity,
+        metric=metric,
+        difference=difference,
+        differs=differs,
+        p=p,
+        is_same_setting=is_same_setting,
+    )
 
 
 def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
@@ -89,6 +106,9 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
     for key in first.params | second.params:
         one = shown(first.params, key)
         other = shown(second.params, key)
+        is_set = key in first.params and key in second.params
+        if is_set and plain_value(first.params[key]) == plain_value(second.params[key]):
+            continue
         if one != other:
             lines.append(f"{key} {one} → {other}")
     for path in sorted(first.inputs.keys() | second.inputs.keys()):
@@ -133,12 +153,12 @@ def _verdict(row: Row, is_claimed: bool) -> str:
     difference = row.difference
     if difference is None:
         return "not compared: no losses of the same texts"
+    if row.is_same_setting:
+        return "only the seed differs"
     if is_claimed:
         return f"{'worse' if difference.value > 0 else 'better'}; p = {row.p:.2g}"
     if not math.isnan(row.p):
         return f"no difference claimed; p = {row.p:.2g}"
     if difference.texts < MIN_TEXTS:
         return f"no difference claimed: fewer than {MIN_TEXTS} texts"
-    return (
-        "no claim: a setting has one seed" if difference.seeds is None else "only the seed differs"
-    )
+    return "no claim: a setting has one seed"

@@ -1,6 +1,8 @@
 """Which results in this folder are current, from DVC, and which code made them, from git."""
 
 import subprocess
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_yaml
@@ -39,15 +41,23 @@ def untracked(*paths: str) -> list[str]:
     return sorted(filter(None, names.split("\0")))
 
 
-def _release() -> tuple[str, str]:
-    """(commit or tag of tinylm's last release, its name); ("", "") where git has no commit.
+def _version() -> str:
+    """The version in pyproject.toml; "" where there is none."""
+    path = Path("pyproject.toml")
+    if not path.exists():
+        return ""
+    return str(tomllib.loads(path.read_text("utf-8")).get("project", {}).get("version", ""))
 
-    It is the last tag v*. Without one, it is the commit that wrote the version of pyproject.toml, or
-    the first commit where there is none.
+
+def _release() -> tuple[str, str]:
+    """(commit of tinylm's last release, its name); ("", "") where git has no commit.
+
+    It is the tag of the version in pyproject.toml; any other tag may be somebody's own. Without
+    it, it is the commit that wrote that version, or the first commit where there is none.
     """
-    tag = _git("describe", "--tags", "--abbrev=0", "--match=v*")
-    if tag:
-        return tag.strip(), tag.strip()
+    tag = f"v{_version()}"
+    if _git("merge-base", "--is-ancestor", f"refs/tags/{tag}", "HEAD") is not None:
+        return f"refs/tags/{tag}", tag
     if _git("rev-parse", "--is-shallow-repository") == "true\n":
         return "", ""  # its first commit has all code, whoever wrote it
     written = _git("log", "-1", "--format=%H", "-G^version = ", "--", "pyproject.toml")
@@ -57,17 +67,49 @@ def _release() -> tuple[str, str]:
     return commit, what
 
 
+def _cloned(release: str) -> str:
+    """The commit that this clone and the default branch of its origin have in common.
+
+    `release` where there is no origin, or where what they have in common is older.
+    """
+    for branch in ("origin/HEAD", "origin/main", "origin/master"):
+        common = (_git("merge-base", "HEAD", branch) or "").strip()
+        if common and _git("merge-base", "--is-ancestor", release, common) is not None:
+            return common
+    return release
+
+
+def _changes(first: str, last: str | None = None) -> tuple[list[list[str]], str]:
+    """([lines added, lines removed, file] of each file of code, who made these changes).
+
+    last: None for the files as they are.
+    """
+    ends = [first] if last is None else [first, last]
+    changes = _git("diff", "--numstat", "--no-renames", *ends, "--", *SOURCES) or ""
+    names = _git("log", "--format=%an", f"{first}..{last or 'HEAD'}", "--", *SOURCES) or ""
+    people = ", ".join(sorted(set(names.splitlines()))) or "no author of a commit"
+    return [line.split("\t") for line in changes.splitlines()], people
+
+
 def authorship() -> str:
-    """Whose code it is by git: tinylm's up to its last release, others' after that."""
+    """Whose code it is by git: tinylm's up to its last release, others' after that.
+
+    What came with the clone is one line, which names its authors, so that a clone without a change
+    lists no file. The files that were changed since are listed.
+    """
     release, name = _release()
     if not release:
         return "unknown, since git has no commit of this code, or lacks its history (git fetch --unshallow)"
-    changes = _git("diff", "--numstat", "--no-renames", release, "--", *SOURCES) or ""
-    names = _git("log", "--format=%an", f"{release}..HEAD", "--", *SOURCES) or ""
-    files = [line.split("\t") for line in changes.splitlines()]
-    people = ", ".join(sorted(set(names.splitlines()))) or "no author of a commit"
+    cloned = _cloned(release)
+    text = f"tinylm's code of {name}"
+    files, people = _changes(release, cloned)
+    if files:
+        text += f"; changed since, as cloned from origin: {len(files)} files, by {people}"
+    files, people = _changes(cloned)
+    if not files:
+        return f"{text}; files changed here: 0"
     listed = "".join(f"\n- `{name}`: +{added} −{removed}" for added, removed, name in files)
-    return f"tinylm's code of {name}; files changed since: {len(files)}, by {people}{listed}"
+    return f"{text}; files changed here: {len(files)}, by {people}{listed}"
 
 
 def read_status() -> tuple[dict[str, str], dict[str, str]]:

@@ -1,9 +1,10 @@
 """What a revision holds for a comparison: parameters, perplexity, and the losses of single texts."""
 
+import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ from tinylm.compare.revisions import Revision
 from tinylm.presets.write import Values, flatten
 
 LOCK = "dvc.lock"
+METRICS = paths.metrics("evaluate")
 SEED_KEY = "train.seed"
 TEXT_IDS = ["text_id", "tokens_id"]
 LOSSES = ["nats", "raw_bits"]
@@ -21,14 +23,25 @@ NUMBERS = ["nats", "tokens", "raw_bits", "raw_bytes"]
 STAGES = ("download", "vocab", "train", "evaluate")  # on which the losses depend
 
 
+def plain_value(value: Any) -> Any:
+    """A value of params.yaml, equal for all ways to write it: 1 for 1.0, true for "true"."""
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    if value in ("true", "false"):  # choices that YAML reads as booleans without quotes
+        return value == "true"
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
 @dataclass(frozen=True)
 class RevisionResult:
     """The results of one revision.
 
     params: the parameters that its stages ran with, from dvc.lock. inputs: the MD5 of each file of
-    code and data that they read. stories: for each seed a table with a row for each different text
-    of the evaluation split, TEXT_IDS and NUMBERS. notes: a line for each thing that is missing, or
-    does not belong to the run.
+    code and data that they read. perplexity: None if the metrics are of another run. stories: for
+    each seed a table with a row for each different text of the evaluation split, TEXT_IDS and
+    NUMBERS. notes: a line for each thing that is missing, or does not belong to the run.
     """
 
     name: str
@@ -41,7 +54,9 @@ class RevisionResult:
     @property
     def setting(self) -> str:
         """A key that is equal for runs that differ in train.seed alone."""
-        decisive = {name: value for name, value in self.params.items() if name != SEED_KEY}
+        decisive = {
+            name: plain_value(value) for name, value in self.params.items() if name != SEED_KEY
+        }
         return json.dumps([decisive, self.inputs], sort_keys=True, default=str)
 
 
@@ -76,19 +91,27 @@ def read_result(revision: Revision) -> RevisionResult:
     lock = parse_yaml(revision.text(LOCK) or "stages: {}", f"{LOCK} of {name}")
     stages = lock.get("stages") or {}
     params = _params(stages)
-    changed = [key for key, value in params.items() if current.get(key, value) != value]
+    changed = [
+        key
+        for key, value in params.items()
+        if plain_value(current.get(key, value)) != plain_value(value)
+    ]
     if changed:
         keys = ", ".join(changed)
         revision.notes.append(f"{PARAMS_FILE} changed since the last run ({keys}); run dvc repro")
-    result = RevisionResult(
-        name, params, _inputs(stages), _perplexity(revision), notes=revision.notes
-    )
+    result = RevisionResult(name, params, _inputs(stages), notes=revision.notes)
+    metrics = revision.text(METRICS)
     trained = _md5s(stages, "train", "outs").get(paths.MODELS)
     evaluated = _md5s(stages, "evaluate", "deps").get(paths.MODELS)
     if trained != evaluated:
         revision.notes.append("stage evaluate has not scored this model; run dvc repro evaluate")
-    elif result.perplexity is not None:
+    elif metrics is not None:
         result.stories.update(_stories(revision, stages, params.get(SEED_KEY)))
+    if metrics is not None:
+        of_run = _md5s(stages, "evaluate", "outs").get(METRICS)
+        if of_run in (None, hashlib.md5(metrics.encode()).hexdigest()):
+            return replace(result, perplexity=_perplexity(revision))
+        revision.notes.append(f"{METRICS} is of another run than {LOCK}; commit both")
     return result
 
 
@@ -122,7 +145,7 @@ def _inputs(stages: Mapping[str, Any]) -> dict[str, str]:
 
 def _perplexity(revision: Revision) -> float | None:
     """From the few metrics that are in git."""
-    value = _json(revision, paths.metrics("evaluate")).get("perplexity")
+    value = _json(revision, METRICS).get("perplexity")
     return value if isinstance(value, float) else None
 
 

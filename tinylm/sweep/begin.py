@@ -1,5 +1,6 @@
 """A new sweep: its values are checked, and the folder's code and parameters are kept."""
 
+import datetime
 import itertools
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from tinylm.base.files import write_json
 from tinylm.presets.write import Values
 from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep
-from tinylm.sweep.recording import freeze, git
+from tinylm.sweep.recording import freeze, git, refuse_untracked_code
 
 
 def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
@@ -19,7 +20,13 @@ def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
         key, equals, values = text.partition("=")
         if not equals or key in axes:
             raise InputError(f"-S: expected KEY=VALUE,VALUE, each key once, got {text}")
-        axes[key] = parse_yaml(f"{{values: [{values}]}}", f"-S {text}")["values"]
+        listed = parse_yaml(f"{{values: [{values}]}}", f"-S {text}")["values"]
+        for place, value in enumerate(listed):
+            if isinstance(value, datetime.date):
+                raise InputError(f"-S {text}: expected text, got a date; write it in quotes")
+            if value in listed[:place]:
+                raise InputError(f"-S {text}: expected different values, got {value} twice")
+        axes[key] = listed
     return axes
 
 
@@ -60,6 +67,7 @@ def begin(runs: list[Values], target: str, name: str | None = None) -> Sweep:
     base = Path(PARAMS_FILE).read_text(encoding="utf-8")
     for values in runs:
         plan.check_values(base, values)
+    refuse_untracked_code()
     name = plan.new_name(name)
     folder = Path(plan.FOLDER) / name
     folder.mkdir(parents=True)

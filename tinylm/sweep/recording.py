@@ -29,6 +29,14 @@ def git(*words: str) -> str:
     return done.stdout.strip()
 
 
+def refuse_untracked_code() -> None:
+    """Raise InputError if there is code that git does not track: every run would lack it."""
+    names = git("ls-files", "--others", "--exclude-standard", "--", "stages", "tinylm")
+    if names:
+        name = names.splitlines()[0]
+        raise InputError(f"{name}: not tracked by git, so every run would lack it; git add {name}")
+
+
 def freeze(name: str) -> tuple[str, str]:
     """(HEAD, a commit of the tracked files as they are now), kept by a reference."""
     head = git("rev-parse", "HEAD")

@@ -137,13 +137,13 @@ def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(he
         return unzip(here)["README.md"].decode().partition("Authorship: ")[2]
 
     git("-c", "user.name=tinylm", "commit", "-qm", "all")
-    write(here, "pyproject.toml", 'version = "2"\n')
+    write(here, "pyproject.toml", '[project]\nversion = "2"\n')
     git("add", "pyproject.toml")
     git("-c", "user.name=tinylm", "commit", "-qm", "release")
     release = git("rev-parse", "HEAD")[:12]
     write(here, "tinylm/a.py", "one = 1\ntwo = 2\n")
     git("-c", "user.name=Ada", "commit", "-qam", "mine")
-    changed = "; files changed since: 1, by Ada\n- `tinylm/a.py`: +2 −0\n"
+    changed = "; files changed here: 1, by Ada\n- `tinylm/a.py`: +2 −0\n"
     untagged = f"tinylm's code of {release} (the commit that set its version)"
     assert authorship().startswith(untagged + changed)
     head = git("rev-parse", "HEAD")
@@ -151,7 +151,12 @@ def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(he
     assert authorship().startswith("unknown")  # nobody's changes are hidden in the only commit
     (here / ".git/shallow").unlink()
     git("tag", "v2", release)
+    git("tag", "v9")  # a student's own
     assert authorship().startswith("tinylm's code of v2" + changed)
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert authorship().startswith(
+        "tinylm's code of v2; changed since, as cloned from origin: 1 files, by Ada; files changed here: 0"
+    )
 
 
 CASES = {
