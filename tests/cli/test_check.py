@@ -86,7 +86,7 @@ def test_params_that_cannot_be_read_are_one_problem():
     ("changes", "named"),
     [
         ({"data.path": "nowhere", "data.source": "local"}, "data.path"),
-        ({"data.path": "../shared/tinystories", "data.source": "local"}, "preset NAME --hub"),
+        ({"data.path": "inputs/stories", "data.source": "local"}, "preset NAME --hub"),
         ({"data.path": "a.xlsx", "data.source": "local"}, "a.xlsx"),
         ({"vocab.path": "nowhere"}, "vocab.path"),
         ({"embedding.path": "nowhere"}, "embedding.path"),

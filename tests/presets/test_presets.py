@@ -119,6 +119,14 @@ def test_a_hand_edit_is_refused(hub):
     assert Path("params.yaml").read_bytes() == BASE_FILE.read_bytes()
 
 
+def test_the_stories_may_be_elsewhere(capsys):
+    assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
+    assert read_params().data.path == "own/stories.txt"
+    assert write.current() == "word-10k"  # not taken for edited by hand
+    assert main(["preset", "word-10k", "--data", "x", "--hub"]) == 2
+    assert read_params().data.path == "own/stories.txt"
+
+
 def test_the_command_writes_lists_and_refuses(capsys):
     assert main(["preset", "storybook"]) == 0
     assert main(["preset", "storybook"]) == 0

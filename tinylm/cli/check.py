@@ -69,11 +69,12 @@ def _check_corpus(data: Any) -> None:
 
     _require_readable("data.path", data.path, FROM_HUB)
     if data.source == "local":
+        empty = f"{PARAMS_FILE}: data.path: expected stories, but {data.path!r} is empty{FROM_HUB}"
+        if os.path.isdir(data.path) and not os.listdir(data.path):
+            raise InputError(empty)
         source = open_source(data)
         if not any(source.sizes.values()):
-            raise InputError(
-                f"{PARAMS_FILE}: data.path: expected files with stories, but {data.path!r} is empty"
-            )
+            raise InputError(empty)
         next(source.rows("train"), None)
 
 

@@ -9,6 +9,7 @@ EXAMPLES = """\
   tinylm preset --list
   tinylm preset storybook
   tinylm preset word-50k --hub                      with TinyStories from the Hugging Face hub
+  tinylm preset word-50k --data ../tinystories      with stories that you have
   tinylm preset word-50k --force                    over a params.yaml that was edited by hand
 """
 
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--force", action="store_true", help="overwrite an edited params.yaml")
     parser.add_argument("--hub", action="store_true", help="use data from the Hugging Face hub")
+    parser.add_argument("--data", metavar="PATH", help="use the stories of this file or folder")
     parser.add_argument(
         "--list", action="store_true", help="list the presets; * marks the current one"
     )
@@ -47,7 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
     check_clone()
     if name is None:
         raise InputError(f"NAME: expected one of {', '.join(names())}")
-    changed = write_preset(name, force=arguments.force, hub=arguments.hub)
+    if arguments.hub and arguments.data:
+        raise InputError("expected --hub or --data, got both")
+    changed = write_preset(name, force=arguments.force, hub=arguments.hub, data=arguments.data)
     action = "written"
     if changed is not None:
         print("\n".join(changed), end="\n" if changed else "")

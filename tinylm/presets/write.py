@@ -22,6 +22,8 @@ FOLDER = Path(__file__).parent
 BASE = "storybook"
 BASE_TITLE = "stories written here by a small generator; no network, minutes on a CPU"
 
+PLACE = "data.path"
+
 Values = dict[str, Any]  # "section.key" -> value
 Params = dict[str, dict[str, Any]]  # section -> key -> value
 
@@ -147,24 +149,40 @@ def preset_values(name: str, hub: bool = False) -> Values:
 
 
 def current(path: str | Path = PARAMS_FILE) -> str | None:
-    """The preset whose values the file holds, or None. Raises InputError if it cannot be read."""
-    values = flatten(load_params(path))
+    """The preset whose values the file holds, or None. Raises InputError if it cannot be read.
+
+    Where the data are does not count: each user has them elsewhere (`tinylm preset NAME --data`).
+    """
+    values = _without_place(flatten(load_params(path)))
     for name in names():
-        if values == preset_values(name) or (name in HUB and values == preset_values(name, True)):
+        from_hub = [False, True] if name in HUB else [False]
+        if any(values == _without_place(preset_values(name, hub)) for hub in from_hub):
             return name
     return None
 
 
+def _without_place(values: Values) -> Values:
+    return {name: value for name, value in values.items() if name != PLACE}
+
+
 def write_preset(
-    name: str, path: str | Path = PARAMS_FILE, force: bool = False, hub: bool = False
+    name: str,
+    path: str | Path = PARAMS_FILE,
+    force: bool = False,
+    hub: bool = False,
+    data: str | None = None,
 ) -> list[str] | None:
     """Write the preset over `path` and return the differences; None if there was nothing to compare.
 
-    A file that already has the preset's values is left unchanged. Raises InputError if the file
-    was edited by hand or cannot be read, unless `force`.
+    data: where the user's stories are, instead of the preset's `data.path`. A file that already has
+    the preset's values is left unchanged. Raises InputError if the file was edited by hand or
+    cannot be read, unless `force`.
     """
     path = Path(path)
     text = preset_text(name, hub)
+    if data is not None:
+        text = merge(text, json.dumps({"data": {"source": "local", "path": data}}), "--data")
+    new = flatten(parse_yaml(text, f"preset {name}"))
     old: Values | None = None
     if path.exists() or path.is_symlink():
         if not force and current(path) is None:
@@ -172,8 +190,8 @@ def write_preset(
             raise InputError(f"{path} was edited since the last preset; {command} overwrites it")
         with contextlib.suppress(InputError):  # only with force
             old = flatten(load_params(path))
-        if old == preset_values(name, hub):
+        if old == new:
             return []
     with atomic_write(os.path.realpath(path)) as handle:  # a link stays a link
         handle.write(text)
-    return None if old is None else differences(old, preset_values(name, hub))
+    return None if old is None else differences(old, new)
