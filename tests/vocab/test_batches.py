@@ -110,6 +110,21 @@ def test_a_batch_is_a_pure_function_of_its_index_and_the_seed(store, layout):
     assert rows[0] != rows[2]
 
 
+@pytest.mark.parametrize("batch_size", [1, 6])
+@pytest.mark.parametrize("layout", ["stream", "stories", "windows"])
+def test_hidden_words_are_hidden_from_the_inputs_alone(store, layout, batch_size):
+    plain = TrainBatches(store, layout, batch_size, 13, PAD, seed=1)
+    hiding = TrainBatches(store, layout, batch_size, 13, PAD, seed=1, unk_id=UNK, unknown=0.5)
+    hidden = 0
+    for index in range(len(plain)):
+        seen, changed = plain.batch(index), hiding.batch(index)
+        is_hidden = changed.inputs != seen.inputs
+        assert torch.equal(changed.targets, seen.targets)
+        assert bool((changed.inputs[is_hidden] == UNK).all())
+        hidden += int(is_hidden.sum())
+    assert hidden > 0
+
+
 def test_batches_are_prepared_ahead_and_in_order():
     prepared = []
 

@@ -68,8 +68,8 @@ class _Rows:
         span = np.arange(width + 1)
         positions = self.starts[rows, None] + (span + shift)
         tokens = ids.take(positions, mode="wrap").astype(np.int64)  # (B, T + 1)
-        inputs = np.ascontiguousarray(tokens[:, :-1])
-        targets = np.ascontiguousarray(tokens[:, 1:])
+        inputs = tokens[:, :-1].copy()  # never a view, since words are hidden in place
+        targets = tokens[:, 1:].copy()
         if lengths.min() < width:
             outside = span[:width] >= lengths[:, None]
             inputs[outside] = pad_id
