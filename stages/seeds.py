@@ -22,13 +22,9 @@ def main() -> None:
         curves[seed] = run["held_out"]
 
     merged = seeds.merge(scores)
-    perplexity = merged["perplexity"]["mean"]
-    spread = f", seed {first} alone"
-    if len(scores) > 1:
-        spread = f" ± {merged['perplexity']['sd']:.3f} over {len(scores)} seeds"
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage.write(merged)
-    print(f"evaluation perplexity {perplexity:.3f}{spread}")
+    print(f"evaluation perplexity {seeds.in_words(merged)}")
 
 
 if __name__ == "__main__":

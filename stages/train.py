@@ -1,6 +1,5 @@
 """Stage train: fit the model to the train split; write weights and curves."""
 
-import math
 import sys
 
 from tinylm.base import paths
@@ -49,7 +48,7 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     metrics |= run_metrics(result, run.batches)
     times = result.timing()
     times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
-    shown = {"val_loss": math.log(metrics["held_out_perplexity"]), "epoch_s": times["epoch_s"]}
+    shown = {"val_loss": metrics["held_out_loss"], "epoch_s": times["epoch_s"]}
     stage.conditions = dict(run.conditions)
     stage.write(metrics, {"train": shown}, times)
     run.snapshots.finish()  # last: they stay if `stage.write` raises after an edit

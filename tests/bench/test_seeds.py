@@ -1,10 +1,7 @@
-import math
-
 import numpy as np
-import pytest
 
 from tests.support.plain_run import PlainRun, assert_weights, near
-from tinylm.bench.seeds import METRICS, merge, scores_of
+from tinylm.bench.seeds import METRICS, in_words, merge, scores_of
 
 
 def test_one_seed_has_no_spread():
@@ -12,9 +9,16 @@ def test_one_seed_has_no_spread():
 
 
 def test_the_held_out_loss_of_a_seed_is_that_of_its_saved_weights(folder):
-    run = {"held_out_perplexity": 7.0, "held_out_loss_best": 1.0}
-    scores = scores_of(run, "train", "evaluate")
-    assert scores["held_out_loss"] == pytest.approx(math.log(7))
+    run = {"held_out_loss": 5000.0, "held_out_perplexity": 1e260, "held_out_loss_best": 1.0}
+    assert scores_of(run, "train", "evaluate")["held_out_loss"] == 5000.0
+
+
+def test_a_seed_that_diverged_leaves_the_other_numbers():
+    fine, diverged = (dict.fromkeys(METRICS, value) for value in (2.0, 5000.0))
+    merged = merge({1: fine, 2: diverged | {"perplexity": None}})
+    assert merged["nats_per_token"]["mean"] == 2501.0
+    assert "perplexity" not in merged
+    assert "diverged" in in_words(merged)
 
 
 def test_another_seed_and_the_spread(finished_run):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tinylm.cli.command import main
-from tinylm.compare.comparison import BITS, PERPLEXITY, SAME, compare
+from tinylm.compare.comparison import BITS, NATS, PERPLEXITY, SAME, compare
 from tinylm.compare.page import to_markdown
 from tinylm.report.html_page import to_html
 from tinylm.report.render import to_terminal
@@ -34,6 +34,14 @@ def test_one_seed_claims_nothing_but_shows_the_difference(make_run):
     assert row.difference.low < row.difference.value < row.difference.high < 0
     assert np.isnan(row.p)
     assert "one seed" in row.verdict
+
+
+def test_a_run_that_diverged_is_compared_by_nats(make_run):
+    others = seeded(make_run, "b", {"train.lr": 9}, shift=500.0, noise=0.01)
+    row = compare([*seeded(make_run, "a"), *others]).rows[-1]
+    assert row.metric == NATS
+    assert row.difference.value == pytest.approx(500.0, rel=1e-3)
+    assert row.verdict.startswith("worse")
 
 
 @pytest.mark.parametrize(("shift", "verdict"), [(-0.3, "better"), (0.3, "worse")])

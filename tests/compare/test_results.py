@@ -22,6 +22,12 @@ def test_a_whole_revision_is_read(revision):
     assert result.notes == []
 
 
+def test_a_run_that_diverged_has_losses_though_no_perplexity(revision):
+    result = read_result(revision(**{"metrics/evaluate.json": {"perplexity": None}}))
+    assert result.perplexity is None
+    assert result.stories[1]["nats"].tolist() == [2.5, 5.0, 7.5]
+
+
 def test_a_text_that_occurs_twice_is_one_row_with_the_sums(revision):
     header, *rows = """\
 text_id,tokens_id,nats,tokens,raw_bits,raw_bytes

@@ -63,7 +63,15 @@ def test_a_budget_below_one_update_is_refused(start, new_batches, key):
 def test_the_reported_perplexity_is_that_of_the_saved_weights(new_batches, kept_best):
     curves = Curves(train=[2.0], tokens=[10], held_out=[(0, 0, 1.5), (1, 10, 2.5)])
     metrics = run_metrics(TrainResult(curves, False, kept_best, 1.0), new_batches())
-    assert metrics["held_out_perplexity"] == pytest.approx(math.exp(1.5 if kept_best else 2.5))
+    assert metrics["held_out_loss"] == (1.5 if kept_best else 2.5)
+    assert metrics["held_out_perplexity"] == pytest.approx(math.exp(metrics["held_out_loss"]))
+
+
+def test_the_loss_of_a_run_that_diverged_is_not_cut_off(new_batches):
+    curves = Curves(train=[2.0], tokens=[10], held_out=[(0, 0, 1.5), (1, 10, 5000.0)])
+    metrics = run_metrics(TrainResult(curves, False, False, 1.0), new_batches())
+    assert metrics["held_out_loss"] == 5000.0
+    assert math.isfinite(metrics["held_out_perplexity"])
 
 
 @pytest.mark.parametrize(("epochs", "accumulation"), [(1.0, 10), (2.0, 3)])

@@ -25,7 +25,7 @@ def first_curve() -> Curve:
 def scores_of(run: Mapping[str, Any], scored: str | int, stage: str) -> dict[str, Any]:
     """METRICS of a run's weights, which `stage` scored; run: the metrics of its training."""
     score = read_json(paths.seed_score(scored), stage)
-    return score | {"held_out_loss": math.log(run["held_out_perplexity"])}
+    return score | {"held_out_loss": run["held_out_loss"]}
 
 
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -51,6 +51,17 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         str(seed): {name: row.get(name) for name in METRICS} for seed, row in by_seed.items()
     }
     return merged
+
+
+def in_words(merged: Mapping[str, Any]) -> str:
+    """What `merge` found of the perplexity, for the terminal."""
+    seeds = merged["seeds"]
+    perplexity = merged.get("perplexity")
+    if perplexity is None:
+        return "of some seed is too large for a number: that run diverged"
+    if len(seeds) == 1:
+        return f"{perplexity['mean']:.3f}, seed {seeds[0]} alone"
+    return f"{perplexity['mean']:.3f} ± {perplexity['sd']:.3f} over {len(seeds)} seeds"
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:

@@ -1,7 +1,8 @@
 """Compare revisions with the first: what differs, by how much, and whether that is significant.
 
 Runs that differ only in train.seed are one setting; settings are compared, not runs. The metric is
-perplexity if both sides scored the same tokens, otherwise bits per byte of the same text.
+perplexity if both sides scored the same tokens, otherwise bits per byte of the same text. If a run
+diverged, nats per token take the place of its perplexity, which is too large for a number.
 `statistics.claims` corrects for all comparisons together.
 """
 
@@ -31,7 +32,9 @@ from tinylm.evaluate.statistics import (
 from tinylm.presets.write import shown
 
 PERPLEXITY = "perplexity"
+NATS = "nats per token"
 BITS = "bits per byte"
+MOST_NATS = 100.0  # per token, of a perplexity that is compared
 SAME = "the same parameters, code and data"
 
 
@@ -123,8 +126,10 @@ def _difference(
     """The metric to compare two settings on, and their difference; None if they share no metric."""
     sides = (stories_of(first), stories_of(second))
     tables = [table for side in sides for table in side.values()]
+    diverged = any(table["nats"].sum() > MOST_NATS * table["tokens"].sum() for table in tables)
+    by_tokens = (NATS, pooled_ratio) if diverged else (PERPLEXITY, pooled_perplexity)
     choices = (
-        (PERPLEXITY, [*TEXT_IDS, "tokens"], ["nats", "tokens"], pooled_perplexity),
+        (by_tokens[0], [*TEXT_IDS, "tokens"], ["nats", "tokens"], by_tokens[1]),
         (BITS, ["text_id", "raw_bytes"], ["raw_bits", "raw_bytes"], pooled_ratio),
     )
     for metric, same, columns, statistic in choices:

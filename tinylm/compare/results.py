@@ -105,7 +105,7 @@ def read_result(revision: Revision) -> RevisionResult:
     evaluated = _md5s(stages, "evaluate", "deps").get(paths.MODELS)
     if trained != evaluated:
         revision.notes.append("stage evaluate has not scored this model; run dvc repro evaluate")
-    elif metrics is not None:
+    elif "evaluate" in stages:  # a run that diverged has losses, though no perplexity
         result.stories.update(_stories(revision, stages, params.get(SEED_KEY)))
     if metrics is not None:
         of_run = _md5s(stages, "evaluate", "outs").get(METRICS)

@@ -7,7 +7,6 @@ again, and continues from its snapshot.
 """
 
 import functools
-import math
 import os
 import shlex
 import shutil
@@ -116,7 +115,7 @@ class Worker:
             return {"state": plan.DONE}
         metrics = read_json(path)
         write_json(self.sweep.run(self.number) / "metrics.json", metrics)
-        return {"state": plan.DONE, "held_out": math.log(metrics["held_out_perplexity"])}
+        return {"state": plan.DONE, "held_out": metrics["held_out_loss"]}
 
 
 def main() -> None:

@@ -116,13 +116,14 @@ def epoch_metrics(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
 def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
     """The metrics of a run for data/figures/train.json; losses in nats per token.
 
-    held_out_perplexity is that of the saved weights. by_epoch is left out if the run has no whole
-    epoch (see `epoch_metrics`).
+    held_out_loss and held_out_perplexity are those of the saved weights. by_epoch is left out if
+    the run has no whole epoch (see `epoch_metrics`).
     """
     epochs = epoch_metrics(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]
     last = result.curves.held_out[-1][2]
     best_update, _, best = best_validation(result.curves.held_out)
+    saved = best if result.kept_best else last
     metrics: dict[str, Any] = {
         "updates": len(result.curves.tokens),
         "tokens": result.tokens,
@@ -131,7 +132,8 @@ def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
         "held_out_loss_last": last,
         "held_out_loss_best": best,
         "best_update": best_update,
-        "held_out_perplexity": capped_perplexity(best if result.kept_best else last),
+        "held_out_loss": saved,
+        "held_out_perplexity": capped_perplexity(saved),
         "stopped_early": result.stopped_early,
     }
     if epochs:

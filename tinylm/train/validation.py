@@ -54,8 +54,11 @@ def split_loss(
 
 
 def capped_perplexity(loss: float) -> float:
-    """exp of a mean loss in nats per token, at most exp(700), which a plot can still show."""
-    return math.exp(min(loss, 700.0))
+    """exp of a mean loss in nats per token, at most exp(600).
+
+    A logarithmic axis reaches 8 % beyond its largest value, which must still be a number.
+    """
+    return math.exp(min(loss, 600.0))
 
 
 def best_validation(held_out: list[Validation]) -> Validation:
