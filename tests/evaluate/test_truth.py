@@ -21,12 +21,6 @@ from tinylm.storybook.truth import MEANING, vocabulary
 STORIES = list(generate(6, 6, 2)[1])
 
 
-class Train(list):
-    """Ten train stories of ten words."""
-
-    ids = range(120)
-
-
 def run_of(tokenizer, folder, monkeypatch):
     """What `measure_truth` needs of a run, with a random model in float64."""
     monkeypatch.chdir(folder)
@@ -35,8 +29,8 @@ def run_of(tokenizer, folder, monkeypatch):
     settings = model_settings(context=200)
     model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
     return SimpleNamespace(
-        model=model, checkpoints=[(0.5, model)], epochs=1.0, tokenizer=tokenizer,
-        corpus={"source": "storybook"}, train=Train([0] * 10), ngrams=SimpleNamespace(unseen_mass=0.25),
+        model=model, checkpoints=[(0.5, model)], epochs=1.0, tokens=110, tokenizer=tokenizer,
+        corpus={"source": "storybook"}, ngrams=SimpleNamespace(unseen_mass=0.25),
     )  # fmt: skip
 
 
@@ -83,6 +77,15 @@ def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
         [found["kl"]["value"]] * 2
     )
     assert above_floor(found)["above_floor"] == found["kl"]["value"]
+
+
+def test_a_number_of_tokens_has_one_point_and_the_last_is_the_runs(tmp_path, monkeypatch):
+    run = run_of(words_of([" ".join(vocabulary())]), tmp_path, monkeypatch)
+    run.tokens, run.epochs = 23_808, 2.0
+    run.checkpoints = [(epochs, run.model) for epochs in (1.0, 2.0, 2.003)]
+    training = pd.DataFrame(measure_truth(run)[1]["truth_training"])
+    assert training["tokens"].unique().tolist() == [11_904, 23_808]
+    assert len(training) == 2 * len(MEANING)
 
 
 def test_distributions_are_compared_as_their_definitions_say():

@@ -25,7 +25,8 @@ class TrainedRun:
     """A trained model with its data, and the n-gram models that it is compared with.
 
     checkpoints: (epochs, model) of each of `train.keep_epochs`.
-    corpus: the results of stage download. epochs: how many the model was trained for.
+    corpus: the results of stage download.
+    tokens, epochs: how many the run was trained for.
     """
 
     model: TinyLM
@@ -36,6 +37,7 @@ class TrainedRun:
     evaluation: TokenStore
     prompts: list[Prompt]
     corpus: Metrics
+    tokens: int
     epochs: float
     ngrams: KneserNey
     unigrams: KneserNey
@@ -49,6 +51,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     tokenizer = open_tokenizer(paths.TOKENIZER)
     train = TokenStore(paths.TOKENS, "train")
     evaluation = TokenStore(paths.TOKENS, "evaluation")
+    trained = read_json(paths.results("train"), "train")
     return TrainedRun(
         model=model,
         layout=layout,
@@ -58,7 +61,8 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         evaluation=evaluation,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
         corpus=read_json(paths.results("download"), "download"),
-        epochs=read_json(paths.results("train"), "train")["epochs"],
+        tokens=trained["tokens"],
+        epochs=trained["epochs"],
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),
         unigrams=count_ngrams(train, layout, 1),
     )

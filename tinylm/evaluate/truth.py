@@ -212,18 +212,22 @@ def above_floor(truth: Metrics) -> dict[str, float]:
 
 
 def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
-    """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training."""
-    by_epochs = []
+    """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training.
+
+    tokens: scored in training so far, each as often as the layout scores it.
+    """
+    tokens_per_epoch = round(run.tokens / run.epochs)
+    by_tokens = {}
     for epochs, model in run.checkpoints:
-        tables = [story.table(model) for story in stories]
-        by_epochs.append((epochs, pd.concat(tables)))
-    tokens_per_epoch = len(run.train.ids) - len(run.train)  # <sos> is never predicted
+        seen = min(round(epochs * tokens_per_epoch), run.tokens)
+        by_tokens[seen] = pd.concat([story.table(model) for story in stories])
+    by_tokens[run.tokens] = last  # also where a checkpoint was kept at the end
     rows = []
-    for epochs, words in [*by_epochs, (run.epochs, last)]:
+    for seen, words in by_tokens.items():
         sums = words.groupby("kind")["kl"].sum() / len(words)
         for kind in MEANING:
             kl = float(sums.get(kind, 0.0))
-            rows.append({"tokens": round(epochs * tokens_per_epoch), "series": kind, "value": kl})
+            rows.append({"tokens": seen, "series": kind, "value": kl})
     return rows
 
 
