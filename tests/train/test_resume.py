@@ -8,6 +8,7 @@ import signal
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.support.folders import contents
 from tinylm.base.config import InputError
@@ -52,6 +53,34 @@ def run(new_model, new_batches, held_out, new_settings, new_run):
         return model.state_dict(), result
 
     return start
+
+
+def kept(folder):
+    return {path.stem for path in (folder / "checkpoints").iterdir()}
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_a_checkpoint_at_the_end_of_the_run_has_its_last_weights(run, tmp_path, accumulation):
+    """Though the run ends before its budget, where the next update would exceed it."""
+    budget = {"tokens": None, "epochs": 0.5, "accumulation": accumulation}
+    snapshots = Snapshots(tmp_path, PARTS, math.inf)
+    weights, _ = run(snapshots, keep_epochs=(0.2, 0.5), **budget)
+    assert kept(tmp_path) == {"0.2", "0.5"}
+    last = load_file(tmp_path / "checkpoints/0.5.safetensors")
+    for name, tensor in weights.items():
+        assert torch.equal(tensor, last[name]), name
+
+
+def test_early_stopping_says_which_checkpoints_it_did_not_reach(run, tmp_path, capsys):
+    changes = SETTINGS["early stopping"] | {
+        "tokens": None,
+        "epochs": 9.0,
+        "keep_epochs": (0.05, 9.0),
+    }
+    _, result = run(Snapshots(tmp_path, PARTS, math.inf), **changes)
+    assert result.stopped_early
+    assert kept(tmp_path) == {"0.05"}
+    assert "no checkpoint after 9 epochs" in "".join(capsys.readouterr())
 
 
 def assert_equal_runs(one, other):

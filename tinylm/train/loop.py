@@ -129,14 +129,18 @@ class _Loop:
         ends_an_epoch = trainer.tokens // per_epoch > before // per_epoch
         if ends_an_epoch or trainer.updates % self.run.settings.validate_every == 0:
             self.validate()
-        for epoch, tokens in self.checkpoints.items():
-            if self.snapshots is not None and before < tokens <= trainer.tokens:
-                self.record(trainer.finish())
-                self.snapshots.keep(f"{epoch:g}", trainer.model.state_dict())
+        self.keep_checkpoints(before, trainer.tokens)
         if trainer.updates % self.sample_every == 0:
             self.sample()
         if self.snapshots is not None and self.snapshots.due():
             self.save()
+
+    def keep_checkpoints(self, after: int, to: int) -> None:
+        """Keep the weights for the checkpoints whose tokens are above `after` and at most `to`."""
+        for epoch, tokens in self.checkpoints.items():
+            if self.snapshots is not None and after < tokens <= to:
+                self.record(self.trainer.finish())
+                self.snapshots.keep(f"{epoch:g}", self.trainer.model.state_dict())
 
     def record(self, results: list[Result]) -> None:
         """Add the results of updates to the curves."""
@@ -230,8 +234,18 @@ class _Loop:
         )
 
     def end(self) -> None:
-        """Validate and sample once more if needed, and write a snapshot."""
+        """Keep the last checkpoints, validate and sample once more if needed, and write a snapshot.
+
+        A run ends up to one update before its budget, so checkpoints beyond its last update but
+        within the budget get its last weights.
+        """
         trainer = self.trainer
+        missed = [epoch for epoch, tokens in self.checkpoints.items() if tokens > trainer.tokens]
+        if not self.is_out_of_patience():
+            self.keep_checkpoints(trainer.tokens, trainer.budget)
+        elif missed:
+            epochs = ", ".join(f"{epoch:g}" for epoch in missed)
+            self.progress.write(f"early stopping: no checkpoint after {epochs} epochs")
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
         if trainer.updates % self.sample_every:
