@@ -127,6 +127,9 @@ def test_roles_and_costs_are_those_of_the_run():
 def test_openings_are_the_readers_own_or_those_of_evaluation_stories():
     assert facts_of(run_of(2.5))["openings"] == ["once there was", "long ago a"]
     assert facts_of(run_of(2.5, ["my dog", "my cat"]))["openings"] == ["my dog", "my cat"]
+    run = run_of(2.5)
+    run.files["samples"].insert(0, {"prompt": " "})  # what <sos> decodes to
+    assert facts_of(run)["openings"] == ["once there was", "long ago a"]
     without = facts_of(None)
     assert (without["heads"], without["openings"]) == ({}, [])
     assert "perplexity" not in without["about"]

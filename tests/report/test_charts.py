@@ -1,5 +1,6 @@
 """Charts, and the templates of .dvc/plots: what a reader needs is there, whatever the values are."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -7,13 +8,15 @@ import pytest
 
 from tests.support.plain_run import PlainRun
 from tinylm.report.charts import draw_lines
+from tinylm.report.drawing import to_svg
 from tinylm.report.offline_page import offline_page
-from tinylm.report.pictures import PICTURES
-from tinylm.report.sources import read_run
+from tinylm.report.pictures import PICTURES, draw_pictures
+from tinylm.report.sources import ReportData, read_run
 from tinylm.report.truth_charts import draw_story, draw_training
+from tinylm.train.validation import capped_perplexity
 
 
-@pytest.mark.parametrize("worst", [9.0, 3000.0, 3e5, 3.6e23])
+@pytest.mark.parametrize("worst", [9.0, 3000.0, 3e5, 3.6e23, capped_perplexity(math.inf)])
 def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     frame = pd.DataFrame({"x": [0, 1, 2], "series": "held-out", "value": [worst, 20.0, 5.0]})
     axes = draw_lines(frame, "p", "tokens", "perplexity", log_y=True).drawing.axes[0]
@@ -49,6 +52,54 @@ def test_the_distance_over_training_is_stacked_by_kind():
     assert [area.get_label() for area in axes.collections] == ["person", "end"]
     top = axes.collections[-1].get_paths()[0].vertices[:, 1].max()
     assert top == pytest.approx(0.2)
+
+
+ROWS_OF = {  # a table for each picture but those of the benches
+    "truth_story": [{"word": "boy", "true": 0.5, "model": 0.75}],
+    "truth_training": [{"tokens": n, "series": "end", "value": 0.5} for n in (10, 1000)],
+    **{
+        name: [{"tokens": n, "update": n, "series": "train", "value": 2.5} for n in (10, 20)]
+        for name in ("loss", "perplexity", "accum_tokens", "accum_updates")
+    },
+}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, 3e260])
+def test_a_run_that_diverged_has_the_pictures_that_can_be_drawn(value):
+    method = {"tokens_per_s": 9.0, "low_tokens_per_s": 8.0, "high_tokens_per_s": 9.5}
+    setting = {"cache": True, "new_tokens": 8, "tokens_per_s": value, "peak_mib": value}
+    files = {name: pd.DataFrame(rows) for name, rows in ROWS_OF.items()}
+    for table in files.values():
+        column = "model" if "model" in table else "value"
+        table.loc[0, column] = value
+    files |= {
+        "beam_bench": {"methods": {"greedy": {"bleu4": value}}},
+        "beam_bench_time": {"methods": {"greedy": method}},
+        "kv_bench_time": {"settings": [setting]},
+    }
+    for draw in PICTURES.values():
+        if picture := draw(ReportData({}, files)):
+            to_svg(picture)
+
+
+def test_one_checkpoint_is_no_curve():
+    one = pd.DataFrame({"tokens": [10, 10], "series": ["person", "end"], "value": 0.5})
+    assert draw_training(one) is None
+
+
+def test_a_picture_that_fails_costs_a_line_not_the_report(
+    finished_run, tmp_path, monkeypatch, capsys
+):
+    def fails(run):
+        raise ValueError("Axis limits cannot be NaN or Inf")
+
+    monkeypatch.setitem(PICTURES, "perplexity", fails)
+    monkeypatch.chdir(tmp_path)
+    plain = PlainRun(finished_run)
+    drawn = draw_pictures(read_run(plain.folder, plain.params))
+    assert "perplexity" not in drawn
+    assert "loss_tokens" in drawn
+    assert "picture perplexity was left out" in capsys.readouterr().out
 
 
 FOLDER = Path(__file__).parents[2] / ".dvc/plots"

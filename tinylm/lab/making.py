@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.config import InputError, read_section
+from tinylm.base.config import read_section
 from tinylm.base.files import write_bytes
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
@@ -12,6 +12,7 @@ from tinylm.evaluate.truth import problem_with, read_words, true_tokens
 from tinylm.lab.build import build_page, rule_of
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
+from tinylm.report.drawing import optional
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.values import title_of
@@ -27,17 +28,15 @@ SAMPLES = 3  # whole sample stories, offered if the generator of their corpus is
 def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bool:
     """Write report/lab.html below `folder`.
 
-    False, and a line with the reason, if a page cannot hold the model.
+    False, and a line with the reason, if that fails, for example since a page cannot hold the model.
     """
     root = Path(folder)
-    try:
+    (root / paths.REPORT_LAB).unlink(missing_ok=True)
+    with optional(paths.REPORT_LAB):
         page = make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run)
         write_bytes(root / paths.REPORT_LAB, page)
-    except InputError as error:
-        print(f"{paths.REPORT_LAB} was not written: {error}")
-        (root / paths.REPORT_LAB).unlink(missing_ok=True)
-        return False
-    return True
+        return True
+    return False
 
 
 def make_page(
@@ -65,7 +64,7 @@ def make_page(
     for epoch, earlier in load_checkpoints(models):
         name = f"after {epoch:g} epochs"
         if epochs:
-            name = f"after {share(epoch / epochs, 0)} of the training"
+            name = f"after {share(min(epoch / epochs, 1.0), 0)} of the training"
         checkpoints.append((name, earlier))
     return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints)
 
@@ -139,7 +138,9 @@ def _openings(run: ReportData) -> list[str]:
         return list(dict.fromkeys(prompts))[:OPENINGS]
     openings: dict[str, str] = {}
     for sample in run.rows("samples"):
-        openings.setdefault(sample["prompt"].split()[0], sample["prompt"])
+        words = sample["prompt"].split()
+        if words:  # a prompt of <sos> alone has none
+            openings.setdefault(words[0], sample["prompt"])
     return list(openings.values())[:OPENINGS]
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from tinylm.base import paths
 from tinylm.base.files import write_bytes
 from tinylm.report import render
-from tinylm.report.drawing import Picture, to_inline, to_svg
+from tinylm.report.drawing import Picture, optional, to_inline, to_svg
 from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
 from tinylm.report.pictures import draw_pictures
@@ -29,8 +29,12 @@ def write_report(
     """
     root = Path(folder)
     drawn = draw_pictures(run)
+    svgs = {}
+    for name, picture in drawn.items():
+        with optional(f"picture {name}"):
+            svgs[name] = to_svg(picture)
+    drawn = {name: drawn[name] for name in svgs}
     markdown = write_document(run, settings, drawn, lab)
-    svgs = {name: to_svg(picture) for name, picture in drawn.items()}
     inline = {name: to_inline(svgs[name], name, picture.alt) for name, picture in drawn.items()}
     write_bytes(root / paths.REPORT_TEXT, markdown.encode())
     write_bytes(root / paths.REPORT_PAGE, to_html(markdown, inline).encode())

@@ -9,10 +9,12 @@ import html
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 from matplotlib import rc_params_from_file, style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -43,6 +45,24 @@ def in_style() -> Iterator[None]:
     with style.context(STYLE, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")
         yield
+
+
+@contextlib.contextmanager
+def optional(what: str) -> Iterator[None]:
+    """Whatever fails inside costs this picture or page and one line, not the report."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        print(f"warning: {what} was left out: {reason}", flush=True)
+
+
+def finite(frame: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
+    """The rows whose numbers in these columns are finite; an axis cannot show others."""
+    if frame.empty:
+        return frame
+    numbers = frame[list(columns)].astype(float)
+    return frame.loc[np.isfinite(numbers).all(axis=1)]
 
 
 class Picture(NamedTuple):

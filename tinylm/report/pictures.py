@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tinylm.report.charts import draw_lines, draw_points
-from tinylm.report.drawing import Picture, in_style
+from tinylm.report.drawing import Picture, finite, in_style, optional
 from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.sources import ReportData, Sentence
 from tinylm.report.truth_charts import draw_story, draw_training
@@ -19,10 +19,8 @@ SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 o
 
 
 def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
-    """Lines, without the rows that lack a number; None without any row."""
-    if frame.empty:
-        return None
-    frame = frame.dropna(subset=["x", "value"])
+    """Lines, without the rows that lack a finite number; None without any row."""
+    frame = finite(frame, ["x", "value"])
     return None if frame.empty else draw_lines(frame, *labels, **options)
 
 
@@ -56,7 +54,8 @@ def _trade_off(run: ReportData) -> Picture | None:
             span = {"x": speed[""], "low": speed["low_"], "high": speed["high_"]}
             rows.append(span | {"series": name, "value": method["bleu4"]})
     labels = ("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
-    return draw_points(pd.DataFrame(rows), *labels) if rows else None
+    frame = finite(pd.DataFrame(rows), ["x", "low", "high", "value"])
+    return None if frame.empty else draw_points(frame, *labels)
 
 
 def _cache(column: str, *labels: str) -> Draw:
@@ -113,8 +112,13 @@ PICTURES: dict[str, Draw] = {
 
 
 def draw_pictures(run: ReportData) -> dict[str, Picture]:
-    """Every picture by name; what has no data is left out."""
+    """Every picture by name; what has no data or cannot be drawn is left out."""
+    pictures = {}
     with in_style():
-        drawn = {name: draw(run) for name, draw in PICTURES.items()}
-        pictures = {name: picture for name, picture in drawn.items() if picture is not None}
-        return pictures | attention_pictures(run)
+        for name, draw in PICTURES.items():
+            with optional(f"picture {name}"):
+                if picture := draw(run):
+                    pictures[name] = picture
+        with optional("the pictures of attention"):
+            pictures |= attention_pictures(run)
+    return pictures

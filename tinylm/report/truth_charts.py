@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from tinylm.report.drawing import COLOURS, Picture
+from tinylm.report.drawing import COLOURS, Picture, finite
 
 _SIDES = (("true", "generator", -0.2, "ink"), ("model", "model", 0.2, "series-6"))
 STORY_WORDS = 18  # of the story
@@ -15,9 +15,9 @@ _HATCHES = ("", "//", "\\\\", "--", "||", "++", "xx", "")  # tell areas apart in
 
 def draw_story(words: pd.DataFrame) -> Picture | None:
     """Draw two bars for each of a story's first words: how it surprised the generator and the model."""
-    if words.empty:
+    shown = finite(words.head(STORY_WORDS), ["true", "model"])
+    if shown.empty:
         return None
-    shown = words.head(STORY_WORDS)
     places = np.arange(len(shown))
     drawing = Figure(figsize=(3.6, 0.7 + _LINE * len(shown)))
     axes = drawing.add_subplot()
@@ -33,11 +33,16 @@ def draw_story(words: pd.DataFrame) -> Picture | None:
 
 
 def draw_training(frame: pd.DataFrame) -> Picture | None:
-    """Stack the divergence by kind of word in nats per word, against the tokens seen on a log scale."""
+    """Stack the divergence by kind of word in nats per word, against the tokens seen on a log scale.
+
+    None with fewer than two numbers of tokens, between which areas could be drawn.
+    """
     if frame.empty:
         return None
     by_kind = frame.pivot(index="tokens", columns="series", values="value")
-    by_kind = by_kind[frame["series"].unique()]
+    by_kind = finite(by_kind[frame["series"].unique()], by_kind.columns)
+    if len(by_kind) < 2:
+        return None
     drawing = Figure()
     axes = drawing.add_subplot()
     areas = axes.stackplot(by_kind.index, by_kind.T, labels=by_kind.columns, edgecolor="white")

@@ -55,7 +55,7 @@ def template_values(run: ReportData) -> dict[str, Any]:
         "meaning": MEANING,
         "warnings": run.value("evaluate.warnings") or [],
         "not_measured": _not_measured(times),
-        "kinds": sorted(kinds.items(), key=lambda pair: -pair[1]["kl"]["value"]),
+        "kinds": sorted(kinds.items(), key=lambda pair: -(pair[1]["kl"]["value"] or 0)),
         "samples": [_marked(run, row) for row in run.rows("samples")[:SAMPLES]],
         "first_errors": sorted(first_errors.items(), key=lambda pair: -pair[1]),
         "shown_heads": shown_heads(run),
