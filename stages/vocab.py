@@ -11,6 +11,7 @@ from tinylm.embedding.matrix import embedding_matrix
 from tinylm.host.command import guard
 from tinylm.host.processes import cores
 from tinylm.host.progress import seconds_shown
+from tinylm.params.fitting import check_tokens
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, save_matrix
@@ -35,6 +36,7 @@ def main() -> None:
     split: dict[str, Any] = {"by": data.held_out}
     if data.held_out == "tokens":
         split = cut_stream(TOKENS, data.held_out_share, data.overlap)
+    check_tokens(stage.params)  # before the vectors, which take longest
     stores = {name: TokenStore(TOKENS, name) for name in SPLITS}
     print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
     with seconds_shown("vectors"):

@@ -60,7 +60,7 @@ def test_the_plan_is_the_most_updates_of_the_batches_trained_on_that_fit_a_budge
     lengths = np.random.default_rng(1).integers(3, 30, 72)  # unequal, so that the order counts
     write_store("data/tokens", "train", [[4] * length for length in lengths], vocab_size=40)
     batches = training.fresh(tasks_of()[-1]).batches
-    ends = [training.tokens_of(batches, 2 * updates) for updates in range(1, 9)]
+    ends = [batches.tokens_of(2 * updates) for updates in range(1, 9)]
     for updates, (end, next_end) in enumerate(itertools.pairwise(ends), start=1):
         for tokens in (end, next_end - 1):
             planned = {task.mini_batches for task in tasks_of(tokens=tokens)}

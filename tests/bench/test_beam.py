@@ -82,7 +82,7 @@ def test_a_judged_text_is_read_with_its_prompt():
 
 def test_settings_that_do_not_fit_are_bad_input(folder, inline, change, monkeypatch):
     change({"beam_bench.widths": [1, 40]})
-    with pytest.raises(InputError, match="beam width"):
+    with pytest.raises(InputError, match=r"beam_bench\.widths"):
         beam_bench.main()
     monkeypatch.setattr(measure, "PROMPT_TOKENS", 50)
     with pytest.raises(InputError, match="50 tokens"):

@@ -10,17 +10,17 @@ import torch
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
-from tinylm.base.seeding import derive_seed
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
-from tinylm.bench.training import Task, fresh, short, tokens_of, train_store, train_task
+from tinylm.bench.training import Task, fresh, short, train_store, train_task
 from tinylm.decoding.texts import banned_ids
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
+from tinylm.train.preparation import training_batches
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import accumulate_gradients
-from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.batches import Batch, TrainBatches, check_rows
 from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -42,21 +42,42 @@ def shortened(model: ModelSettings, layout: str) -> ModelSettings:
     return dataclasses.replace(model, context=min(CONTEXT, model.context))
 
 
+def sweep_batches(
+    sweep: AccumSettings, model: ModelSettings, train: TrainSettings, pad_id: int
+) -> TrainBatches:
+    """The mini-batches of every setting. Raises InputError if the stories have no row."""
+    settings = short(train, batch_size=sweep.batch_size)
+    rows = shortened(model, train.layout)
+    return training_batches(rows, settings, train_store(sweep.stories), pad_id)
+
+
+def check_sweep(
+    sweep: AccumSettings, model: ModelSettings, train: TrainSettings, pad_id: int
+) -> None:
+    """Raise InputError unless sweep.tokens allows one update of the largest setting."""
+    largest = max(sweep.settings)
+    rows = shortened(model, train.layout)
+    check_rows(train_store(sweep.stories), train.layout, rows.context)
+    if sweep.tokens >= largest * sweep.batch_size * rows.context:
+        return  # also enough for full rows, so the batches need not be made
+    needed = sweep_batches(sweep, model, train, pad_id).tokens_of(largest)
+    if sweep.tokens < needed:
+        raise InputError(
+            f"{PARAMS_FILE}: accum_sweep.tokens: expected at least {needed}, one update of "
+            f"{largest} mini-batches, got {sweep.tokens}"
+        )
+
+
 def plan_updates(batches: TrainBatches, sweep: AccumSettings) -> int:
     """How many updates of the largest setting fit into sweep.tokens.
 
     Every setting trains on the mini-batches of these. All settings divide the largest, so all end
-    at the same token. Raises InputError if sweep.tokens is too small for one update.
+    at the same token.
     """
     largest = max(sweep.settings)
     updates = 0
-    while tokens_of(batches, (updates + 1) * largest) <= sweep.tokens:
+    while batches.tokens_of((updates + 1) * largest) <= sweep.tokens:
         updates += 1
-    if not updates:
-        raise InputError(
-            f"{PARAMS_FILE}: accum_sweep.tokens: expected at least {tokens_of(batches, largest)}, "
-            f"one update of {largest} mini-batches, got {sweep.tokens}"
-        )
     return updates
 
 
@@ -75,13 +96,15 @@ def make_tasks(
     tokenizer: Tokenizer,
     runtime: RuntimeSettings,
 ) -> list[Task]:
-    """One training run for each setting, all validated after the same number of updates."""
+    """One training run for each setting, all validated after the same number of updates.
+
+    Raises InputError if sweep.tokens is too small for one update.
+    """
     pad_id = tokenizer.pad_id
+    check_sweep(sweep, model, train, pad_id)
     prompts = [prompt.ids for prompt in story_prompts(tokenizer)]
+    updates = plan_updates(sweep_batches(sweep, model, train, pad_id), sweep)
     model = shortened(model, train.layout)
-    order = derive_seed(train.seed, "order")
-    rows = (train.layout, sweep.batch_size, model.context, pad_id, order)
-    updates = plan_updates(TrainBatches(train_store(sweep.stories), *rows), sweep)
     tasks = []
     for number in sorted(sweep.settings):
         settings = short(

@@ -21,7 +21,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.train.loop import train
 from tinylm.train.preparation import SPLITS, TrainingRun, new_run
 from tinylm.train.trainer import Trainer, TrainSettings
-from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.batches import Batch
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
 GREEDY = DecodeSettings(temperature=0.0)
@@ -62,14 +62,10 @@ def train_store(stories: int | None) -> TokenStore:
     """The train split, cut to its first `stories`; None keeps all."""
     store = TokenStore(paths.TOKENS, "train")
     if stories is not None and stories < len(store):
+        store.name = f"train (accum_sweep.stories: {stories})"
         store.offsets = store.offsets[: stories + 1]
         store.ids = store.ids[: store.offsets[-1]]
     return store
-
-
-def tokens_of(batches: TrainBatches, mini_batches: int) -> int:
-    """Scored tokens of the first `mini_batches` batches."""
-    return sum(batches.batch(index).tokens for index in range(mini_batches))
 
 
 def fresh(task: Task) -> TrainingRun:
@@ -79,7 +75,7 @@ def fresh(task: Task) -> TrainingRun:
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     device = pick_device(task.runtime.device)
     run = new_run(task.model, task.train, matrix, stores, task.pad_id, device, task.runtime.threads)
-    budget = tokens_of(run.batches, task.mini_batches)
+    budget = run.batches.tokens_of(task.mini_batches)
     return dataclasses.replace(run, settings=dataclasses.replace(run.settings, tokens=budget))
 
 

@@ -2,7 +2,7 @@
 
 Reports problems in each section, between sections and in the files that params.yaml names, notes
 what may surprise you, and estimates how long a run will take. `make repro` does this first. Settings
-that depend on the stories or the vocabulary are checked when the stage that reads them starts.
+that depend on the stories or the vocabulary are checked by stage vocab, before training.
 """
 
 import argparse

@@ -71,14 +71,17 @@ def beam_search(
     return search.hypotheses
 
 
+def check_width(width: int, vocab_size: int, name: str) -> None:
+    """Raise InputError with the `name` of a beam width that is not from 1 to the vocabulary's size."""
+    if not 1 <= width <= vocab_size:
+        raise InputError(f"{name}: expected 1 to {vocab_size}, the vocabulary's size, got {width}")
+
+
 def _check(
     model: TinyLM, width: int, n_best: int, length_penalty: float, banned: Sequence[int]
 ) -> None:
     check_banned(banned, model.vocab_size)
-    if not 1 <= width <= model.vocab_size:
-        raise InputError(
-            f"beam width: expected 1 to {model.vocab_size}, the vocabulary's size, got {width}"
-        )
+    check_width(width, model.vocab_size, "beam width")
     if not 1 <= n_best <= width:
         raise InputError(f"n_best: expected 1 to {width}, the beam width, got {n_best}")
     if not 0.0 <= length_penalty <= 10.0:

@@ -110,7 +110,7 @@ def _budget_allows_an_update(params: Params) -> Iterator[str]:
     train = params.train
     if train.tokens is None or train.layout == "stories":  # rows of layout `stories` may be shorter
         return
-    tokens_per_update = train.batch_size * train.accumulation * params.model.context
+    tokens_per_update = train.update_tokens(params.model.context)
     updates = train.tokens / tokens_per_update
     if updates < 1:
         yield (

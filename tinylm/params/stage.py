@@ -25,6 +25,7 @@ from tinylm.host.command import CommandFailed, Parser
 from tinylm.host.processes import own_peak_mib
 from tinylm.host.runtime import conditions
 from tinylm.params.estimate import announce
+from tinylm.params.fitting import check_tokens
 from tinylm.params.params import params_from
 
 
@@ -41,6 +42,8 @@ def seed_argument(stage: str) -> int:
 class Stage:
     """One run of a stage. Raises InputError with one line for each error in params.yaml.
 
+    A stage that reads the vocabulary checks the rules of `tinylm.params.fitting`, too.
+
     name: as in dvc.yaml; result files are named after it.
     values: params.yaml as parsed, before validation.
     params: the settings of all sections.
@@ -53,6 +56,8 @@ class Stage:
         announce(name)
         self.values = load_params()
         self.params = params_from(self.values)
+        if paths.VOCAB in stage_entry(name)["deps"]:
+            check_tokens(self.params)
         self.conditions = conditions(None, self.params.runtime.threads)
         self._inputs_at_start = self._inputs(self.values)
 

@@ -14,6 +14,7 @@ from tinylm.train.core_share import CoreShare
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.graphs import new_trainer
 from tinylm.train.preparation import TrainingRun
+from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, checkpoint_tokens
 from tinylm.train.trainer import Result, Trainer, TrainingFailed
 from tinylm.train.validation import (
@@ -22,7 +23,7 @@ from tinylm.train.validation import (
     out_of_patience,
     split_loss,
 )
-from tinylm.vocab.batches import Batch
+from tinylm.vocab.batches import Batch, TrainBatches
 
 
 def train(
@@ -43,14 +44,8 @@ def train(
     every rank calls this function; only rank 0 samples and writes. `label` prefixes every line.
     """
     group = run.group
+    check_budget(run.settings, run.batches)
     trainer = new_trainer(run.model, run.batches, run.settings, group)
-    if not trainer.next_batches():
-        key = "tokens" if run.settings.epochs is None else "epochs"
-        needed = sum(batch.tokens for batch in trainer.batches_of(0))
-        raise InputError(
-            f"{PARAMS_FILE}: train.{key}: expected a budget of at least {needed} tokens, enough "
-            f"for one update, got {trainer.budget}"
-        )
     with (
         Progress("train", trainer.budget, "tokens", label) as progress,
         signals_noted(run.snapshots is not None or group.size > 1) as received,
@@ -69,6 +64,22 @@ def train(
         loop.end()
         loop.stop_if_signalled()
     return loop.result()
+
+
+def check_budget(settings: TrainSettings, batches: TrainBatches) -> None:
+    """Raise InputError unless the budget allows an update.
+
+    With a budget in epochs, a single mini-batch is enough (`Trainer.next_batches`).
+    """
+    key = "tokens" if settings.epochs is None else "epochs"
+    mini_batches = settings.accumulation if settings.epochs is None else 1
+    needed = batches.tokens_of(mini_batches)
+    budget = settings.budget(batches.tokens_per_epoch)
+    if budget < needed:
+        raise InputError(
+            f"{PARAMS_FILE}: train.{key}: expected a budget of at least {needed} tokens, enough "
+            f"for one update, got {budget}"
+        )
 
 
 class _Loop:

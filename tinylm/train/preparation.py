@@ -109,12 +109,24 @@ def new_run(
     seed_everything(derive_seed(train.seed, "train"), threads)
     prepare_process(settings.precision, device)
     fresh = training_model(model, settings, embedding, device)
+    batches = training_batches(model, train, stores["train"], pad_id, unk_id)
     shape = (train.layout, train.batch_size, model.context, pad_id)
-    order = derive_seed(train.seed, "order")
-    batches = TrainBatches(stores["train"], *shape, order, unk_id, train.unknown)
     return TrainingRun(
         fresh, batches, lambda: scoring_batches(stores["held_out"], *shape), settings
     )
+
+
+def training_batches(
+    model: ModelSettings,
+    train: TrainSettings,
+    store: TokenStore,
+    pad_id: int,
+    unk_id: int | None = None,
+) -> TrainBatches:
+    """The batches of a run, in the order of its seed. Raises InputError if the split has no row."""
+    shape = (train.layout, train.batch_size, model.context, pad_id)
+    order = derive_seed(train.seed, "order")
+    return TrainBatches(store, *shape, order, unk_id, train.unknown)
 
 
 def prepare_process(precision: str, device: torch.device) -> None:

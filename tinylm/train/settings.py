@@ -52,6 +52,10 @@ class TrainSettings:
             problems.append(f"processes: expected {most}, got {self.processes}")
         return problems
 
+    def update_tokens(self, context: int) -> int:
+        """The tokens of an update whose rows all fill the context; none has more."""
+        return self.batch_size * self.accumulation * context
+
     def budget(self, tokens_per_epoch: int) -> int:
         """The number of scored tokens after which the run ends."""
         if self.tokens is not None:

@@ -96,18 +96,34 @@ def _stream_rows(targets: int, context: int) -> _Rows:
 
 
 def _window_rows(targets: int, context: int) -> _Rows:
-    """Every window of the context, at stride 1. InputError if there is none."""
-    if targets < context:
-        raise InputError(
-            f"{PARAMS_FILE}: model.context: expected at most {targets} with train.layout: windows, "
-            f"since a split has only {targets + 1} tokens, got {context}"
-        )
+    """Every window of the context, at stride 1."""
     starts = np.arange(targets - context + 1)
     return _Rows(starts, np.full_like(starts, context))
 
 
+def check_rows(store: TokenStore, layout: str, context: int) -> None:
+    """Raise InputError if a split has no row of this layout."""
+    tokens = len(store.ids)
+    if layout == "windows" and tokens <= context:
+        raise InputError(
+            f"{PARAMS_FILE}: model.context: expected at most {max(tokens - 1, 0)} with train.layout: "
+            f"windows, since split {store.name} has only {tokens} tokens, got {context}"
+        )
+    longest = int(np.diff(store.offsets).max(initial=0)) if layout == "stories" else tokens
+    if longest < 2:
+        unit = "a story" if layout == "stories" else "a stream"
+        raise InputError(
+            f"split {store.name}: expected {unit} of at least two tokens, one to read and one to "
+            f"predict, got {longest}"
+        )
+
+
 def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
-    """The rows of a layout; ring: whether the stream's first token follows its last one."""
+    """The rows of a layout; ring: whether the stream's first token follows its last one.
+
+    Raises InputError if there is none.
+    """
+    check_rows(store, layout, context)
     if layout == "stories":
         return _story_rows(store.offsets, context)
     if layout == "windows":
@@ -168,6 +184,10 @@ class TrainBatches:
     def __len__(self) -> int:
         """Batches per epoch, including one with fewer rows."""
         return -(-len(self._rows) // self.batch_size)
+
+    def tokens_of(self, mini_batches: int) -> int:
+        """Scored tokens of the first `mini_batches` batches."""
+        return sum(self.batch(index).tokens for index in range(mini_batches))
 
     def largest(self) -> int:
         """The index of the batch with the most inputs in the first epoch, padding included."""

@@ -75,13 +75,14 @@ def write_packed(folder: str | Path, split: str, packed: Iterable[Packed], vocab
 class TokenStore:
     """One split, opened for reading.
 
-    `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,) int64, where each story starts.
-    Raises InputError that names the file and the stage that writes it.
+    `name`: the split's, for messages; `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,)
+    int64, where each story starts. Raises InputError that names the file and the stage that writes it.
     """
 
     def __init__(self, folder: str | Path, split: str):
         base = Path(folder) / split
         info = read_json(base.with_suffix(".json"), STAGE)
+        self.name = split
         offsets_path = require(base.with_suffix(".offsets"), STAGE)
         ids_path = require(base.with_suffix(".ids"), STAGE)
         self.vocab_size: int = info["vocab_size"]

@@ -46,7 +46,8 @@ class Tokenizer:
         ids = [*start, *self.encode(text)]
         if not ids:
             raise InputError(
-                f"{name}: expected some text, got none; this vocabulary has no start token"
+                f"{name}: expected a text with a token of the vocabulary, which has no start token, "
+                f"got {text[:80]!r}"
             )
         return ids
 

@@ -1,0 +1,67 @@
+"""Settings that do not fit the tokens are refused before training, and before every later stage."""
+
+import shutil
+
+import pytest
+
+from tests.support.clone import set_params
+from tests.support.stages import plant, run, small_params
+from tinylm.params.fitting import check_tokens
+from tinylm.params.params import read_params
+
+LONGEST = {"vocab.tokenizer": "longest_match", "vocab.max_size": 60}
+UNFIT = [  # (changes, the lines that they cause)
+    ({"train.tokens": 5}, ["train.tokens"]),
+    ({"train.tokens": None, "train.epochs": 1e-4}, ["train.epochs"]),
+    ({"train.keep_epochs": [0.5, 900.0]}, ["train.keep_epochs"]),
+    ({"evaluate.prompt_tokens": 28}, ["evaluate.prompt_tokens"]),
+    ({"beam_bench.widths": [1, 999]}, ["beam_bench.widths"]),
+    ({"kv_bench.batch": 60}, ["kv_bench.batch"]),
+    ({"accum_sweep.tokens": 3}, ["accum_sweep.tokens"]),
+    ({"train.layout": "windows", "train.batch_size": 1, "model.context": 200}, ["model.context"]),
+    (
+        LONGEST | {"report.prompts": ["a", "zzz"], "report.sentences": ["qqq"]},
+        ["report.prompts, text 2", "report.sentences, text 1"],
+    ),
+    (LONGEST | {"runtime.sample_prompt": "zzz"}, ["runtime.sample_prompt"]),
+    ({"train.tokens": 5, "kv_bench.batch": 60}, ["train.tokens", "kv_bench.batch"]),
+]
+
+
+def errors(capsys) -> list[str]:
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+
+
+@pytest.mark.parametrize(("changes", "keys"), UNFIT)
+def test_stage_vocab_refuses_what_does_not_fit_the_tokens(
+    tmp_path, monkeypatch, capsys, changes, keys
+):
+    plant(tmp_path, small_params())
+    set_params(tmp_path, changes)
+    monkeypatch.chdir(tmp_path)
+    assert run("download") == 0
+    assert run("vocab") == 2
+    lines = errors(capsys)
+    assert len(lines) == len(keys)
+    for line, key in zip(lines, keys, strict=True):
+        assert line.startswith(f"error: params.yaml: {key}: ")
+
+
+@pytest.mark.parametrize("stage", ["train", "evaluate", "ckpt_bench", "seed_train 2", "report"])
+def test_a_later_stage_refuses_an_edit_of_any_section(
+    finished_run, tmp_path, monkeypatch, capsys, stage
+):
+    shutil.copytree(finished_run, tmp_path / "run", symlinks=True)
+    monkeypatch.chdir(tmp_path / "run")
+    set_params(tmp_path / "run", {"kv_bench.batch": 60})
+    assert run(stage) == 2
+    (line,) = errors(capsys)
+    assert "kv_bench.batch" in line
+
+
+def test_an_update_that_surely_fits_needs_no_batches(finished_run, monkeypatch):
+    """Batches of a large corpus take seconds, and every stage would wait for them."""
+    monkeypatch.chdir(finished_run)
+    monkeypatch.setattr("tinylm.train.preparation.training_batches", None)
+    monkeypatch.setattr("tinylm.bench.accum.training_batches", None)
+    check_tokens(read_params())
