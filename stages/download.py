@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.download.splits import write_stories
+from tinylm.download.splits import remarks, write_stories
 from tinylm.host.command import guard
 from tinylm.host.processes import cores
 from tinylm.params.stage import Stage
@@ -17,8 +17,8 @@ def main() -> None:
     stage.write(corpus)
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")
-    if same := corpus["dropped"]["in_evaluation"]:
-        print(f"dropped: {same:,} train stories that are the same as evaluation stories")
+    for line in remarks(corpus):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -109,3 +109,15 @@ def test_data_outside_the_repository_is_noted():
     Path("stories/a.jsonl").write_text('{"text": "a dog"}\n')
     plant({"data.source": "local", "data.path": f"../{Path.cwd().name}/stories"})
     assert "--temp" in "\n".join(check.find_all().notes)
+
+
+def test_what_is_not_read_of_a_corpus_is_noted():
+    for name in ("train.jsonl", "stories.jsonl"):
+        Path("stories").mkdir(exist_ok=True)
+        Path("stories", name).write_text('{"text": "a dog"}\n')
+    plant({"data.source": "local", "data.path": "stories", "data.train_stories": 7})
+    notes = "\n".join(check.find_all().notes)
+    assert "stories.jsonl" in notes
+    assert "data.train_stories" in notes
+    plant({"data.source": "local", "data.path": "stories/train.jsonl", "data.train_stories": None})
+    assert "data." not in "\n".join(check.find_all().notes)

@@ -10,7 +10,7 @@ import pytest
 from tests.support import folders
 from tinylm.base.config import InputError, read_section
 from tinylm.download import in_order, splits
-from tinylm.download.splits import write_stories
+from tinylm.download.splits import remarks, write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
 
@@ -126,6 +126,69 @@ def test_limits_count_stories_and_leave_the_rest_out(corpus):
     assert len(written["train"] + written["held_out"]) == 100
     assert written["evaluation"] == unlimited["evaluation"][:5]
     assert written["train"] == unlimited["train"]
+
+
+@pytest.mark.parametrize("limit", [4, None])
+def test_every_row_is_in_a_split_or_counted_with_its_reason(corpus, limit):
+    """Unless the settings end the reading, which is recorded."""
+    info = corpus.write(corpus.file([*STORIES, "", " "]), evaluation_stories=limit)
+    stored = sum(split["stories"] for split in info["splits"].values())
+    assert stored + sum(info["dropped"].values()) == len(STORIES) + 2
+    assert ("beyond_evaluation_stories" in info["dropped"]) == (limit is not None)
+    assert "read_first" not in info
+    assert len(remarks(info)) == sum(count > 0 for count in info["dropped"].values())
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluation", "ended"),
+    [
+        (len(STORIES), 9, {}),
+        (len(STORIES) - 1, 9, {"train": len(STORIES) - 1}),
+        (None, 8, {"evaluation": 8}),
+        (5, 2, {"evaluation": 2, "train": 5}),
+    ],
+)
+def test_reading_that_ends_early_is_recorded(corpus, train, evaluation, ended):
+    settings = corpus.dataset(STORIES, [f"Held story {i}." for i in range(9)])
+    info = corpus.write(settings, train_stories=train, evaluation_stories=evaluation)
+    assert info.get("read_first", {}) == ended
+    assert len(remarks(info)) == len(ended)
+
+
+@pytest.mark.parametrize("name", ["valid", "val", "dev", "eval", "test", "evaluation"])
+@pytest.mark.parametrize("pattern", ["{}.jsonl", "data/{}-00000-of-00001.jsonl"])
+def test_other_names_of_the_evaluation_split_are_understood(corpus, name, pattern):
+    folders.write_stories(corpus.folder / "set" / pattern.format("train"), STORIES)
+    folders.write_stories(corpus.folder / "set" / pattern.format(name), ["Held.", "Out."])
+    info = corpus.write(replace(LOCAL, path=str(corpus.folder / "set")))
+    assert corpus.splits()["evaluation"] == ["Held.", "Out."]
+    assert "not_read" not in info
+
+
+def test_files_that_are_not_read_are_named(corpus):
+    settings = corpus.dataset(STORIES, ["Held."])
+    folder = corpus.folder / "dataset"
+    for name in ("stories.jsonl", "test.jsonl", "more/a.csv", "b.tsv", "README.md", ".hidden"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+    info = corpus.write(settings)
+    assert list(info["not_read"]) == ["b.tsv", "more/a.csv", "stories.jsonl", "test.jsonl"]
+    (line,) = remarks(info)
+    assert all(name in line for name in info["not_read"])
+
+
+def test_a_file_of_two_splits_is_refused(corpus):
+    settings = corpus.dataset(STORIES, ["Held."])
+    folders.write_stories(corpus.folder / "dataset/valid_train.jsonl", ["Both."])
+    with pytest.raises(InputError, match=r"valid_train\.jsonl.*train and validation"):
+        corpus.write(settings)
+
+
+def test_held_out_tokens_that_are_also_evaluation_are_said(corpus):
+    by_tokens = corpus.write(replace(corpus.file(STORIES), held_out="tokens"))
+    assert remarks(by_tokens) == [splits.HELD_OUT_IS_EVALUATION]
+    with_split = replace(corpus.dataset(STORIES, ["Held."]), held_out="tokens")
+    assert remarks(corpus.write(with_split)) == []
 
 
 def test_stories_are_cleaned_and_empty_ones_dropped(corpus):

@@ -2,16 +2,25 @@
 
 import dataclasses
 import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from tests.support.folders import write_stories
+from tests.support.small import EVALUATE
+from tests.support.stages import read
+from tinylm.base import paths
+from tinylm.base.files import write_json
+from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
+from tinylm.evaluate.measurement import measure_loss
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
+from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
@@ -147,3 +156,14 @@ def test_token_log_probs_equal_one_window_at_a_time(model, slide, length, first)
         logits = model(torch.tensor([ids[start:n]])).detach()[0, -1].double()
         expected.append(float(torch.log_softmax(logits, 0)[ids[n]]))
     assert token_log_probs(model, ids, first, slide) == pytest.approx(expected, abs=1e-5)
+
+
+def test_held_out_text_that_is_also_evaluation_is_a_warning(finished_run, tmp_path, monkeypatch):
+    shutil.copytree(finished_run, tmp_path / "run", symlinks=True)
+    monkeypatch.chdir(tmp_path / "run")
+    corpus = read(Path(paths.results("download")))
+    for source in NO_OFFICIAL_EVALUATION.values():
+        write_json(paths.results("download"), corpus | {"evaluation_split": source})
+        metrics, _ = measure_loss(load_trained_run(EVALUATE, torch.device("cpu")))
+        is_warned = HELD_OUT_IS_EVALUATION in metrics["warnings"]
+        assert is_warned == (source == NO_OFFICIAL_EVALUATION["tokens"])

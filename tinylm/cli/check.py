@@ -63,22 +63,30 @@ def _require_readable(key: str, name: str, hint: str = "") -> None:
         )
 
 
-def _check_corpus(data: Any) -> None:
-    """Raise InputError unless stage download can read the corpus."""
-    from tinylm.download.splits import open_source
+def _check_corpus(data: Any) -> list[str]:
+    """What a user should know of the corpus. Raises InputError unless stage download can read it."""
+    from tinylm.download.splits import open_source, remarks
 
     _require_readable("data.path", data.path, FROM_HUB)
+    notes = []
+    if data.source != "storybook" and data.train_stories is not None:
+        notes.append(
+            f"data.train_stories: at most the first {data.train_stories:,} stories of train are read; "
+            "null reads all"
+        )
     if data.source == "local":
         empty = f"{PARAMS_FILE}: data.path: expected stories, but {data.path!r} is empty{FROM_HUB}"
         if os.path.isdir(data.path) and not os.listdir(data.path):
             raise InputError(empty)
         source = open_source(data)
+        notes += remarks(source.description)
         if not any(source.sizes.values()):
             raise InputError(empty)
         next(source.rows("train"), None)
+    return notes
 
 
-def _check_vocabulary(vocab: Any) -> None:
+def _check_vocabulary(vocab: Any) -> list[str]:
     """Raise InputError unless stage vocab can read the vocabulary, if the settings name one."""
     from tinylm.vocab.gpt2 import load_gpt2
 
@@ -86,15 +94,17 @@ def _check_vocabulary(vocab: Any) -> None:
         _require_readable("vocab.path", vocab.path)
         if vocab.tokenizer == "gpt2":
             load_gpt2(vocab)
+    return []
 
 
-def _check_vectors(embedding: Any) -> None:
+def _check_vectors(embedding: Any) -> list[str]:
     """Raise InputError unless stage vocab can read the word vectors, if the settings name some."""
     from tinylm.embedding.source import check_vectors
 
     _require_readable("embedding.path", embedding.path)
     if embedding.source == "file" and embedding.hub is None:
         check_vectors(Path(embedding.path), embedding.width)
+    return []
 
 
 FILES = {"data": _check_corpus, "vocab": _check_vocabulary, "embedding": _check_vectors}
@@ -106,7 +116,7 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
         if name not in sections:
             continue
         with findings.collected():
-            check(sections[name])
+            findings.notes += check(sections[name])
         if os.path.normpath(sections[name].path or "").startswith(".."):
             findings.notes.append(
                 f"{name}.path: dvc exp run --temp or --queue needs its absolute path"

@@ -3,7 +3,7 @@
 import contextlib
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tinylm.base.config import InputError
@@ -46,6 +46,36 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
         found = ", ".join(sorted(splits))
         raise InputError(f"{path}: expected a split named train, got {found}")
     return splits
+
+
+def unread_files(folder: Path, splits: Mapping[str, list[Path]], read: set[str]) -> dict[str, str]:
+    """{file: why it is not read} of a dataset folder.
+
+    splits: what `local_files` found; read: those whose stories are read. Hidden files, Markdown and
+    what `dvc add` writes are no data.
+    """
+    split_of: dict[Path, str] = {}
+    files_read: set[Path] = set()
+    for split, files in splits.items():
+        split_of |= dict.fromkeys(files, split)
+        if split in read:
+            files_read |= set(files)
+    formats = {file_format(file) for file in files_read}
+    unread = {}
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in inside.parts)
+        if is_hidden or file in files_read or file.is_dir() or file.suffix in (".md", ".dvc"):
+            continue
+        reason = "in no split"
+        if file in split_of:
+            reason = f"split {split_of[file]}"
+        elif not file.name.lower().endswith(SUFFIXES):
+            reason = "no format that tinylm reads"
+        elif file_format(file) not in formats:
+            reason = f"another format than {', '.join(sorted(formats))}"
+        unread[inside.as_posix()] = reason
+    return unread
 
 
 def refuse_unhashed(key: str, folder: Path) -> None:

@@ -33,8 +33,23 @@ from tinylm.host.progress import Progress
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
 PACKING = 2  # bytes of text in a byte of a gz or parquet file
 CHUNK_ROWS = 2000  # stories that a process cleans at a time
-OFFICIAL_EVALUATION = ("validation", "test")  # the first that a dataset has
+# The first that a dataset has; `datasets` knows these names, but leaves some as they are.
+OFFICIAL_EVALUATION = (
+    *("validation", "valid", "val", "dev"),
+    *("test", "testing", "eval", "evaluation"),
+)
 NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}
+
+HELD_OUT_IS_EVALUATION = (
+    "the data has no evaluation split, so with data.held_out: tokens the evaluation text is the "
+    "held-out text, on which training makes its choices; add a test file, or set data.held_out: hash"
+)
+DROPPED = {  # why a story is in no split
+    "empty": "stories without text",
+    "in_evaluation": "train stories that are the same as evaluation stories",
+    "beyond_evaluation_stories": "stories set apart for evaluation, beyond data.evaluation_stories",
+}
+SHOWN_FILES = 5  # of those that are not read, in a remark
 
 Row = tuple[str, float | None]  # text, natural log of its probability if it has one
 
@@ -58,7 +73,7 @@ def open_source(settings: DataSettings) -> Source:
     """The source that the settings name. Raises InputError if it does not exist."""
     if settings.source == "storybook":
         return _open_storybook(settings)
-    from tinylm.download.folders import hub_folder, local_files
+    from tinylm.download.folders import hub_folder, local_files, unread_files
     from tinylm.download.readers import read_file
 
     description: dict[str, Any]
@@ -75,6 +90,12 @@ def open_source(settings: DataSettings) -> Source:
     official = next((split for split in OFFICIAL_EVALUATION if split in splits), "")
     if official:
         inputs["evaluation"] = splits[official]
+        for path in splits[official]:
+            if path in inputs["train"]:
+                raise InputError(
+                    f"{path}: expected a file of one split, but its name or the README puts it in "
+                    f"train and {official}; rename it"
+                )
     description["evaluation_split"] = official or NO_OFFICIAL_EVALUATION[settings.held_out]
     root = folder.parent if folder.is_file() else folder
     description["files"] = {}
@@ -82,6 +103,10 @@ def open_source(settings: DataSettings) -> Source:
     for role, of_role in inputs.items():
         description["files"][role] = [str(path.relative_to(root)) for path in of_role]
         sizes[role] = sum(map(_text_bytes, of_role))
+    if folder.is_dir():
+        read = {"train", official} & set(splits)
+        if unread := unread_files(folder, splits, read):
+            description["not_read"] = unread
 
     def rows(role: str) -> Iterator[Row]:
         for path in inputs[role]:
@@ -175,33 +200,43 @@ def _assign(
     source: Source,
     clean: Callable[[Iterator[Row]], Iterator[CleanRow]],
     dropped: Counter[str],
+    read_first: dict[str, int],
 ) -> Iterator[tuple[str, CleanRow]]:
-    """(its split, the story) of each story that is stored; counts the others in `dropped`."""
+    """(its split, the story) of each story that is stored; counts the others in `dropped`.
+
+    read_first: gets {role: limit} where more stories follow than the settings read.
+    """
     limit = settings.evaluation_stories
     share = settings.held_out_share if settings.held_out == "hash" else 0.0
     held_out_end = _key_at(share)
     evaluation_end = held_out_end if source.has_evaluation else _key_at(2 * share)
     evaluation_forms = set()
     if source.has_evaluation:
-        for row in islice(clean(source.rows("evaluation")), limit):
+        stories = clean(source.rows("evaluation"))
+        for row in islice(stories, limit):
             evaluation_forms.add(row.form)
             yield "evaluation", row
+        if limit is not None and next(stories, None) is not None:
+            read_first["evaluation"] = limit
         if not evaluation_forms:
             raise InputError(f"{source.name}: the evaluation split has no story with text")
     evaluated = 0
     trained = 0
     for row in clean(source.rows("train")):
+        if trained == settings.train_stories:
+            read_first["train"] = trained
+            return
         if row.form in evaluation_forms:
             dropped["in_evaluation"] += 1
         elif held_out_end <= row.side < evaluation_end:
-            if evaluated != limit:
+            if evaluated == limit:
+                dropped["beyond_evaluation_stories"] += 1
+            else:
                 evaluated += 1
                 yield "evaluation", row
         else:
             trained += 1
             yield "held_out" if row.side < held_out_end else "train", row
-        if trained == settings.train_stories:
-            return
 
 
 def _clean(
@@ -231,12 +266,14 @@ def write_stories(
 ) -> dict[str, Any]:
     """Write {split}.jsonl: {"text": ...} per line, with "log_prob" if there is one.
 
-    Returns the source with its files, the number of dropped stories and, for each split, its
-    stories, words and the sum of log_prob in nats. exact: see `clean_row`. Raises InputError with
+    Returns the source with its files and those that are not read, the number of dropped stories by
+    reason, where the settings end the reading early and, for each split, its stories, words and the
+    sum of log_prob in nats. exact: see `clean_row`. Raises InputError with
     file and line; then nothing is written.
     """
     source = open_source(settings)
     dropped = Counter(empty=0, in_evaluation=0)
+    read_first: dict[str, int] = {}
     totals: dict[str, dict[str, float]] = {}
     with contextlib.ExitStack() as stack:
         files = {}
@@ -253,14 +290,39 @@ def write_stories(
             dropped=dropped,
             progress=progress,
         )
-        for split, row in _assign(settings, source, clean, dropped):
+        for split, row in _assign(settings, source, clean, dropped, read_first):
             files[split].write(row.line)
             _count(totals[split], row)
         _refuse_empty(settings, source, totals)
-    return source.description | {
+    corpus = source.description | {
         "splits": {split: _rounded(counts) for split, counts in totals.items()},
         "dropped": dict(dropped),
     }
+    return corpus | ({"read_first": read_first} if read_first else {})
+
+
+def remarks(corpus: Mapping[str, Any]) -> list[str]:
+    """A line for each kind of text that is in no split, and if held-out is also evaluation.
+
+    corpus: what `write_stories` returns, or the description of a source that is not read yet.
+    """
+    lines = []
+    if unread := corpus.get("not_read"):
+        shown = [f"{file} ({reason})" for file, reason in unread.items()][:SHOWN_FILES]
+        more = f" and {len(unread) - len(shown)} more" if len(unread) > len(shown) else ""
+        lines.append(
+            f"data.{'hub' if corpus['source'] == 'hub' else 'path'}: not read: {', '.join(shown)}{more}"
+        )
+    if corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
+        lines.append(HELD_OUT_IS_EVALUATION)
+    for role, count in corpus.get("read_first", {}).items():
+        lines.append(
+            f"read the first {count:,} stories of {role}; data.{role}_stories: null reads all"
+        )
+    for reason, count in corpus.get("dropped", {}).items():
+        if count:
+            lines.append(f"dropped: {count:,} {DROPPED[reason]}")
+    return lines
 
 
 def _count(counts: dict[str, float], row: CleanRow) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.files import atomic_write
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
+from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import baselines, less_than_ngrams
@@ -38,6 +39,8 @@ def measure_loss(run: TrainedRun) -> MetricsAndTables:
     metrics, stories, once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES
     )
+    if run.corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
+        metrics["warnings"].append(HELD_OUT_IS_EVALUATION)
     texts = stories["text_id"].tolist()
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
     if metrics["unknown_share"]:  # the generator scores the words behind <unk>, the model does not
