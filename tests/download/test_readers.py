@@ -222,6 +222,21 @@ def test_what_dvc_does_not_hash_is_refused(tmp_path, skipped):
     assert local_files(folder, is_downloaded=True)  # the hub's cache is not DVC's to hash
 
 
+def test_files_that_a_dvcignore_above_leaves_out_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc").mkdir()
+    for name in ("train.jsonl", "private/train.jsonl", ".train.tmp.jsonl"):
+        (tmp_path / "inputs/set" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "inputs/set" / name, '{"text": "a"}\n')
+    write(tmp_path / ".dvcignore", ".*.tmp*\n")
+    assert local_files(Path("inputs/set"))
+    for place, pattern in ((".", "/inputs/set/private/"), ("inputs", "private")):
+        write(tmp_path / place / ".dvcignore", pattern)
+        with pytest.raises(InputError, match=r"\.dvcignore.*private/train\.jsonl"):
+            local_files(Path("inputs/set"))
+        write(tmp_path / place / ".dvcignore", "")
+
+
 def test_folders_that_are_no_datasets(tmp_path):
     with pytest.raises(InputError, match=str(tmp_path)):
         local_files(tmp_path)

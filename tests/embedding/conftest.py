@@ -1,6 +1,7 @@
 """Small files in fastText's binary format, trained by fastText; no row of them is zero."""
 
 import struct
+import unicodedata
 
 import numpy as np
 import pytest
@@ -19,13 +20,14 @@ DEFAULTS = {"dim": 7, "minCount": 1, "epoch": 2, "bucket": 50, "thread": 1, "ver
 
 @pytest.fixture
 def train_bin(tmp_path):
-    """(version, supervised, settings of fastText's training) -> path of a `.bin` file."""
+    """(version, supervised, Unicode's form of the text, fastText's settings) -> path of a `.bin` file."""
 
-    def train(version=12, supervised=False, **settings):
+    def train(version=12, supervised=False, form="NFC", **settings):
         import fasttext
 
         label = "__label__0 " if supervised else ""
-        (tmp_path / "a.txt").write_text("".join(f"{label}{line}\n" for line in LINES) * 5)
+        lines = [unicodedata.normalize(form, line) for line in LINES]
+        (tmp_path / "a.txt").write_text("".join(f"{label}{line}\n" for line in lines) * 5)
         trainer = fasttext.train_supervised if supervised else fasttext.train_unsupervised
         path = tmp_path / "a.bin"
         with zeroed_memory():  # fastText reads memory that it never wrote

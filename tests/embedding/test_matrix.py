@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.small import words_of
 from tinylm.base.config import InputError, read_section
 from tinylm.embedding import counts, skipgram
 from tinylm.embedding import matrix as embedding
@@ -127,6 +128,17 @@ def test_rows_of_a_file_and_rows_of_the_same_scale_for_the_rest(tmp_path):
     for index in (WORDS.tokens.index("dog"), WORDS.unk_id):
         assert vectors[index].std() == pytest.approx(3.0, rel=0.1)
     assert (info["covered"], info["coverage"]) == (2, 2 / (len(WORDS) - 4))
+
+
+def test_composed_vectors_do_not_count_as_words_of_the_file(train_bin):
+    words = words_of(["the cat sat and catty prowls"])
+    settings = replace(SETTINGS, source="file", path=str(train_bin()), width=7)
+    _, info = embedding_matrix(settings, words, list, list)
+    assert (info["words"], info["covered"], info["composed"]) == (6, 4, 2)
+    settings = replace(settings, path=str(train_bin(minn=0, maxn=0)))
+    _, info = embedding_matrix(settings, words, list, list)
+    assert info["covered"] == 4
+    assert "composed" not in info
 
 
 class Pieces:

@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+import unicodedata
 from types import SimpleNamespace
 
 import huggingface_hub
@@ -34,12 +35,27 @@ def read_by_fasttext(path, words=WORDS):
 @pytest.mark.parametrize("kind", KINDS)
 def test_bin_vectors_equal_fasttexts_own_to_the_bit(train_bin, kind, version):
     path = train_bin(version=version, **KINDS[kind])
-    table = read_vectors(path, WORDS, 7)
-    covered = table.any(axis=1)
+    table, is_listed = read_vectors(path, WORDS, 7)
     assert table.tobytes() == read_by_fasttext(path).tobytes()
-    assert covered[: len(IN_FILE)].all()
+    assert is_listed.tolist() == [word in IN_FILE for word in WORDS]
+    has_vector = table.any(axis=1)
+    assert has_vector[: len(IN_FILE)].all()
     if kind == "no n-grams":
-        assert not covered[len(IN_FILE) :].any()
+        assert not has_vector[len(IN_FILE) :].any()
+
+
+def test_words_in_decomposed_letters_are_found_in_composed_ones(train_bin, vec):
+    words = ["naïve", "é", "cat"]
+    path = vec("3 2\ncat 1 1\nnai\u0308ve 2 2\nE\u0301 3 3\n")
+    assert rows_of(path, words) == {"cat": [1, 1], "naïve": [2, 2], "é": [3, 3]}
+    path = vec("2 2\nnai\u0308ve 2 2\nnaïve 1 1\n")
+    assert rows_of(path, words) == {"naïve": [1, 1]}
+
+    path = train_bin(form="NFD")
+    table, is_listed = read_vectors(path, words, 7)
+    written = [unicodedata.normalize("NFD", word) for word in words]
+    assert table.tobytes() == read_by_fasttext(path, written).tobytes()
+    assert is_listed.all()
 
 
 def test_a_cut_bin_file_is_refused(train_bin):
@@ -78,7 +94,7 @@ def vec(tmp_path):
 
 
 def rows_of(path, words, width=2):
-    table = read_vectors(path, words, width)
+    table, _ = read_vectors(path, words, width)
     return {words[i]: table[i].tolist() for i in np.flatnonzero(table.any(axis=1))}
 
 

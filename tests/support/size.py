@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 25_571, ("tests",): 14_444}
+TOTAL_LINES = {("tinylm", "stages"): 25_651, ("tests",): 14_444}
 
 
 @dataclass(frozen=True)

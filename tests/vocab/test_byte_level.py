@@ -61,11 +61,13 @@ TOKENS = [*CHARACTER_OF.values(), *(left + right for left, right in MERGES), END
 END = len(TOKENS) - 1
 
 
-def write_folder(folder):
+def write_folder(folder, left_out=(), gap=0, merges=MERGES):
     folder.mkdir(exist_ok=True)
-    ids = {token: index for index, token in enumerate(TOKENS)}
+    kept = [token for token in TOKENS if token not in left_out]
+    ids = {token: index for index, token in enumerate(kept)}
+    ids[END_OF_TEXT] += gap
     (folder / "vocab.json").write_text(json.dumps(ids), "utf-8")
-    lines = "".join(f"{left} {right}\n" for left, right in MERGES)
+    lines = "".join(f"{left} {right}\n" for left, right in merges)
     (folder / "merges.txt").write_text("#version: 0.2\n" + lines, "utf-8")
     return folder
 
@@ -108,6 +110,22 @@ def test_other_paths_and_damaged_files_are_refused(tmp_path):
     (folder / "vocab.json").unlink()
     with pytest.raises(InputError, match=r"vocab\.path"):
         load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"left_out": ["O", "M"]}, "256 bytes, but 2 have none, such as 'M'"),
+        ({"gap": 1}, r"vocab\.json: expected ids 0 to 262"),
+        ({"left_out": ["Ġthe"]}, "do not match"),
+        ({"merges": [*MERGES, ("Ġthe", "日")]}, "do not match"),
+    ],
+)
+def test_a_vocabulary_that_would_lose_text_or_change_ids_is_refused(tmp_path, changes, named):
+    with pytest.raises(InputError, match=named) as caught:
+        load(write_folder(tmp_path / "a", **changes))
+    assert str(tmp_path / "a") in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_dvc_does_not_hash_is_refused(tmp_path):

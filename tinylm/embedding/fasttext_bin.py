@@ -13,6 +13,7 @@ al. 2017, "Enriching Word Vectors with Subword Information".
 
 import mmap
 import struct
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -79,13 +80,18 @@ class BinFile:
         if dim != width:
             raise ValueError(f"embedding.width: expected {dim}, the file's width, got {width}")
         self.row_of: dict[bytes, int] = {}
+        self.written: dict[str, str] = {}  # composed words (NFC) that the file writes otherwise
         position = HEADER.size
         for row in range(words + labels):
             end = content.find(b"\0", position)
             if end < 0:
                 raise ValueError("the dictionary is cut off")
             if row < words:
-                self.row_of[content[position:end]] = row  # the last of equal words, as in fastText
+                word = content[position:end]
+                self.row_of[word] = row  # the last of equal words, as in fastText
+                text = "" if word.isascii() else word.decode("utf-8", "replace")
+                if not unicodedata.is_normalized("NFC", text):
+                    self.written.setdefault(unicodedata.normalize("NFC", text), text)
             position = end + ENTRY_END
         quantised, height, columns = MATRIX_HEAD.unpack_from(content, position)
         if quantised or pruned >= 0:
@@ -95,11 +101,18 @@ class BinFile:
         values = np.frombuffer(content, "<f4", height * columns, position + MATRIX_HEAD.size)
         self.matrix = values.reshape(height, columns)
 
+    def lists(self, word: str) -> bool:
+        """Whether the dictionary has the word, in composed letters or not."""
+        return word.encode() in self.row_of or word in self.written
+
     def vector(self, word: str) -> np.ndarray:
         """(D,) float32: the mean of the word's own row, if it has one, and its n-grams' rows.
 
-        Without any row it is zero.
+        Without any row it is zero. A word that the dictionary has in another form (see `written`)
+        is looked up in that form, with its n-grams.
         """
+        if word.encode() not in self.row_of:
+            word = self.written.get(word, word)
         encoded = word.encode()
         rows = [self.row_of[encoded]] if encoded in self.row_of else []
         if self.max_n:
@@ -112,10 +125,10 @@ class BinFile:
         return vector * np.float32(1 / max(len(rows), 1))
 
 
-def read_bin(path: Path, words: Sequence[str], width: int) -> np.ndarray:
-    """The vectors of the words, (len(words), D) float32. Raises InputError."""
+def read_bin(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """((N, D) float32 vectors of N words, (N,) bool: which the dictionary has). Raises InputError."""
     file = BinFile(path, width)
     table = np.zeros((len(words), width), np.float32)
     for index, word in enumerate(words):
         table[index] = file.vector(word)
-    return table
+    return table, np.array([file.lists(word) for word in words], bool)

@@ -32,6 +32,8 @@ def embedding_matrix(
 
     `words` counts the tokens that are text. With skip-gram, `covered` counts those of them that
     occur in the training text; the vector that fastText composes for any other was never trained.
+    With a file it counts those that the file has as words, and `composed`, where there are any, those
+    whose vectors are made of their n-grams.
     `texts` gives the train split's stories, raw or normalised, for skip-gram; `ids` its token ids.
     Of more than `MAX_TOKENS`, skip-gram reads every k-th story and counts the first ones; then
     `read` is the share of the tokens that was read. Raises InputError for a file that does not fit.
@@ -54,8 +56,10 @@ def embedding_matrix(
         vectors = count_vectors(read, size, settings.width, WINDOW, seed)
         matrix = vectors * np.float32(settings.std)
     elif settings.source == "file":
-        _look_up(settings, tokenizer, matrix)
+        counted = _look_up(settings, tokenizer, matrix)
     has_vector = np.any(matrix, axis=1)
+    if settings.source == "file" and (composed := int((has_vector & ~counted).sum())):
+        info["composed"] = composed
     info["words"] = len(text_ids)
     if settings.source != "random":
         info["covered"] = int((has_vector & counted).sum())
@@ -108,14 +112,20 @@ def _train(
     return occurs
 
 
-def _look_up(settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray) -> None:
-    """Fill rows from a file of vectors by each token's bare word, which several may share."""
+def _look_up(settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray) -> np.ndarray:
+    """Fill rows from a file of vectors by each token's bare word, which several may share.
+
+    Returns (V,) bool: the tokens whose words the file has.
+    """
     from tinylm.embedding.source import read_vectors, vector_file
 
     words = list(map(tokenizer.word_of, range(len(tokenizer))))
     different = [word for word in dict.fromkeys(words) if word]
-    table = read_vectors(vector_file(settings), different, settings.width)
+    table, is_listed = read_vectors(vector_file(settings), different, settings.width)
+    has_word = np.zeros(len(tokenizer), dtype=bool)
     row_of = {word: row for row, word in enumerate(different)}
     for index, word in enumerate(words):
         if word:
             matrix[index] = table[row_of[word]]
+            has_word[index] = is_listed[row_of[word]]
+    return has_word

@@ -6,6 +6,7 @@ rows that the vocabulary needs are stored.
 
 import gzip
 import os
+import unicodedata
 import zlib
 from codecs import BOM_UTF8
 from collections import defaultdict
@@ -68,16 +69,17 @@ def check_vectors(path: Path, width: int) -> None:
         _read_header(path, _raw_lines(path), width)
 
 
-def read_vectors(path: Path, words: Sequence[str], width: int) -> np.ndarray:
-    """(N, D) float32 of N different words; zero where the file has no vector.
+def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """((N, D) float32 of N different words, (N,) bool: which of them the file has as words).
 
-    For other words see `BinFile.vector` and `read_vec`. Raises InputError, also if no word has any.
+    For words that the file lacks see `BinFile.vector` and `read_vec`; a vector may be zero. Raises
+    InputError, also if no word has any.
     """
     read = read_bin if _is_binary(path) else read_vec
-    table = read(path, words, width)
+    table, is_listed = read(path, words, width)
     if not table.any():
         raise InputError(f"{path}: contains none of the vocabulary's {len(words)} words")
-    return table
+    return table, is_listed
 
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -107,16 +109,18 @@ def _read_header(path: Path, lines: Iterator[tuple[int, bytes]], width: int) -> 
     return rows
 
 
-def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
-    """(len(words), D) float32, zero where the file has no vector. Raises InputError with the line.
+def read_vec(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `read_vectors`; zero where the file has no vector. Raises InputError with the line.
 
     A word gets the file's first row of that word. If there is none, it gets the first row of a word
-    that differs only in upper and lower case ("Paris" for "paris", "the" for "The").
+    that is the same in composed letters (Unicode's NFC), or else of one that also differs in upper
+    and lower case ("Paris" for "paris", "the" for "The").
     """
     wanted: dict[str, list[str]] = defaultdict(list)
     for word in words:
         wanted[word.lower()].append(word)
     exact: dict[str, np.ndarray] = {}
+    composed: dict[str, np.ndarray] = {}
     in_other_case: dict[str, np.ndarray] = {}
     lines = _raw_lines(path)
     promised = _read_header(path, lines, width)
@@ -126,19 +130,22 @@ def read_vec(path: Path, words: Sequence[str], width: int) -> np.ndarray:
         if line.count(b" ") != width:
             raise InputError(f"{path}, line {number}: expected a word and {width} values")
         first, *values = line.split(b" ")
-        word = first.decode("utf-8", "replace")
+        written = first.decode("utf-8", "replace")
+        word = unicodedata.normalize("NFC", written)
         for target in wanted.get(word.lower(), ()):
-            vectors = exact if target == word else in_other_case
+            vectors = in_other_case
+            if target == word:
+                vectors = exact if target == written else composed
             if target not in vectors and target not in exact:
                 vectors[target] = _parse(values, path, number)
     if number != promised + 1:
         raise InputError(f"{path}: expected {promised} rows after line 1, got {number - 1}")
     table = np.zeros((len(words), width), np.float32)
-    vectors = in_other_case | exact
+    vectors = in_other_case | composed | exact
     for row, word in enumerate(words):
         if word in vectors:
             table[row] = vectors[word]
-    return table
+    return table, np.array([word in vectors for word in words], bool)
 
 
 def _parse(values: list[bytes], path: Path, number: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from tinylm.base.config import InputError
 from tinylm.download.folders import refuse_unhashed
 from tinylm.download.readers import END_OF_TEXT, first_line
 from tinylm.vocab.bpe import BpeTokenizer, Merges
+from tinylm.vocab.byte_level import BYTE_OF
 from tinylm.vocab.settings import VocabSettings
 
 FILES = ("vocab.json", "merges.txt")
@@ -29,12 +30,28 @@ class Gpt2Tokenizer(BpeTokenizer):
 
 
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
-    """The vocabulary in the folder `path`. Raises InputError if its last token is not GPT-2's."""
-    tokens, merges = read_folder(Path(settings.path))
+    """The vocabulary in the folder `path`.
+
+    Raises InputError if its last token is not GPT-2's, if it cannot spell every text, or if merges
+    and tokens do not match.
+    """
+    folder = Path(settings.path)
+    tokens, merges = read_folder(folder)
     last = "".join(tokens[-1:])  # a damaged file may have none
     if last != END_OF_TEXT:
-        raise InputError(f"{settings.path}: expected {END_OF_TEXT} as the last token, got {last!r}")
-    return Gpt2Tokenizer(tokens, merges)
+        raise InputError(f"{folder}: expected {END_OF_TEXT} as the last token, got {last!r}")
+    if missing := sorted(BYTE_OF.keys() - set(tokens)):
+        raise InputError(
+            f"{folder}: expected a token for each of the 256 bytes, but {len(missing)} have none, "
+            f"such as {missing[0]!r}; characters with these bytes would be lost"
+        )
+    try:
+        return Gpt2Tokenizer(tokens, merges)
+    except KeyError as error:
+        reason = f"a token has the character {error}, which stands for no byte"
+    except Exception as error:  # the library raises nothing more specific
+        reason = first_line(error)
+    raise InputError(f"{folder}: {' and '.join(FILES)} do not match GPT-2's form: {reason}")
 
 
 def read_folder(folder: Path) -> tuple[list[str], Merges]:
@@ -50,4 +67,11 @@ def read_folder(folder: Path) -> tuple[list[str], Merges]:
         ids, merges = models.BPE.read_file(*paths)
     except Exception as error:  # the library raises nothing more specific
         raise InputError(f"{folder}: {first_line(error)}; download {names} again") from None
-    return sorted(ids, key=ids.__getitem__), merges
+    tokens = sorted(ids, key=ids.__getitem__)
+    for index, token in enumerate(tokens):
+        if ids[token] != index:
+            raise InputError(
+                f"{folder}/{FILES[0]}: expected ids 0 to {len(tokens) - 1}, each once, but "
+                f"{token!r} has the id {ids[token]} where {index} should follow"
+            )
+    return tokens, merges
