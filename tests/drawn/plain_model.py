@@ -1,0 +1,151 @@
+"""The model of section `model` in plain code and float64, for every setting: what tinylm's logits are compared with.
+
+The weights are those of a file in models/, by name. Nothing of tinylm is used.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Weights = dict[str, Tensor]
+Settings = dict[str, Any]  # section `model` of params.yaml, or of models/config.json
+
+
+def layer_norm(x: Tensor, eps: float) -> Tensor:
+    return (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, correction=0, keepdim=True) + eps)
+
+
+def rms_norm(x: Tensor, eps: float) -> Tensor:
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
+
+
+def std_norm(x: Tensor, eps: float) -> Tensor:
+    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
+
+
+def gelu(x: Tensor) -> Tensor:
+    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+
+
+NORM_KINDS = {"layer": layer_norm, "rms": rms_norm, "std": std_norm}
+ACTIVATIONS = {"relu": lambda x: x.clamp(min=0), "gelu": gelu}
+POSITIONS = ("sinusoids", "learned", "rotary", "none")
+NORMS = ("pre", "post")
+
+
+def chosen(
+    table: dict[str, Callable[..., Tensor]] | tuple[str, ...], settings: Settings, key: str
+) -> Any:
+    """What a setting stands for; a value that has no plain code yet fails in a sentence."""
+    value = settings[key]
+    assert value in table, f"model.{key}: {value}: write its formula in tests/drawn/plain_model.py"
+    return table[value] if isinstance(table, dict) else value
+
+
+def angles(length: int, width: int) -> Tensor:
+    """Position / 10000^(2i / width), of position and pair i of columns.  -> (T, ceil(width / 2))"""
+    pair = torch.arange(0, width, 2, dtype=torch.float64)
+    return torch.arange(length, dtype=torch.float64)[:, None] * 10000 ** (-pair / width)
+
+
+def rotate(x: Tensor) -> Tensor:
+    """Columns i and i + Dh / 2 are turned by angle i of the position.  (B, H, T, Dh) -> same"""
+    turned = torch.polar(torch.ones(1, dtype=torch.float64), angles(x.shape[2], x.shape[3]))
+    half = x.shape[3] // 2
+    product = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turned
+    return torch.cat([product.real, product.imag], dim=-1)
+
+
+class PlainModel:
+    """The model with these weights, all in float64. Weights that require gradients get them.
+
+    attention: weights of each layer in the last call, (B, H, T, T) each.
+    """
+
+    def __init__(self, weights: Weights, settings: Settings) -> None:
+        self.weights = {name: tensor.double() for name, tensor in weights.items()}
+        self.settings = settings
+        self.attention: list[Tensor] = []
+
+    def linear(self, x: Tensor, name: str, has_bias: bool) -> Tensor:
+        y = x @ self.weights[f"{name}.weight"].T
+        return y + self.weights[f"{name}.bias"] if has_bias else y
+
+    def norm(self, x: Tensor, name: str) -> Tensor:
+        normed = chosen(NORM_KINDS, self.settings, "norm_kind")(x, self.settings["norm_eps"])
+        return normed * self.weights[f"{name}.gain"] + self.weights.get(f"{name}.bias", 0.0)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D)"""
+        x = self.weights["embedding"][ids] * self.weights["embedding_scale"]
+        kind = chosen(POSITIONS, self.settings, "positions")
+        length, width = x.shape[1:]
+        if kind == "learned":
+            return x + self.weights["positions"][:length]
+        if kind == "sinusoids":
+            table = torch.zeros(length, width, dtype=torch.float64)
+            table[:, 0::2] = angles(length, width).sin()
+            table[:, 1::2] = angles(length, width).cos()[:, : width // 2]
+            return x + table
+        return x
+
+    def attend(self, x: Tensor, name: str) -> Tensor:
+        """Masked multi-head self-attention.  (B, T, D) -> (B, T, D)"""
+        settings = self.settings
+        qkv = self.linear(x, f"{name}.qkv", settings["qkv_bias"])
+        head_width = qkv.shape[-1] // 3 // settings["heads"]
+        assert head_width == (settings["head_width"] or x.shape[-1] // settings["heads"])
+        parts = [
+            part.unflatten(-1, (settings["heads"], head_width)) for part in qkv.chunk(3, dim=-1)
+        ]
+        queries, keys, values = (part.transpose(1, 2) for part in parts)  # (B, H, T, Dh)
+        if settings["positions"] == "rotary":
+            queries, keys = rotate(queries), rotate(keys)
+        scores = queries @ keys.mT / math.sqrt(head_width)
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        self.attention.append(scores.masked_fill(later, -math.inf).softmax(-1))
+        mixed = (self.attention[-1] @ values).transpose(1, 2).flatten(2)
+        return self.linear(mixed, f"{name}.out", settings["attention_bias"])
+
+    def feed(self, x: Tensor, name: str) -> Tensor:
+        activation = chosen(ACTIVATIONS, self.settings, "activation")
+        return self.linear(activation(self.linear(x, f"{name}.up", True)), f"{name}.down", True)
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D)"""
+        x = self.embed(ids)
+        self.attention = []
+        for number in range(self.settings["layers"]):
+            block = f"blocks.{number}"
+            if chosen(NORMS, self.settings, "norm") == "pre":
+                x = x + self.attend(self.norm(x, f"{block}.norm1"), f"{block}.attention")
+                x = x + self.feed(self.norm(x, f"{block}.norm2"), f"{block}.feed_forward")
+            else:
+                x = self.norm(x + self.attend(x, f"{block}.attention"), f"{block}.norm1")
+                x = self.norm(x + self.feed(x, f"{block}.feed_forward"), f"{block}.norm2")
+        return self.norm(x, "final_norm") if self.settings["final_norm"] else x
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Logits.  (B, T) -> (B, T, V)"""
+        x = self.hidden(ids)
+        if not self.settings["tied_output"]:
+            return self.linear(x, "output", self.settings["output_bias"])
+        # The embedding in unit mean square, and divided by sqrt(D) as a linear layer is at the start.
+        scale = self.weights["embedding_scale"] / math.sqrt(x.shape[-1])
+        bias = self.weights["output_bias"] if self.settings["output_bias"] else 0.0
+        return x * scale @ self.weights["embedding"].T + bias
+
+
+def forward(weights: Weights, model_settings: Settings, ids: Tensor) -> Tensor:
+    """Logits in float64.  (B, T) -> (B, T, V)"""
+    return PlainModel(weights, model_settings)(ids)
+
+
+def attention_weights(weights: Weights, model_settings: Settings, ids: Tensor) -> Tensor:
+    """Attention weights of every layer and head in float64.  (B, T) -> (layers, B, H, T, T)"""
+    model = PlainModel(weights, model_settings)
+    model.hidden(ids)
+    return torch.stack(model.attention)
