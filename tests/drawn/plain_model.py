@@ -54,19 +54,21 @@ def angles(length: int, width: int) -> Tensor:
 def rotate(x: Tensor) -> Tensor:
     """Columns i and i + Dh / 2 are turned by angle i of the position.  (B, H, T, Dh) -> same"""
     turned = torch.polar(torch.ones(1, dtype=torch.float64), angles(x.shape[2], x.shape[3]))
-    half = x.shape[3] // 2
-    product = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turned
-    return torch.cat([product.real, product.imag], dim=-1)
+    first, second = x.double().chunk(2, dim=-1)
+    product = torch.complex(first, second) * turned
+    return torch.cat([product.real, product.imag], dim=-1).to(x.dtype)
 
 
 class PlainModel:
-    """The model with these weights, all in float64. Weights that require gradients get them.
+    """The model with these weights, all in one precision. Weights that require gradients get them.
 
     attention: weights of each layer in the last call, (B, H, T, T) each.
     """
 
-    def __init__(self, weights: Weights, settings: Settings) -> None:
-        self.weights = {name: tensor.double() for name, tensor in weights.items()}
+    def __init__(
+        self, weights: Weights, settings: Settings, dtype: torch.dtype = torch.float64
+    ) -> None:
+        self.weights = {name: tensor.to(dtype) for name, tensor in weights.items()}
         self.settings = settings
         self.attention: list[Tensor] = []
 
@@ -89,7 +91,7 @@ class PlainModel:
             table = torch.zeros(length, width, dtype=torch.float64)
             table[:, 0::2] = angles(length, width).sin()
             table[:, 1::2] = angles(length, width).cos()[:, : width // 2]
-            return x + table
+            return x + table.to(x.dtype)
         return x
 
     def attend(self, x: Tensor, name: str) -> Tensor:

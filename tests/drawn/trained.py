@@ -1,0 +1,528 @@
+"""Properties of stages download, vocab and train: every figure that they write is computed a second time."""
+
+import copy
+import itertools
+import math
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.drawn.drawing import DrawnRun
+from tests.drawn.plain_files import LEAST, ROUNDINGS, SPLITS, Run, differs
+from tests.drawn.plain_model import PlainModel, Weights
+from tests.drawn.properties import holds
+from tests.drawn.running import advance, in_folder, run_stage
+from tinylm.base.config import InputError, read_section
+from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.host.command import CommandFailed, Interrupted
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
+from tinylm.train import trainer as trainer_module
+from tinylm.train.muon import MARGIN, MOMENTUM, QUINTICS
+from tinylm.train.optimizers import EPS
+from tinylm.train.snapshot import SHARES
+from tinylm.train.trainer import Trainer
+from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.token_store import TokenStore, load_matrix
+
+EVERY = 10  # updates per point of a curve
+LAST = 20  # updates that the final train loss is the mean of
+MOST_NATS = 700  # of a perplexity that a plot can show
+SIX_DIGITS = 1e-5  # of the numbers in plots/
+
+
+@holds("prepared")
+def download_counts_the_stories_that_it_wrote(drawn: DrawnRun, folder: Path) -> None:
+    """Stories, words split at white space, and the sum of log-probabilities of each split."""
+    run = Run(folder)
+    counted = run.json("data/figures/download")["splits"]
+    for split in SPLITS:
+        texts = run.texts(split)
+        got = {key: counted[split][key] for key in ("stories", "words")}
+        wanted = {"stories": len(texts), "words": sum(len(text.split()) for text in texts)}
+        assert got == wanted, f"download.json, {split}: expected {wanted}, got {got}"
+
+
+@holds("prepared")
+def tokens_are_those_of_the_stories(drawn: DrawnRun, folder: Path) -> None:
+    """Each split's ids are its encoded stories; with `held_out: tokens`, a cut through those of train."""
+    run = Run(folder)
+    data = run.params["data"]
+    encoded = {}
+    for split in SPLITS:
+        encoded[split] = [run.tokenizer.encode_story(text) for text in run.texts(split)]
+    flat = {split: list(itertools.chain(*stories)) for split, stories in encoded.items()}
+    if data["held_out"] == "tokens":
+        whole = flat["train"]
+        cut = int((1 - data["held_out_share"]) * (len(whole) - data["overlap"]))
+        flat["train"] = whole[: cut + data["overlap"]]
+        flat["held_out"] = whole[cut:]
+        flat["evaluation"] = flat["evaluation"] or flat["held_out"]
+        by = run.json("data/figures/vocab")["split"]
+        assert (by["stream_tokens"], by["cut"]) == (len(whole), cut), f"split: {by}"
+    for split in SPLITS:
+        assert run.ids(split).tolist() == flat[split], f"data/tokens/{split}.ids: not its stories"
+        if data["held_out"] != "tokens":
+            assert run.stories(split) == encoded[split], f"{split}: stories begin elsewhere"
+
+
+@holds("prepared")
+def vocabulary_figures_are_those_of_the_tokens(drawn: DrawnRun, folder: Path) -> None:
+    """Size, words seen, tokens, unknown share, coverage, lengths of stories."""
+    run = Run(folder)
+    figures = run.json("data/figures/vocab")
+    tokenizer = run.tokenizer
+    size = len(tokenizer)
+    matrix = load_matrix(folder / "data/vocab/embedding.safetensors")
+    assert matrix.shape == (size, run.params["embedding"]["width"]), f"matrix {matrix.shape}"
+    assert figures["size"] == size, f"size: expected {size}, got {figures['size']}"
+    if "words_seen" in figures:
+        words: Counter[str] = Counter()
+        for text in run.texts("train"):
+            words.update(tokenizer.split(text))
+        wanted = (len(words), sum(count == 1 for count in words.values()))
+        got = (figures["words_seen"], figures["words_seen_once"])
+        assert got == wanted, f"words seen, and once: expected {wanted}, got {got}"
+    marks = tokenizer.specials - {tokenizer.unk_id}
+    for split in SPLITS:
+        ids = run.ids(split)
+        text = ids[~np.isin(ids, list(marks))]
+        unknown = 0 if tokenizer.unk_id is None else int((text == tokenizer.unk_id).sum())
+        share = unknown / len(text) if len(text) else 0.0
+        got = [figures[key][split] for key in ("tokens", "unknown_share", "coverage")]
+        problem = differs(f"{split}: tokens, unknown, coverage", got, [len(ids), share, 1 - share])
+        assert not problem, problem
+    lengths = [sum(token not in marks for token in story) for story in run.stories("train")]
+    if any(lengths):
+        wanted = [round(float(np.mean(lengths)), 3), float(np.median(lengths)), max(lengths)]
+        got = [figures["sequence_length"][key] for key in ("mean", "median", "largest")]
+        assert got == wanted, f"sequence_length: expected {wanted}, got {got}"
+    sources = figures["embedding"]
+    texts = size - len(tokenizer.specials)
+    assert sources["words"] == texts, f"embedding.words: expected {texts}, got {sources['words']}"
+    assert not (problem := differs("embedding.std", sources["std"], matrix.std(), 1e-4, 1e-6)), (
+        problem
+    )
+
+
+@holds("trained")
+def held_out_losses_are_those_of_the_weights(drawn: DrawnRun, folder: Path) -> None:
+    """Before the first update, at the end, and where a checkpoint was kept at a validation."""
+    run = Run(folder)
+    figures = run.json("data/figures/train")
+    precision = figures["precision"]
+    curve = run.curve("loss", "held-out")
+    assert curve[0, 0] == 0, f"the first validation is at update {curve[0, 0]}"
+    wanted, tolerance = run.split_loss(first_weights(run), "held_out", precision)
+    assert not (problem := differs("held-out at the start", curve[0, 2], wanted, 0, tolerance)), (
+        problem
+    )
+
+    best = curve[np.argmin(curve[:, 2])]
+    saved = curve[-1] if run.params["train"]["patience"] is None else best
+    wanted, tolerance = run.split_loss(run.weights(), "held_out", precision)
+    assert not (problem := differs("held-out at the end", saved[2], wanted, 0, tolerance)), problem
+    perplexity = figures["held_out_perplexity"]
+    assert not (
+        problem := differs("perplexity", math.log(perplexity), min(saved[2], MOST_NATS), SIX_DIGITS)
+    ), problem
+    for epoch, tokens in asked_checkpoints(run).items():
+        measured = curve[curve[:, 1] >= tokens]
+        if not len(measured) or not (folder / f"models/checkpoints/{epoch}.safetensors").exists():
+            continue
+        before = run.curve("loss", "held-out")[:, 1] < tokens
+        if before.any() and measured[0, 0] - curve[before][-1, 0] > 1:
+            continue  # updates between: the checkpoint may be an earlier one
+        weights = run.weights(f"models/checkpoints/{epoch}")
+        wanted, tolerance = run.split_loss(weights, "held_out", precision)
+        problem = differs(f"held-out at epoch {epoch}", measured[0, 2], wanted, 0, tolerance)
+        assert not problem, problem
+
+
+def first_weights(run: Run) -> Weights:
+    """Before the first update: the matrix of stage vocab, and what the seed draws."""
+    matrix = torch.from_numpy(load_matrix(run.folder / "data/vocab/embedding.safetensors"))
+    settings = read_section(run.params, "model", ModelSettings, "params.yaml")
+    seed_everything(derive_seed(run.params["train"]["seed"], "train"), 1)
+    return TinyLM(settings, matrix).state_dict()
+
+
+def asked_checkpoints(run: Run) -> dict[str, int]:
+    """The names of the checkpoints that were asked for, and after how many tokens each is due."""
+    epochs = run.params["train"]["keep_epochs"]
+    per_epoch = run.tokens_per_epoch
+    if epochs is None:
+        epochs = [float(f"{share * budget_of(run) / per_epoch:.3g}") for share in SHARES]
+    due = {f"{epoch:g}": round(epoch * per_epoch) for epoch in epochs}
+    return {name: tokens for name, tokens in due.items() if tokens}
+
+
+def budget_of(run: Run) -> int:
+    train = run.params["train"]
+    if train["tokens"] is not None:
+        return int(train["tokens"])
+    return round(train["epochs"] * run.tokens_per_epoch)
+
+
+@dataclass
+class Updated:
+    """One update as it happened. state: of the model before and after. grads: as the optimizer got them."""
+
+    batches: list[Batch]
+    loss: float
+    rate: float
+    norm: float
+    before: Weights
+    grads: Weights
+    after: Weights
+
+
+def recorded_training(folder: Path, cut: int) -> list[Updated]:
+    """Run stage train on a clock that ticks once per update; a signal comes during update `cut`.
+
+    The interrupted run is continued.
+    """
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    updates: dict[int, Updated] = {}
+    cuts = [cut]
+    launch = Trainer.launch
+
+    def recorded(trainer: Trainer, batches: list[Batch]) -> Any:
+        if trainer.updates in cuts:
+            cuts.clear()
+            signal.raise_signal(signal.SIGTERM)
+        before = copy.deepcopy(trainer.model.state_dict())
+        update = launch(trainer, batches)
+        clock.now += 1
+        grads = {}
+        for name, parameter in trainer.model.named_parameters():
+            if parameter.grad is not None:
+                grads[name] = parameter.grad.clone()
+        after = copy.deepcopy(trainer.model.state_dict())
+        updates[update.number] = Updated(batches, *update.result(), before, grads, after)
+        return update
+
+    with in_folder(folder) as patch:
+        patch.setattr(Trainer, "launch", recorded)
+        patch.setattr(trainer_module, "time", clock)
+        try:
+            run_stage("train")
+        except Interrupted:
+            run_stage("train")
+    return [updates[number] for number in sorted(updates)]
+
+
+@holds("alone", settings_alone=True)
+def every_update_follows_from_its_formula(drawn: DrawnRun, folder: Path) -> None:
+    """Loss, gradient, learning rate and step of each update; and all that is written about them.
+
+    The run is interrupted once, and continued.
+    """
+    for level in ("planted", "prepared"):
+        advance(level, drawn, folder)
+    run = Run(folder)
+    try:
+        updates = recorded_training(folder, cut=drawn.number % 40)
+    except (CommandFailed, InputError):
+        return  # every_stage_ends judges this; weights may have diverged
+    check_mini_batches(run, updates)
+    chosen = {0, 1, drawn.number % len(updates), len(updates) - 1}
+    if not run.params["model"]["dropout"]:
+        for number in sorted(chosen):
+            check_gradient(run, number, updates[number])
+    check_steps(run, updates)
+    check_curves(run, updates)
+    check_validations(run, updates)
+    check_checkpoints(run, updates)
+
+
+def check_mini_batches(run: Run, updates: list[Updated]) -> None:
+    """All mini-batches in order, until the next update would exceed the budget or patience ends."""
+    train = run.params["train"]
+    store = TokenStore(run.folder / "data/tokens", "train")
+    tokenizer = run.tokenizer
+    batches = TrainBatches(
+        store, train["layout"], train["batch_size"], run.context, tokenizer.pad_id,
+        derive_seed(train["seed"], "order"), tokenizer.unk_id, train["unknown"],
+    )  # fmt: skip
+    index = tokens = 0
+    for number, update in enumerate(updates, start=1):
+        for batch in update.batches:
+            expected = batches.batch(index)
+            is_same = batch.inputs.equal(expected.inputs) and batch.targets.equal(expected.targets)
+            assert is_same, f"update {number}: not mini-batch {index}"
+            scored = int((batch.targets >= 0).sum())
+            assert batch.tokens == scored, f"update {number}: {batch.tokens} tokens, not {scored}"
+            tokens += scored
+            index += 1
+        is_short = len(update.batches) < train["accumulation"]
+        assert not is_short or number == len(updates), f"update {number} has {len(update.batches)}"
+    assert tokens <= budget_of(run), f"{tokens} tokens with a budget of {budget_of(run)}"
+    figures = run.json("data/figures/train")
+    assert figures["tokens"] == tokens, f"tokens: expected {tokens}, got {figures['tokens']}"
+    assert figures["updates"] == len(updates)
+    problem = differs("epochs", figures["epochs"], tokens / run.tokens_per_epoch)
+    assert not problem, problem
+    if not figures["stopped_early"]:
+        more = 1 if train["epochs"] is not None else train["accumulation"]
+        left = sum(batches.batch(index + further).tokens for further in range(more))
+        assert tokens + left > budget_of(run), "training ended before its budget"
+
+
+def check_gradient(run: Run, number: int, update: Updated) -> None:
+    """Loss, clipped gradient and its norm before clipping, by autograd through the plain model."""
+    precision = run.json("data/figures/train")["precision"]
+    loss, grads = plain_gradient(run, update, torch.float64, "fp32")
+    rough_loss, rough = plain_gradient(run, update, torch.float32, precision)
+    least = LEAST[precision]
+    allowed = ROUNDINGS * abs(rough_loss - loss) + least * (1 + loss)
+    assert not (
+        problem := differs(f"loss of update {number + 1}", update.loss, loss, 0, allowed)
+    ), problem
+    norm = joint_norm(grads)
+    error = joint_norm({name: rough[name] - grads[name] for name in grads})
+    allowed = ROUNDINGS * error + least * norm + 1e-7
+    assert not (
+        problem := differs(f"norm of update {number + 1}", update.norm, norm, 0, allowed)
+    ), problem
+    clip = run.params["train"]["clip_norm"]
+    factor = 1.0 if clip is None else min(1.0, clip / update.norm)
+    assert set(update.grads) == set(grads), f"gradients of {set(update.grads) ^ set(grads)}"
+    for name, grad in update.grads.items():
+        difference = float((grad - factor * grads[name]).norm())
+        text = f"update {number + 1}: gradient of {name} differs by {difference:.3g} of {norm:.3g}"
+        assert difference <= factor * allowed, text
+
+
+def plain_gradient(
+    run: Run, update: Updated, dtype: torch.dtype, precision: str
+) -> tuple[float, Weights]:
+    """(nats per token of an update, gradient of each weight that is trained)"""
+    leaves = {name: weight.to(dtype, copy=True) for name, weight in update.before.items()}
+    is_frozen = run.params["model"]["embedding"] == "frozen"
+    trained = [name for name in leaves if name != "embedding_scale"]
+    trained = [name for name in trained if name != "embedding" or not is_frozen]
+    for name in trained:
+        leaves[name].requires_grad_()
+    nats: Any = 0.0
+    for batch in update.batches:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            logits = PlainModel(leaves, run.params["model"], dtype)(batch.inputs)
+        log_probs = logits.to(dtype).log_softmax(-1)
+        chosen = log_probs.gather(-1, batch.targets.clamp(min=0)[..., None])[..., 0]
+        nats = nats - (chosen * (batch.targets >= 0)).sum()
+    loss = nats / sum(batch.tokens for batch in update.batches)
+    grads = torch.autograd.grad(loss, [leaves[name] for name in trained])
+    return loss.item(), {name: grad.double() for name, grad in zip(trained, grads, strict=True)}
+
+
+def joint_norm(tensors: Weights) -> float:
+    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors.values()))
+
+
+def share_of_rate(train: dict[str, Any], progress: float) -> float:
+    """Of the peak: a line from 0 over the warm-up, then constant or half a cosine."""
+    warmup = train["warmup"]
+    if progress < warmup:
+        return progress / warmup
+    if train["schedule"] == "constant":
+        return 1.0
+    assert train["schedule"] == "cosine", f"{train['schedule']}: write its formula here"
+    left = 1 - min((progress - warmup) / (1 - warmup), 1)
+    return train["final_lr"] + (1 - train["final_lr"]) * (1 - math.cos(math.pi * left)) / 2
+
+
+def check_steps(run: Run, updates: list[Updated]) -> None:
+    """Learning rates and weights after each step, from the gradients and the weights before it."""
+    train = run.params["train"]
+    tokens = 0
+    moments: dict[str, tuple[Tensor, Tensor]] = {}
+    in_bf16 = run.json("data/figures/train")["precision"] == "bf16"
+    for number, update in enumerate(updates, start=1):
+        of_update = sum(batch.tokens for batch in update.batches)
+        share = share_of_rate(train, (tokens + of_update / 2) / budget_of(run))
+        tokens += of_update
+        problem = differs(f"learning rate of update {number}", update.rate, share * train["lr"])
+        assert not problem, problem
+        if number > 1:
+            for name, weight in updates[number - 2].after.items():
+                assert weight.equal(update.before[name]), (
+                    f"{name} changed after update {number - 1}"
+                )
+        for name, before in update.before.items():
+            if name not in update.grads:
+                assert update.after[name].equal(before), f"update {number} changed {name}"
+                continue
+            is_matrix = name.startswith("blocks.") and before.dim() == 2
+            decay = train["weight_decay"] if is_matrix or train["decay"] == "all" else 0.0
+            grad = update.grads[name].double()
+            first, second = moments.get(name, (torch.zeros_like(grad), torch.zeros_like(grad)))
+            if train["optimizer"] == "muon" and is_matrix:
+                rate = share * train["muon_lr"]
+                first = MOMENTUM * first + (1 - MOMENTUM) * grad
+                direction = (1 - MOMENTUM) * grad + MOMENTUM * first
+                pieces = direction.chunk(3 if ".qkv." in name else 1)
+                step = torch.cat([orthogonal(piece) for piece in pieces])
+                wanted = before.double() * (1 - rate * decay) - rate * step
+                # Each of the quintics multiplies rounding by its first number: by 55 in all.
+                tolerance = rate * (0.3 if in_bf16 else 2e-3) * float(step.abs().max())
+            else:
+                assert train["optimizer"] in ("adam", "adamw", "muon"), "write its formula here"
+                rate = share * train["lr"]
+                kept = before.double()
+                if train["optimizer"] == "adam":
+                    grad = grad + decay * kept
+                else:
+                    kept = kept * (1 - rate * decay)
+                first = train["beta1"] * first + (1 - train["beta1"]) * grad
+                second = train["beta2"] * second + (1 - train["beta2"]) * grad.square()
+                scale = (second / (1 - train["beta2"] ** number)).sqrt() + EPS
+                step = first / (1 - train["beta1"] ** number) / scale
+                wanted = kept - rate * step
+                tolerance = rate * 1e-3 * float(step.abs().max())
+            moments[name] = (first, second)
+            allowed = tolerance + 1e-6 * float(before.abs().max()) + 1e-37  # the least float
+            error = float((update.after[name].double() - wanted).abs().max())
+            assert error <= allowed, (
+                f"update {number}, {name}: {error:.3g} off, {allowed:.3g} allowed"
+            )
+
+
+def orthogonal(matrix: Tensor) -> Tensor:
+    """Three quintics that bring singular values to 1, times sqrt(max(1, rows / columns))."""
+    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    x = x / max(MARGIN * math.sqrt(float((x @ x.T).norm())), 1e-15)
+    for a, b, c in QUINTICS:
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    wide = x if matrix.shape[0] <= matrix.shape[1] else x.T
+    return wide * math.sqrt(max(1, matrix.shape[0] / matrix.shape[1]))
+
+
+def tokens_after(updates: list[Updated]) -> list[int]:
+    """Tokens after each number of updates, from 0 on."""
+    counts = [sum(batch.tokens for batch in update.batches) for update in updates]
+    return [0, *itertools.accumulate(counts)]
+
+
+def check_curves(run: Run, updates: list[Updated]) -> None:
+    """Curves, the final train loss, epochs and times follow from the updates."""
+    tokens = tokens_after(updates)
+    ends = range(EVERY, len(updates) + 1, EVERY)
+    loss = [update.loss for update in updates]
+    norm = [update.norm for update in updates]
+    means = [(end, tokens[end], np.mean(loss[end - EVERY : end])) for end in ends]
+    curves = {
+        ("loss", "train"): means,
+        ("learning_rate", "learning rate"): [
+            (end, tokens[end], updates[end - 1].rate) for end in ends
+        ],
+        ("grad_norm", "gradient norm"): [
+            (end, tokens[end], np.mean(norm[end - EVERY : end])) for end in ends
+        ],
+    }
+    for (name, series), rows in curves.items():
+        wanted = np.array(rows).reshape(-1, 3)
+        problem = differs(
+            f"plots/{name}.csv, {series}", run.curve(name, series), wanted, SIX_DIGITS
+        )
+        assert not problem, problem
+    figures = run.json("data/figures/train")
+    assert not (problem := differs("train_loss", figures["train_loss"], np.mean(loss[-LAST:]))), (
+        problem
+    )
+    by_epoch = figures.get("by_epoch", [])
+    held_out = {row[0]: row[2] for row in run.curve("loss", "held-out")}
+    epochs = [count // run.tokens_per_epoch for count in tokens]
+    ends = [number for number in range(1, len(epochs)) if epochs[number] > epochs[number - 1]]
+    got = [
+        (row["epoch"], row["update"], row["train_loss"], row["held_out_loss"]) for row in by_epoch
+    ]
+    wanted = []
+    for start, end in itertools.pairwise([0, *ends]):
+        wanted.append((epochs[end], end, np.mean(loss[start:end]), held_out[end]))
+    assert not (problem := differs("by_epoch", got, wanted, SIX_DIGITS)), problem
+    times = run.json("data/times/train")
+    speed = round(tokens[-1] / len(updates), 1)
+    got = [times[key] for key in ("train_s", "tokens_per_s", "epoch_s")]
+    wanted = [len(updates), speed, round(run.tokens_per_epoch / speed, 2)]
+    problem = differs("train_s, tokens_per_s and epoch_s at a second per update", got, wanted)
+    assert not problem, problem
+
+
+def check_validations(run: Run, updates: list[Updated]) -> None:
+    """They are at the start, every `validate_every` updates, after each epoch, and at the end."""
+    train = run.params["train"]
+    tokens = tokens_after(updates)
+    every = train["validate_every"]
+    due = {0, len(updates), *range(0, len(updates) + 1, every)}
+    for number in range(1, len(updates) + 1):
+        if tokens[number] // run.tokens_per_epoch > tokens[number - 1] // run.tokens_per_epoch:
+            due.add(number)
+    curve = run.curve("loss", "held-out")
+    wanted = [(number, tokens[number]) for number in sorted(due)]
+    assert not (problem := differs("validations", curve[:, :2], wanted)), problem
+    for series in ("train", "held-out"):
+        rows = run.curve("loss", series)
+        found = run.curve("perplexity", series)
+        found[:, 2] = np.log(found[:, 2])
+        rows[:, 2] = rows[:, 2].clip(max=MOST_NATS)
+        problem = differs(f"plots/perplexity.csv, {series}", found, rows, 1e-5, SIX_DIGITS)
+        assert not problem, problem
+
+    figures = run.json("data/figures/train")
+    best = curve[np.argmin(curve[:, 2])]
+    got = [figures[f"held_out_loss_{key}"] for key in ("last", "best")] + [figures["best_update"]]
+    problem = differs("last and best validation", got, [curve[-1, 2], best[2], best[0]], SIX_DIGITS)
+    assert not problem, problem
+    patience = train["patience"] or math.inf
+    stops = []
+    for end in range(1, len(curve) + 1):
+        known = curve[:end]
+        latest = known[np.argmin(known[:, 2]), 0]
+        worse = [update for update in known[:, 0] if update > latest and update % every == 0]
+        if len(worse) >= patience:
+            stops.append(int(known[-1, 0]))
+    assert figures["stopped_early"] == bool(stops), f"validations without improvement at {stops}"
+    assert not stops or stops[0] == len(updates), (
+        f"patience ended at {stops[0]}, not {len(updates)}"
+    )
+
+
+def check_checkpoints(run: Run, updates: list[Updated]) -> None:
+    """Those that were asked for, with the weights of that moment; and the final weights.
+
+    An epoch that the budget ends just short of has the final weights.
+    """
+    tokens = tokens_after(updates)
+    figures = run.json("data/figures/train")
+    folder = run.folder / "models/checkpoints"
+    found = {path.stem for path in folder.glob("*.safetensors")}
+    asked = asked_checkpoints(run)
+    reached = {name: goal for name, goal in asked.items() if goal <= tokens[-1]}
+    if run.params["train"]["keep_epochs"] is not None and not figures["stopped_early"]:
+        reached = asked
+    assert found == set(reached), f"checkpoints: expected {sorted(reached)}, got {sorted(found)}"
+    for name, goal in reached.items():
+        number = next((n for n, count in enumerate(tokens) if count >= goal), len(updates))
+        weights = run.weights(f"models/checkpoints/{name}")
+        check_weights(f"checkpoint {name}", weights, updates[number - 1].after)
+    number = len(updates)
+    if run.params["train"]["patience"] is not None:
+        number = int(figures["best_update"])
+    wanted = updates[number - 1].after if number else updates[0].before
+    check_weights("models/model", run.weights(), wanted)
+
+
+def check_weights(name: str, got: Weights, wanted: Weights) -> None:
+    """To the last bit."""
+    assert set(got) == set(wanted), f"{name}: {set(got) ^ set(wanted)}"
+    for key, tensor in got.items():
+        assert tensor.equal(wanted[key]), f"{name}: {key} is not that of its update"
