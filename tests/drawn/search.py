@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.internal.conjecture.engine as hypothesis_engine
+import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.drawing import FIELDS, ONLY_ON_A_CARD, Changes, DrawnRun, runs, settings_alone
@@ -228,4 +229,5 @@ def quietly(search: Search, first_seed: int, report: Callable[[Found], None]) ->
         for stream in (1, 2):
             os.dup2(null.fileno(), stream)
         sys.stdout = sys.stderr = null
+        torch.set_num_threads(1)  # each core has a process of its own
         search.run(first_seed, report)
