@@ -116,18 +116,19 @@ class PlainModel:
         activation = chosen(ACTIVATIONS, self.settings, "activation")
         return self.linear(activation(self.linear(x, f"{name}.up", True)), f"{name}.down", True)
 
+    def block(self, x: Tensor, name: str) -> Tensor:
+        if chosen(NORMS, self.settings, "norm") == "pre":
+            x = x + self.attend(self.norm(x, f"{name}.norm1"), f"{name}.attention")
+            return x + self.feed(self.norm(x, f"{name}.norm2"), f"{name}.feed_forward")
+        x = self.norm(x + self.attend(x, f"{name}.attention"), f"{name}.norm1")
+        return self.norm(x + self.feed(x, f"{name}.feed_forward"), f"{name}.norm2")
+
     def hidden(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, D)"""
         x = self.embed(ids)
         self.attention = []
         for number in range(self.settings["layers"]):
-            block = f"blocks.{number}"
-            if chosen(NORMS, self.settings, "norm") == "pre":
-                x = x + self.attend(self.norm(x, f"{block}.norm1"), f"{block}.attention")
-                x = x + self.feed(self.norm(x, f"{block}.norm2"), f"{block}.feed_forward")
-            else:
-                x = self.norm(x + self.attend(x, f"{block}.attention"), f"{block}.norm1")
-                x = self.norm(x + self.feed(x, f"{block}.feed_forward"), f"{block}.norm2")
+            x = self.block(x, f"blocks.{number}")
         return self.norm(x, "final_norm") if self.settings["final_norm"] else x
 
     def __call__(self, ids: Tensor) -> Tensor:
