@@ -36,13 +36,10 @@ class Exact(NamedTuple):
         difference = got.detach().double() - self.value
         error = float(difference.norm())
         if not error <= self.bound:
-            place = tuple(
-                int(index)
-                for index in (difference.abs() == difference.abs().max()).nonzero()[:1].flatten()
-            )
-            expected, found = float(self.value[place]), float(got[place])
+            worst = int(difference.abs().nan_to_num(torch.inf).argmax())
+            expected, found = self.value.flatten()[worst], got.flatten()[worst]
             raise AssertionError(
-                f"{what}: expected {expected:.7g} at {place}, got {found:.7g}; "
+                f"{what}: expected {float(expected):.7g} at place {worst}, got {float(found):.7g}; "
                 f"the norm of all differences is {error:.3g}, allowed {self.bound:.3g}"
             )
 
