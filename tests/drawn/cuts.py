@@ -1,0 +1,167 @@
+"""Properties of runs that are cut: run again, they end as an uncut run does; two processes train as one."""
+
+import contextlib
+import itertools
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drawn.drawing import DrawnRun
+from tests.drawn.properties import ALONE, holds
+from tests.drawn.refusals import ended
+from tests.drawn.running import LEVELS, advance, in_folder, run_stage, stages_of
+from tests.support.stages import is_measured, read, run
+from tinylm.base.config import read_yaml
+from tinylm.base.files import sha256
+from tinylm.train import trainer
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Moments at which a signal may arrive: when a file gets its name, and in an update.
+MOMENTS: tuple[tuple[Any, str], ...] = ((os, "replace"), (trainer.Trainer, "launch"))
+
+
+class PowerCut(BaseException):
+    """The process ends without a chance to write."""
+
+
+def outputs_of(stage: str, seed: str = "") -> list[str]:
+    """The files and folders that dvc.yaml says a stage writes."""
+    entry = read_yaml("dvc.yaml")["stages"][stage]
+    found = []
+    for listed in itertools.chain(*(entry.get(kind, []) for kind in ("outs", "metrics", "plots"))):
+        path = listed if isinstance(listed, str) else next(iter(listed))
+        found.append(path.replace("${item.seed}", seed))
+    return found
+
+
+def remove(paths: list[str]) -> None:
+    """As DVC does before it runs a stage."""
+    for path in paths:
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.remove(path)
+
+
+def sums(paths: list[str]) -> dict[str, str]:
+    """{file: SHA-256} of all files but those with times and memory."""
+    found = {}
+    for name in paths:
+        path = Path(name)
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and not is_measured(file.as_posix()):
+                found[file.as_posix()] = sha256(file)
+    return found
+
+
+@contextlib.contextmanager
+def counted(act: Callable[[int], None]) -> Iterator[list[int]]:
+    """Call act(n) at the n-th of the MOMENTS, counted from 1; yields a list with their number."""
+    number = [0]
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            number[0] += 1
+            act(number[0])
+            return original(*arguments, **named)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in MOMENTS:
+            patch.setattr(owner, name, around(getattr(owner, name)))
+        yield number
+
+
+@contextlib.contextmanager
+def clock_of_updates() -> Iterator[None]:
+    """Seconds pass only within updates, other ones in each, so that times of equal runs are equal."""
+    now = [1000.0]
+    launch = trainer.Trainer.launch
+
+    def timed(self: trainer.Trainer, batches: Any) -> Any:
+        now[0] += 0.25 + self.updates % 5
+        return launch(self, batches)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("perf_counter", "monotonic"):
+            patch.setattr(time, name, lambda: now[0])
+        patch.setattr(trainer.Trainer, "launch", timed)
+        yield
+
+
+def before_stage(drawn: DrawnRun, folder: Path, number: random.Random) -> str:
+    """Run everything that comes before a stage; returns the stage. Mostly it is train."""
+    level = number.choices(LEVELS[1:], weights=[6, 10, 3, 1])[0]  # later ones take long
+    for before in LEVELS[: LEVELS.index(level)]:
+        advance(before, drawn, folder)
+    stages = ["download", "vocab"] if level == "prepared" else stages_of(level, drawn)
+    stage = number.choice(stages)
+    with in_folder(folder):
+        for earlier in stages[: stages.index(stage)]:
+            if level == "prepared" or earlier.startswith("seed"):  # benches read nothing of others
+                run_stage(earlier)
+    return stage
+
+
+@holds(ALONE)
+def a_stage_that_is_cut_and_run_again_writes_the_same(drawn: DrawnRun, folder: Path) -> None:
+    """A signal or a power cut at any write or update costs no bit of the outputs, and no time of them."""
+    number = random.Random(drawn.number)
+    command = before_stage(drawn, folder, number)
+    stage, _, seed = command.partition(" ")
+    chosen = number.choice([*SIGNALS, None])
+    clock = clock_of_updates() if stage.endswith("train") else contextlib.nullcontext()
+    with in_folder(folder), clock:
+        outputs = outputs_of(stage, seed)
+        with counted(lambda _: None) as moments:
+            run_stage(command)
+        expected = sums(outputs)
+        times = time_of_training(stage)
+        remove(outputs)
+        cut_at = number.randint(1, max(moments[0], 1))
+        where = f"{command}, cut by {chosen} at {cut_at} of {moments[0]}"
+
+        def act(moment: int) -> None:
+            if moment == cut_at:
+                if chosen is None:
+                    raise PowerCut
+                signal.raise_signal(chosen)
+
+        with counted(act), contextlib.suppress(PowerCut):
+            code, lines = ended(lambda: run(command))
+            expected_code = 128 + (chosen or 0)
+            assert code == expected_code, f"{where}: expected {expected_code}, got {code}: {lines}"
+            assert len(lines) == 1, f"{where}: expected one line, got {lines}"
+        left = [
+            path for path in Path().rglob(".*.tmp*") if path.parts[0] not in ("tinylm", "stages")
+        ]
+        assert not left, f"{where}: left {left}"
+        remove(outputs)
+        code, lines = ended(lambda: run(command))
+        assert code == 0, f"{where}: run again, expected exit code 0, got {code}: {lines}"
+        found = sums(outputs)
+        different = sorted(
+            name for name in expected | found if expected.get(name) != found.get(name)
+        )
+        assert not different, f"{where}: run again, other bytes in {', '.join(different)}"
+        assert time_of_training(stage) == times, (
+            f"{where}: expected {times}, got {time_of_training(stage)}"
+        )
+
+
+def time_of_training(stage: str) -> dict[str, Any]:
+    """What stage train says of its seconds, apart from those of the whole process."""
+    if stage != "train":
+        return {}
+    times = read(Path("data/times/train.json"))
+    return {
+        key: value for key, value in times.items() if key in ("train_s", "tokens_per_s", "epoch_s")
+    }
