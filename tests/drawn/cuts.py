@@ -16,7 +16,7 @@ import pytest
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.refusals import ended
-from tests.drawn.running import LEVELS, advance, in_folder, run_stage, stages_of
+from tests.drawn.running import LEVELS, arrive, in_folder, run_stage, stages_of
 from tests.support.stages import is_measured, read, run
 from tinylm.base.config import read_yaml
 from tinylm.base.files import sha256
@@ -100,8 +100,7 @@ def clock_of_updates() -> Iterator[None]:
 def before_stage(drawn: DrawnRun, folder: Path, number: random.Random) -> str:
     """Run everything that comes before a stage; returns the stage. Mostly it is train."""
     level = number.choices(LEVELS[1:], weights=[6, 10, 3, 1])[0]  # later ones take long
-    for before in LEVELS[: LEVELS.index(level)]:
-        advance(before, drawn, folder)
+    arrive(LEVELS[LEVELS.index(level) - 1], drawn, folder)
     stages = ["download", "vocab"] if level == "prepared" else stages_of(level, drawn)
     stage = number.choice(stages)
     with in_folder(folder):

@@ -153,6 +153,18 @@ def _check_and_prepare() -> None:
             raise Refused(str(error)) from None
 
 
+def arrive(level: str, drawn: DrawnRun, folder: Path) -> None:
+    """Bring an empty folder to a level, for a property that is about something else.
+
+    Raises Refused for whatever a stage raises: `every_stage_ends` judges that on the same draws.
+    """
+    for each in LEVELS[: LEVELS.index(level) + 1]:
+        try:
+            advance(each, drawn, folder)
+        except Exception as error:
+            raise Refused(str(error)) from error
+
+
 def finish(drawn: DrawnRun, folder: Path) -> None:
     """A run from its files to its report."""
     for level in LEVELS:
