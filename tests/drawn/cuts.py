@@ -2,21 +2,25 @@
 
 import contextlib
 import itertools
+import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.refusals import ended
-from tests.drawn.running import LEVELS, arrive, in_folder, run_stage, stages_of
+from tests.drawn.running import LEVELS, Refused, arrive, in_folder, run_stage, stages_of
 from tests.support.stages import is_measured, read, run
 from tinylm.base.config import read_yaml
 from tinylm.base.files import sha256
@@ -25,6 +29,10 @@ from tinylm.train import trainer
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Moments at which a signal may arrive: when a file gets its name, and in an update.
 MOMENTS: tuple[tuple[Any, str], ...] = ((os, "replace"), (trainer.Trainer, "launch"))
+
+
+LONGEST_TRAINING_S = 60
+CALM = {"model.dropout": 0.0, "train.lr": 1e-3, "train.muon_lr": 1e-3, "train.patience": None}
 
 
 class PowerCut(BaseException):
@@ -164,3 +172,62 @@ def time_of_training(stage: str) -> dict[str, Any]:
     return {
         key: value for key, value in times.items() if key in ("train_s", "tokens_per_s", "epoch_s")
     }
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def curves_of(rank: int, size: int, port: int) -> None:
+    """Run stage train as one rank of several; rank 0 writes its curves instead of its results."""
+
+    def write_only_curves(stage: Any, run: Any, result: Any) -> None:
+        Path(f"curves-{size}.json").write_text(json.dumps(vars(result.curves)), encoding="utf-8")
+        run.snapshots.finish()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stages.train.write", write_only_curves)
+        values = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for name, value in values.items():
+            patch.setenv(name, str(value))
+        patch.setenv("TORCHELASTIC_ERROR_FILE", f"error-{rank}.json")
+        run_stage("train")
+
+
+def trained_by(size: int) -> Any:
+    """The curves of a training by so many processes, or the error that ended it."""
+    context = multiprocessing.get_context("fork")
+    port = free_port()
+    ranks = [context.Process(target=curves_of, args=(rank, size, port)) for rank in range(size)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(timeout=LONGEST_TRAINING_S)
+        if rank.is_alive():
+            rank.kill()
+    curves = Path(f"curves-{size}.json")
+    return read(curves) if curves.exists() else None
+
+
+@holds(ALONE, settings_alone=True)
+def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
+    """The losses, rates and gradient norms of a run do not depend on the number of its processes.
+
+    Ranks draw dropout of their own, so there is none. The sums of two halves differ from that of the
+    whole by rounding, 1e-7 of fp32 or 4e-3 of bf16, which grows with each update; the learning rate
+    is low, so that it grows little.
+    """
+    calm = DrawnRun(drawn.changes | CALM)
+    arrive("prepared", calm, folder)
+    with in_folder(folder):
+        one, two = trained_by(1), trained_by(2)
+    assert (one is None) == (two is None), f"one process: {one}, two: {two}"
+    if one is None:
+        raise Refused("training failed with any number of processes")
+    tolerance = 3e-2 if calm.params()["train"]["precision"] == "bf16" else 1e-3
+    assert one["tokens"] == two["tokens"], f"tokens: one {one['tokens']}, two {two['tokens']}"
+    for curve in ("train", "rate", "grad_norm", "held_out"):
+        np.testing.assert_allclose(two[curve], one[curve], rtol=tolerance, err_msg=curve)
