@@ -152,7 +152,7 @@ def story(draw: st.DrawFn, language: str, longest: int) -> str:
 def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
     """Stories of one language or of several, some of them repeated, some without a word.
 
-    Most are short versions of the stories that each run has, so that there are enough of them.
+    Some are repeated with other punctuation and case. Most are short versions of the stories that each run has, so that there are enough of them.
     """
     named = draw(st.lists(st.sampled_from(list(LANGUAGES)), min_size=1, max_size=3, unique=True))
     longest = draw(st.sampled_from([1, 6, 60]))
@@ -163,7 +163,8 @@ def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
     usual = (STORIES[first:] + STORIES[:first])[: draw(st.integers(0, most))]
     times = draw(st.integers(1, 3))
     extra = draw(st.lists(st.sampled_from(["", " ", "...", "!"]), max_size=2))
-    return [*drawn * times, *extra, *usual]
+    shouted = [f"{text}!".upper() for text in usual[: draw(st.integers(0, 2))]]
+    return [*drawn * times, *extra, *usual, *shouted]
 
 
 @st.composite
@@ -179,7 +180,9 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         data = {path: draw(stories(most=len(STORIES)))}
     elif source == "folder":
         path = "corpus"
-        for name in draw(st.lists(file_names(), min_size=1, max_size=4, unique=True)):
+        first = draw(file_names(("train", "train", "train", *SPLIT_NAMES)))  # most need a split train
+        others = draw(st.lists(file_names(), max_size=3))
+        for name in dict.fromkeys([first, *others]):
             data[f"{path}/{name}"] = draw(stories())
     elif source == "storybook":
         changes |= {"data.source": "storybook", "data.drop_first_line": False}
@@ -208,7 +211,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
 
 
 @st.composite
-def file_names(draw: st.DrawFn) -> str:
+def file_names(draw: st.DrawFn, splits: tuple[str, ...] = SPLIT_NAMES) -> str:
     """The name of a data file below the folder of a corpus."""
-    name = draw(st.sampled_from(NAMES)).format(split=draw(st.sampled_from(SPLIT_NAMES)))
+    name = draw(st.sampled_from(NAMES)).format(split=draw(st.sampled_from(splits)))
     return name + draw(st.sampled_from(SUFFIXES))
