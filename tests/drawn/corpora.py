@@ -152,7 +152,8 @@ def story(draw: st.DrawFn, language: str, longest: int) -> str:
 def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
     """Stories of one language or of several, some of them repeated, some without a word.
 
-    Some are repeated with other punctuation and case. Most are short versions of the stories that each run has, so that there are enough of them.
+    Some are repeated with other punctuation and case. Most are the stories that each run
+    has, so that there are enough of them.
     """
     named = draw(st.lists(st.sampled_from(list(LANGUAGES)), min_size=1, max_size=3, unique=True))
     longest = draw(st.sampled_from([1, 6, 60]))
@@ -180,7 +181,9 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         data = {path: draw(stories(most=len(STORIES)))}
     elif source == "folder":
         path = "corpus"
-        first = draw(file_names(("train", "train", "train", *SPLIT_NAMES)))  # most need a split train
+        first = draw(
+            file_names(("train", "train", "train", *SPLIT_NAMES))
+        )  # most need a split train
         others = draw(st.lists(file_names(), max_size=3))
         for name in dict.fromkeys([first, *others]):
             data[f"{path}/{name}"] = draw(stories())

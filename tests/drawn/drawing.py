@@ -245,4 +245,6 @@ def runs(draw: st.DrawFn) -> DrawnRun:
 def settings_alone(draw: st.DrawFn) -> DrawnRun:
     """A run whose corpus does not matter, for properties of models and training."""
     sections = ("vocab", "embedding", "model", "train", "decode", "cache")
-    return DrawnRun(affordable(draw(settings_changes(sections))), Files(), draw(st.integers(0, 999)))
+    return DrawnRun(
+        affordable(draw(settings_changes(sections))), Files(), draw(st.integers(0, 999))
+    )

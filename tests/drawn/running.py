@@ -93,6 +93,7 @@ def in_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
     ):
         warnings.simplefilter("ignore")
         patch.chdir(folder)
+        patch.setenv("TINYLM_DEBUG", "1")  # a picture that cannot be drawn raises
         patch.setattr(config, "parse_yaml", parse_yaml)
         patch.setattr(measure, "in_own_process", own_process)
         patch.setattr(measure, "in_own_processes", own_processes)

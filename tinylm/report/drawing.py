@@ -7,6 +7,7 @@ The same run gives the same bytes.
 import contextlib
 import html
 import io
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -49,10 +50,15 @@ def in_style() -> Iterator[None]:
 
 @contextlib.contextmanager
 def optional(what: str) -> Iterator[None]:
-    """Whatever fails inside costs this picture or page and one line, not the report."""
+    """Whatever fails inside costs this picture or page and one line, not the report.
+
+    With TINYLM_DEBUG=1 it is raised.
+    """
     try:
         yield
     except Exception as error:
+        if os.environ.get("TINYLM_DEBUG") == "1":
+            raise
         reason = str(error) or type(error).__name__
         print(f"warning: {what} was left out: {reason}", flush=True)
 
@@ -62,7 +68,8 @@ def finite(frame: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
     if frame.empty:
         return frame
     numbers = frame[list(columns)].astype(float)
-    return frame.loc[np.isfinite(numbers).all(axis=1)]
+    is_finite = np.isfinite(numbers.to_numpy()).all(axis=1)
+    return frame[is_finite]
 
 
 class Picture(NamedTuple):
