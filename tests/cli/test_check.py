@@ -88,6 +88,7 @@ def test_params_that_cannot_be_read_are_one_problem():
         ({"data.path": "nowhere", "data.source": "local"}, "data.path"),
         ({"data.path": "inputs/stories", "data.source": "local"}, "preset NAME --hub"),
         ({"data.path": "a.xlsx", "data.source": "local"}, "a.xlsx"),
+        ({"data.path": "names.txt", "data.source": "local"}, "at least 3 stories"),
         ({"vocab.path": "nowhere"}, "vocab.path"),
         ({"embedding.path": "nowhere"}, "embedding.path"),
         ({"embedding.source": "file", "embedding.path": "v.vec"}, "embedding.width"),
@@ -98,6 +99,7 @@ def test_params_that_cannot_be_read_are_one_problem():
 def test_a_planted_problem_is_the_only_one(changes, named, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     Path("a.xlsx").write_bytes(b"PK")
+    Path("names.txt").write_text("Ann\nBo\nCy\n")
     Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n")
     plant(changes)
     (problem,) = problems()
@@ -106,7 +108,7 @@ def test_a_planted_problem_is_the_only_one(changes, named, monkeypatch):
 
 def test_data_outside_the_repository_is_noted():
     Path("stories").mkdir()
-    Path("stories/a.jsonl").write_text('{"text": "a dog"}\n')
+    Path("stories/a.jsonl").write_text('{"text": "a dog"}\n' * 3)
     plant({"data.source": "local", "data.path": f"../{Path.cwd().name}/stories"})
     assert "--temp" in "\n".join(check.find_all().notes)
 
@@ -114,7 +116,7 @@ def test_data_outside_the_repository_is_noted():
 def test_what_is_not_read_of_a_corpus_is_noted():
     for name in ("train.jsonl", "stories.jsonl"):
         Path("stories").mkdir(exist_ok=True)
-        Path("stories", name).write_text('{"text": "a dog"}\n')
+        Path("stories", name).write_text('{"text": "a dog"}\n' * 3)
     plant({"data.source": "local", "data.path": "stories", "data.train_stories": 7})
     notes = "\n".join(check.find_all().notes)
     assert "stories.jsonl" in notes

@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +14,8 @@ from safetensors.torch import load_file
 
 from tests.support.clone import set_params
 from tests.support.plain_run import assert_weights
+from tinylm.host.command import BAD_INPUT
+from tinylm.train import distributed
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -28,3 +33,10 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
     np.testing.assert_allclose(together, alone, rtol=1e-4)
     expected = load_file(finished_run / "models/model.safetensors")
     assert_weights(load_file(folder / "models/model.safetensors"), expected)
+
+
+def test_the_cause_is_the_rank_that_failed_not_one_that_torchrun_stopped():
+    codes = (128 + signal.SIGTERM, distributed.LOST, BAD_INPUT, -signal.SIGTERM)
+    for order in permutations(codes):
+        failures = [SimpleNamespace(exitcode=code, timestamp=now) for now, code in enumerate(order)]
+        assert distributed._cause(failures).exitcode == BAD_INPUT

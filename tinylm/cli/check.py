@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,11 @@ def _require_readable(key: str, name: str, hint: str = "") -> None:
         )
 
 
-def _check_corpus(data: Any) -> list[str]:
-    """What a user should know of the corpus. Raises InputError unless stage download can read it."""
+def _check_corpus(data: Any, notes: list[str]) -> None:
+    """Add to the notes what is not read. Raises InputError unless stage download can read the corpus."""
     from tinylm.download.splits import open_source, remarks
 
     _require_readable("data.path", data.path, FROM_HUB)
-    notes = []
     if data.source != "storybook" and data.train_stories is not None:
         notes.append(
             f"data.train_stories: at most the first {data.train_stories:,} stories of train are read; "
@@ -82,11 +82,17 @@ def _check_corpus(data: Any) -> list[str]:
         notes += remarks(source.description)
         if not any(source.sizes.values()):
             raise InputError(empty)
-        next(source.rows("train"), None)
-    return notes
+        by_hash = data.held_out == "hash"
+        least = 1 + by_hash + (by_hash and not source.has_evaluation)  # one story for each split
+        stories = sum(1 for _ in islice(source.rows("train"), least))
+        if stories < least:
+            raise InputError(
+                f"{data.path}: expected at least {least} stories, one for each split, got {stories} "
+                "(in a text file a blank line or <|endoftext|> separates them)"
+            )
 
 
-def _check_vocabulary(vocab: Any) -> list[str]:
+def _check_vocabulary(vocab: Any, notes: list[str]) -> None:
     """Raise InputError unless stage vocab can read the vocabulary, if the settings name one."""
     from tinylm.vocab.gpt2 import load_gpt2
 
@@ -94,17 +100,15 @@ def _check_vocabulary(vocab: Any) -> list[str]:
         _require_readable("vocab.path", vocab.path)
         if vocab.tokenizer == "gpt2":
             load_gpt2(vocab)
-    return []
 
 
-def _check_vectors(embedding: Any) -> list[str]:
+def _check_vectors(embedding: Any, notes: list[str]) -> None:
     """Raise InputError unless stage vocab can read the word vectors, if the settings name some."""
     from tinylm.embedding.source import check_vectors
 
     _require_readable("embedding.path", embedding.path)
     if embedding.source == "file" and embedding.hub is None:
         check_vectors(Path(embedding.path), embedding.width)
-    return []
 
 
 FILES = {"data": _check_corpus, "vocab": _check_vocabulary, "embedding": _check_vectors}
@@ -116,7 +120,7 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
         if name not in sections:
             continue
         with findings.collected():
-            findings.notes += check(sections[name])
+            check(sections[name], findings.notes)
         if os.path.normpath(sections[name].path or "").startswith(".."):
             findings.notes.append(
                 f"{name}.path: dvc exp run --temp or --queue needs its absolute path"

@@ -62,13 +62,18 @@ class BinFile:
             with open(path, "rb") as handle:
                 content = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
             self._parse(content, width)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
         except (struct.error, ValueError, OverflowError, OSError) as error:
             raise InputError(
                 f"{path}: not a complete fastText .bin file ({str(error)[:80]})"
             ) from None
 
     def _parse(self, content: mmap.mmap, width: int) -> None:
-        """Raises ValueError, OverflowError or struct.error for a file that cannot be read."""
+        """Raises ValueError, OverflowError or struct.error for a file that cannot be read.
+
+        Raises InputError for a whole file that does not fit.
+        """
         header = HEADER.unpack_from(content)
         magic, version, dim = header[:3]
         model, self.buckets, self.min_n, self.max_n = header[9:13]
@@ -78,7 +83,7 @@ class BinFile:
         if magic != MAGIC or version not in VERSIONS:
             raise ValueError("expected version 11 or 12")
         if dim != width:
-            raise ValueError(f"embedding.width: expected {dim}, the file's width, got {width}")
+            raise InputError(f"expected vectors of embedding.width = {width}, got width {dim}")
         self.row_of: dict[bytes, int] = {}
         self.written: dict[str, str] = {}  # composed words (NFC) that the file writes otherwise
         position = HEADER.size
@@ -95,7 +100,7 @@ class BinFile:
             position = end + ENTRY_END
         quantised, height, columns = MATRIX_HEAD.unpack_from(content, position)
         if quantised or pruned >= 0:
-            raise ValueError("expected float32 vectors, got a quantised model")
+            raise InputError("expected float32 vectors, got a quantised model (.ftz)")
         if (height, columns) != (words + self.buckets, dim) or (self.max_n and self.buckets < 1):
             raise ValueError(f"unexpected matrix of {height} x {columns}")
         values = np.frombuffer(content, "<f4", height * columns, position + MATRIX_HEAD.size)

@@ -15,8 +15,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -151,14 +152,22 @@ def start_ranks(processes: int, command: list[str]) -> None:
     except SignalException as error:
         sys.exit(128 + error.sigval)  # rank 0 has printed how far it got
     except ChildFailedError as error:
-        failures = error.failures.values()
-        causes = [failure for failure in failures if failure.exitcode != LOST] or failures
-        first = min(causes, key=lambda failure: failure.timestamp)
+        first = _cause(list(error.failures.values()))
         gave_no_reason = first.exitcode > 0 and not os.path.isfile(first.error_file)
         if gave_no_reason or first.exitcode > 128:
             sys.exit(first.exitcode)  # the rank has printed why, or how far it got
         text = f"rank {first.local_rank}: {first.message}"
         raise InputError(text) if first.exitcode == BAD_INPUT else CommandFailed(text) from None
+
+
+def _cause(failures: Sequence[Any]) -> Any:
+    """The failure that ended the others: torchrun stops the ranks that are left with SIGTERM."""
+
+    def order(failure: Any) -> tuple[bool, bool, int]:
+        is_stopped = failure.exitcode in (128 + signal.SIGTERM, -signal.SIGTERM)
+        return failure.exitcode == LOST, is_stopped, failure.timestamp
+
+    return min(failures, key=order)
 
 
 @contextlib.contextmanager
@@ -191,8 +200,10 @@ def _connected(group: Group) -> Iterator[None]:
     backend = "gloo"
     if dist.is_nccl_available() and group.size <= torch.cuda.device_count():
         backend = "cpu:gloo,cuda:nccl"
-    with _collective():
+    try:
         dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))
+    except RuntimeError as error:  # such as an interface that GLOO_SOCKET_IFNAME misspells
+        raise CommandFailed(f"the processes cannot connect: {one_line(error)}") from None
     yield
     group.wait()  # rank 0 may still be writing
     dist.destroy_process_group()
