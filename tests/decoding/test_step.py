@@ -1,9 +1,12 @@
 """The compiled step against the model's own forward pass: logits, texts and beams in every architecture."""
 
+import contextlib
 import itertools
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.support.small import DECODE, needs_compiler, random_model
 from tinylm.base.config import InputError
@@ -15,6 +18,8 @@ from tinylm.kernels import library
 from tinylm.kernels.decoding import step as compiled
 from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.kernels.decoding.step import CompiledStep, decoding_step
+from tinylm.model.ops import Ops
+from tinylm.model.transformer import SelfAttention
 
 VOCAB, WIDTH = 61, 37
 PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5 + 23))]
@@ -122,6 +127,142 @@ def test_many_tokens_at_once_run_through_the_models_own_code(monkeypatch):
 def test_auto_takes_the_compiled_step_and_plain_does_not(step, kind):
     model = random_model(VOCAB, WIDTH)
     assert type(decoding_step(model, step)) is kind
+
+
+@contextlib.contextmanager
+def defaults(dtype, device):
+    """What another library may set for all new tensors."""
+    torch.set_default_dtype(dtype)
+    torch.set_default_device(device)
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+
+
+@needs_compiler
+@pytest.mark.parametrize("step", ["plain", "compiled"])
+@pytest.mark.parametrize(
+    ("dtype", "device"),
+    [
+        (torch.float64, "cpu"),
+        (torch.bfloat16, "cpu"),
+        (torch.float16, "cpu"),
+        (torch.float32, "meta"),
+    ],
+)
+def test_defaults_that_another_library_sets_change_nothing(dtype, device, step):
+    model = random_model(VOCAB, WIDTH)
+    session = Session(model, PROMPTS, new_tokens=2, step=decoding_step(model, step))
+    expected = session.next_logits()
+    with defaults(dtype, device):
+        session = Session(model, PROMPTS, new_tokens=2, step=decoding_step(model, step))
+        assert torch.equal(session.next_logits(), expected)
+        session.append(torch.full((len(PROMPTS),), 3, device="cpu"))
+        again = session.next_logits()
+        generate(
+            model,
+            PROMPTS,
+            DecodeSettings(**DECODE),
+            max_new_tokens=3,
+            eos_id=2,
+            banned=[0],
+            step=session.step,
+        )
+        beam_search(
+            model, PROMPTS[:1], width=2, max_new_tokens=3, eos_id=2, banned=[0], step=session.step
+        )
+    assert again.dtype == torch.float32
+    plain = Session(model, PROMPTS, new_tokens=2)
+    plain.next_logits()
+    plain.append(torch.full((len(PROMPTS),), 3))
+    torch.testing.assert_close(again, plain.next_logits(), rtol=2e-4, atol=2e-4)
+
+
+@needs_compiler
+def test_the_compiled_step_refuses_a_cache_that_it_cannot_write():
+    model = random_model(VOCAB, WIDTH)
+    step = CompiledStep(model)
+    cache = model.double().new_cache(1)
+    with pytest.raises(TypeError, match="float32 cache"):
+        step.advance(np.array([3]), np.array([0]), cache)
+
+
+class Wrapped(nn.Module):
+    """A layer with an addition, as LoRA makes them."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x) + 1.0
+
+
+class OtherOps(Ops):
+    def attention(self, *args):
+        return super().attention(*args) * 0
+
+
+def zero(module, args, output):
+    return output * 0
+
+
+def replaced(module, name, value):
+    setattr(module, name, value)
+
+
+CHANGES = {
+    "a hook": lambda m: m.blocks[1].attention.register_forward_hook(zero),
+    "a hook of a linear layer": lambda m: m.blocks[0].feed_forward.up.register_forward_hook(zero),
+    "a hook before": lambda m: m.blocks[0].register_forward_pre_hook(lambda b, a: (a[0] * 2, *a[1:])),
+    "a hook of the output": lambda m: m.output.register_forward_hook(zero),
+    "a forward pass": lambda m: replaced(m.blocks[0].feed_forward, "forward", torch.zeros_like),
+    "a method": lambda m: replaced(m, "embed_tokens", lambda ids: torch.ones(*ids.shape, WIDTH)),
+    "a wrapped layer": lambda m: replaced(m.blocks[0].attention, "qkv", Wrapped(m.blocks[0].attention.qkv)),
+    "a wrapped output": lambda m: replaced(m, "output", Wrapped(m.output)),
+    "another module": lambda m: replaced(m.blocks[0], "norm1", nn.Identity()),
+    "fewer blocks": lambda m: replaced(m, "blocks", m.blocks[:1]),
+    "a narrower layer": lambda m: [
+        replaced(m.blocks[0].feed_forward, "up", nn.Linear(WIDTH, 9)),
+        replaced(m.blocks[0].feed_forward, "down", nn.Linear(9, WIDTH)),
+    ],
+    "an attribute": lambda m: replaced(m.blocks[1].attention, "scale", 9.0),
+    "an activation": lambda m: replaced(m.blocks[0].feed_forward, "activation", torch.sin),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_model_is_decoded_by_its_own_modules(name):
+    model = random_model(VOCAB, WIDTH, tied_output=False)
+    unchanged = model(torch.tensor([PROMPTS[1]]))[0, -1]
+    CHANGES[name](model)
+    expected = model(torch.tensor([PROMPTS[1]]))[0, -1]
+    assert not torch.allclose(expected, unchanged)
+    logits = Session(model, [PROMPTS[1]], step=decoding_step(model)).next_logits()[0]
+    torch.testing.assert_close(logits, expected, rtol=2e-4, atol=2e-4)
+    targets = torch.arange(5)[None]
+    loss = model.token_loss(torch.tensor([PROMPTS[1]]), targets)
+    chosen = model(torch.tensor([PROMPTS[1]])).log_softmax(-1).gather(-1, targets[..., None])
+    torch.testing.assert_close(loss, -chosen[..., 0], rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match="compiled"):
+        decoding_step(model, "compiled")
+
+
+@needs_compiler
+def test_operations_of_a_users_own_and_classes_that_were_replaced_are_noticed(monkeypatch):
+    assert type(decoding_step(random_model(VOCAB, WIDTH, OtherOps()))) is Step
+    monkeypatch.setattr(SelfAttention, "forward", lambda self, x, *_: x)
+    assert type(decoding_step(random_model(VOCAB, WIDTH))) is Step
+
+
+def test_a_hook_on_the_model_itself_is_refused_since_no_step_calls_it():
+    model = random_model(VOCAB, WIDTH)
+    model.register_forward_hook(zero)
+    with pytest.raises(InputError, match="hook"):
+        decoding_step(model)
 
 
 @pytest.mark.parametrize("missing", ["compiler", "float32"])

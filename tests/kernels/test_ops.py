@@ -53,6 +53,9 @@ class Layer(NamedTuple):
     weight: Tensor
     bias: Tensor | None
 
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
 
 SCALE = 0.4
 ROPE = rope_table(T, 6)[None]
@@ -257,3 +260,18 @@ def test_a_batch_without_a_scored_row_has_no_loss_and_no_gradient(precision):
     loss.backward()
     assert loss == 0
     assert all(tensor.grad.eq(0).all() for tensor in (hidden, weight, bias))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["attention", "layer norm", "output loss"])
+def test_a_kernel_does_not_depend_on_torchs_default_type(name, dtype):
+    sizes, operation = CASES[name]
+    tensors = [torch.randn(size) for size in sizes]
+    expected = operation(NativeOps(), *tensors)
+    torch.set_default_dtype(dtype)
+    try:
+        found = operation(NativeOps(), *tensors)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(found, expected)

@@ -101,7 +101,8 @@ def _load_weights(weights: Path, settings: ModelSettings) -> TinyLM:
     """The model with the tensors of a file. Raises InputError if they do not fit."""
     try:
         tensors = load_file(weights)
-        model = TinyLM(settings, tensors["embedding"])
+        with torch.device("cpu"):  # whatever torch.set_default_device says
+            model = TinyLM(settings, tensors["embedding"]).float()
         model.load_state_dict(tensors)
         for name, tensor in tensors.items():
             if tensor.dtype != torch.float32 or not tensor.isfinite().all():

@@ -20,7 +20,9 @@ from tinylm.model.ops import (
     apply_attention,
     apply_rotary,
     attention_weights,
+    cross_entropy,
     output_token_loss,
+    token_loss,
 )
 from tinylm.model.settings import ModelSettings
 
@@ -56,6 +58,11 @@ def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
     later = keys > queries[..., None]
     mask = torch.zeros(later.shape, dtype=dtype, device=keys.device)
     return mask.masked_fill_(later, float("-inf")).unsqueeze(-3)
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a call of this module does more than its forward pass."""
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 class Norm(nn.Module):
@@ -213,7 +220,7 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
 class TinyLM(nn.Module):
     """Decoder-only transformer over token ids.
 
-    embedding: (V, D) float32, the initial input vectors. One fixed factor scales them to unit mean
+    embedding: (V, D), the initial input vectors. One fixed factor scales them to unit mean
     square, so that their scale is comparable to that of the positions. run_blocks: how training runs the
     blocks on whole windows: in order, or with activations recomputed.
     """
@@ -233,7 +240,8 @@ class TinyLM(nn.Module):
         self.ops = ops
         self.run_blocks = run_blocks
         self.vocab_size, self.width = embedding.shape
-        self.embedding = nn.Parameter(embedding.contiguous().clone().float())
+        dtype = torch.get_default_dtype()  # float32, unless somebody asks for another
+        self.embedding = nn.Parameter(embedding.contiguous().clone().to(dtype))
         self.embedding.requires_grad = settings.embedding == "tuned"
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, self.width))
@@ -297,7 +305,7 @@ class TinyLM(nn.Module):
 
         x = self.embed_tokens(ids)
         if self.positions is not None:
-            x = x + F.embedding(positions, self.positions)
+            x = x + F.embedding(positions, self.positions).to(x.dtype)
         dropout = self.settings.dropout if self.training else 0.0
         x = self.ops.dropout(x, dropout)  # (B, T, D)
         slots = positions[0]
@@ -325,6 +333,9 @@ class TinyLM(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every token of the vocabulary.  (..., D) -> (..., V)"""
+        if self.output is not None:
+            scores: Tensor = self.output(hidden)
+            return scores
         weight, bias, factor = self.output_layer()
         return F.linear(hidden * factor, weight, bias)
 
@@ -334,13 +345,25 @@ class TinyLM(nn.Module):
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy in nats, summed over targets >= 0.  (B, T), (B, T) -> scalar"""
+        if self._calls_output():
+            return cross_entropy(self(inputs).flatten(0, 1), targets.flatten())
         weight, bias, factor = self.output_layer()
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         return self.ops.output_loss(hidden, weight, bias, targets.flatten())
 
+    def _calls_output(self) -> bool:
+        """Whether the output layer is hooked or replaced, so that its weights alone would not do."""
+        layer = self.output
+        if layer is None:
+            return False
+        return type(layer) is not nn.Linear or has_hooks(layer) or "forward" in vars(layer)
+
     @torch.no_grad()
     def token_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each target in nats, 0 where it is negative.  (B, T), (B, T) -> (B, T)"""
+        if self._calls_output():
+            losses = token_loss(self(inputs).flatten(0, 1), targets.flatten())
+            return losses.view(targets.shape)
         weight, bias, factor = self.output_layer()
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         losses = output_token_loss(hidden, weight, bias, targets.flatten())

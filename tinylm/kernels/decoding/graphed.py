@@ -112,7 +112,8 @@ class GraphedStep(Step):
         if key not in self._graphs:
             tokens = torch.zeros(rows, 1, dtype=torch.int64, device=self._device)
             positions = torch.zeros_like(tokens)
-            logits = torch.empty(rows, self.model.vocab_size, device=self._device)
+            shape = (rows, self.model.vocab_size)
+            logits = torch.empty(shape, dtype=torch.float32, device=self._device)
             cache = _FixedCache(self._buffer[:, :, :rows, :, :slots])
 
             def compute() -> None:

@@ -13,8 +13,9 @@ from tinylm.decoding.session import Step
 from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedWeights
 from tinylm.kernels.library import CannotCompile, Library
+from tinylm.model.changes import change_of
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.transformer import TinyLM
+from tinylm.model.transformer import TinyLM, has_hooks
 
 FOLDER = Path(__file__).parent
 LIBRARY = Library(
@@ -88,8 +89,9 @@ class CompiledStep(Step):
         cache.reserve(torch.from_numpy(positions))
         rows = len(starts) - 1
         is_large = len(tokens) * self._weights.nbytes > TWO_THREAD_WORK
-        logits = torch.empty(rows, self.model.vocab_size)
+        logits = torch.empty(rows, self.model.vocab_size, dtype=torch.float32, device="cpu")
         keys = cache.keys
+        _check_cache(cache)
         arguments = _Arguments(
             sequences=rows,
             capacity=cache.capacity,
@@ -108,20 +110,39 @@ class CompiledStep(Step):
         return logits
 
 
+def _check_cache(cache: KVCache) -> None:
+    """Raises TypeError unless step.cpp can write to this cache."""
+    buffer = cache.buffer
+    is_dense = buffer.stride()[-2:] == (buffer.shape[-1], 1)
+    if buffer.dtype != torch.float32 or buffer.device.type != "cpu" or not is_dense:
+        raise TypeError(
+            f"the compiled step expected a float32 cache on cpu, got {buffer.dtype} on {buffer.device} "
+            f"with strides {buffer.stride()}"
+        )
+
+
 def decoding_step(model: TinyLM, step: str = "auto") -> Step:
     """The step of this name: plain, compiled, or auto, which is the fastest that works here.
 
-    auto: graphed on a CUDA card, compiled on a CPU. Raises InputError for another name, and if the
-    step is "compiled" and does not work here.
+    auto: graphed on a CUDA card, compiled on a CPU; plain for a model that was changed, since only
+    that step calls its modules (`change_of`). Raises InputError for another name, if the step is
+    "compiled" and does not work here, and if a hook or a forward pass is set on the model itself, which
+    no step calls.
     """
     if step not in ("plain", "compiled", "auto"):
         raise InputError(f"step: expected plain, compiled or auto, got {step!r}")
+    if has_hooks(model) or "forward" in vars(model):
+        raise InputError(
+            "the model itself has a hook or another forward, which decoding would not call; "
+            "expected it on a part, such as model.blocks[0]"
+        )
     if step == "plain":
         return Step(model)
+    obstacle = change_of(model)
     is_float32 = model.embedding.dtype == torch.float32
-    if step == "auto" and is_float32 and model.embedding.device.type == "cuda":
+    if step == "auto" and not obstacle and is_float32 and model.embedding.device.type == "cuda":
         return GraphedStep(model)
-    obstacle = _obstacle(model)
+    obstacle = obstacle or _obstacle(model)
     if not obstacle:
         return CompiledStep(model)
     if step == "compiled":
@@ -131,7 +152,8 @@ def decoding_step(model: TinyLM, step: str = "auto") -> Step:
 
 def _obstacle(model: TinyLM) -> str:
     """Why there is no compiled step for this model here; empty if there is one."""
-    if model.embedding.device.type != "cpu" or model.embedding.dtype != torch.float32:
+    tensors = [*model.parameters(), *model.buffers()]
+    if any(x.dtype != torch.float32 or x.device.type != "cpu" for x in tensors):
         return "it is for float32 models on the CPU"
     if model.settings.norm_kind not in NORMS:
         return f"it has no norm_kind = '{model.settings.norm_kind}'"

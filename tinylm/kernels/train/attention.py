@@ -31,7 +31,7 @@ class NativeAttention(torch.autograd.Function):
         rows, length, _, heads, width = qkv.shape
         qkv = qkv.contiguous()
         output = qkv.new_empty(rows, length, heads * width)
-        normalisers = torch.empty(rows, heads, length, 2)
+        normalisers = torch.empty(rows, heads, length, 2, dtype=torch.float32, device="cpu")
         ctx.rope_ptr = None
         if rope_cache is not None:
             ctx.rope_ptr = checked_ptr(rope_cache, torch.float32, 1, length, 2, width // 2)
@@ -44,7 +44,7 @@ class NativeAttention(torch.autograd.Function):
             checked_ptr(qkv, qkv.dtype, rows, length, 3, heads, width),
             ctx.rope_ptr,
             output.data_ptr(),
-            normalisers.data_ptr(),
+            checked_ptr(normalisers, torch.float32, rows, heads, length, 2),
             *ctx.settings,
         )
         return output

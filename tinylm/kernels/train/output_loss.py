@@ -244,10 +244,13 @@ def native_softmax_gradient(logits: Tensor, targets: Tensor, words: int) -> tupl
     rows = len(logits)
     if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
         raise IndexError(f"a target is outside 0 to {words - 1}")
-    factors = torch.empty(rows, 1)
-    losses = torch.empty(rows, dtype=torch.float64)
+    factors = torch.empty(rows, 1, dtype=torch.float32, device="cpu")
+    losses = torch.empty(rows, dtype=torch.float64, device="cpu")
     logits_ptr = checked_ptr(logits, logits.dtype, rows, words)
     targets_ptr = checked_ptr(targets, torch.int64, rows)
-    results = (factors.data_ptr(), losses.data_ptr())
+    results = (
+        checked_ptr(factors, torch.float32, rows, 1),
+        checked_ptr(losses, torch.float64, rows),
+    )
     call("softmax_gradient", logits.dtype, logits_ptr, targets_ptr, *results, rows, words)
     return losses.sum(), factors

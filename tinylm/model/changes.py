@@ -1,0 +1,75 @@
+"""Whether a model still computes what its classes say, or a user has hooked or replaced parts of it.
+
+Faster code reads a model's weights and skips its modules, so it serves unchanged models only.
+"""
+
+import functools
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import Block, FeedForward, Norm, SelfAttention, TinyLM, has_hooks
+
+# Attributes that may differ: they concern training, or are compared by their class.
+_FREE = {"training", "dropout", "ops", "settings", "run_blocks"}
+_METHODS: list[tuple[type, str, Any]] = [
+    (kind, name, method)
+    for kind in (TinyLM, Block, SelfAttention, FeedForward, Norm)
+    for name, method in vars(kind).items()
+    if callable(method)
+]
+_METHODS += [(kind, "forward", kind.forward) for kind in (nn.Linear, nn.Identity)]
+
+
+def change_of(model: TinyLM) -> str:
+    """The first change found, in words; empty if there is none. Weights may have any values."""
+    if torch_module._has_any_global_hook():
+        return "torch has a hook for all modules"
+    for kind, name, method in _METHODS:
+        if vars(kind).get(name) is not method:
+            return f"{kind.__name__}.{name} was replaced"
+    if type(model) is not TinyLM:
+        return f"the model is a {type(model).__name__}"
+    expected = _unchanged(model.settings, model.vocab_size, model.width)
+    found: dict[str, nn.Module] = dict(model.named_modules(remove_duplicate=False))
+    if found.keys() != expected.keys():
+        first = min(found.keys() ^ expected.keys())
+        return f"{first} was {'added' if first in found else 'removed'}"
+    for name, module in found.items():
+        expected_kind, attributes = expected[name]
+        where = name or "the model"
+        if type(module) is not expected_kind:
+            return f"{where} is a {type(module).__name__}"
+        if has_hooks(module):
+            return f"{where} has a hook"
+        if not type(getattr(module, "ops", "")).__module__.startswith(("tinylm.", "builtins")):
+            return f"{where} has operations of its own"
+        if _attributes(module) != attributes:
+            return f"{where} was changed: an attribute, a method or the shape of a weight"
+    return ""
+
+
+@functools.lru_cache(maxsize=8)
+def _unchanged(
+    settings: ModelSettings, vocab_size: int, width: int
+) -> dict[str, tuple[type, dict[str, Any]]]:
+    """Class and attributes of each module of a new model, which has no memory for its weights."""
+    with torch.device("meta"):
+        model = TinyLM(settings, torch.empty(vocab_size, width))
+    modules = model.named_modules(remove_duplicate=False)
+    return {name: (type(module), _attributes(module)) for name, module in modules}
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    """What an instance has set: the number of heads, say, or a method; and the shapes of its tensors."""
+    found: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        if name[0] != "_" and name not in _FREE:
+            found[name] = value
+    for tensors in (module._parameters, module._buffers):
+        for name, tensor in tensors.items():
+            found[name] = None if tensor is None else tensor.shape
+    return found
