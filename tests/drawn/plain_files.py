@@ -24,6 +24,9 @@ SPLITS = ("train", "held_out", "evaluation")
 ROUNDINGS = 20
 LEAST = {"fp32": 1e-5, "bf16": 2e-2}  # of a loss; bf16 has three digits
 ROWS_AT_ONCE = 256
+# Columns of tables: texts, which may look like numbers, and numbers that may be missing.
+TEXTS = ("prompt", "reference", "continuation", "text", "method", "text_id", "tokens_id", "word")
+EMPTY = {key: [""] for key in ("raw_bits", "true", "model", "kl", "value")}
 
 
 def differs(name: str, got: Any, wanted: Any, relative: float = 1e-5, absolute: Any = 1e-9) -> str:
@@ -61,7 +64,9 @@ class Run:
         path = self.folder / f"{name}.csv"
         if path.read_bytes().strip() == b"":
             return pd.DataFrame()
-        return pd.read_csv(path, keep_default_na=False, na_values={"raw_bits": [""]})
+        return pd.read_csv(
+            path, dtype=dict.fromkeys(TEXTS, str), keep_default_na=False, na_values=EMPTY
+        )
 
     def curve(self, name: str, series: str, *columns: str) -> np.ndarray:
         """Rows of a series of plots/NAME.csv.  -> (rows, columns and value)"""

@@ -281,14 +281,13 @@ def check_gradient(run: Run, number: int, update: Updated) -> None:
     precision = run.json("data/figures/train")["precision"]
     loss, grads = plain_gradient(run, update, torch.float64, "fp32")
     rough_loss, rough = plain_gradient(run, update, torch.float32, precision)
-    least = LEAST[precision]
-    allowed = ROUNDINGS * abs(rough_loss - loss) + least * (1 + loss)
+    allowed = ROUNDINGS * abs(rough_loss - loss) + LEAST[precision] * (1 + loss)
     assert not (
         problem := differs(f"loss of update {number + 1}", update.loss, loss, 0, allowed)
     ), problem
     norm = joint_norm(grads)
     error = joint_norm({name: rough[name] - grads[name] for name in grads})
-    allowed = ROUNDINGS * error + least * norm + 1e-7
+    allowed = ROUNDINGS * error + 10 * LEAST[precision] * norm + 1e-7
     assert not (
         problem := differs(f"norm of update {number + 1}", update.norm, norm, 0, allowed)
     ), problem

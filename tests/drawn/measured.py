@@ -1,0 +1,697 @@
+"""Properties of stage evaluate and of the seeds: every figure and table is computed a second time.
+
+Formulas that other tests compare with independent ones (BLEU, Kneser-Ney, the bootstrap, roles of heads, the generator's
+probabilities) are given here what they should be given: the losses and attention of the plain model in float64.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.drawn.drawing import DrawnRun
+from tests.drawn.plain_files import ROUNDINGS, Run, differs
+from tests.drawn.plain_model import PlainModel, Weights, attention_weights
+from tests.drawn.properties import holds
+from tests.drawn.trained import MOST_NATS, SIX_DIGITS, asked_checkpoints
+from tinylm.base.config import read_section
+from tinylm.base.seeding import derive_seed
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.download.same_story import bare_words, spaced
+from tinylm.evaluate.bleu import Bleu, bleu_of
+from tinylm.evaluate.head_roles import HeadRoles, role_pairs
+from tinylm.evaluate.memorised import nearest_story
+from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.scoring import with_interval
+from tinylm.evaluate.sense import read_text
+from tinylm.evaluate.settings import RESAMPLES, SEED
+from tinylm.evaluate.statistics import (
+    MIN_TEXTS,
+    mean,
+    merge_repeats,
+    pooled_ratio,
+    student_critical_value,
+)
+from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
+from tinylm.model.checkpoint import load_model
+from tinylm.storybook.truth import END
+
+FIVE_DECIMALS = 6e-6  # half of the last digit in data/evaluate/*.csv, and rounding
+ENDS = ("value", "low", "high")
+
+
+class Losses:
+    """Of a split in a layout. nats, tolerance: of each row's targets. rows, stories (n, 2): nats and tokens."""
+
+    def __init__(self, run: Run, weights: Weights, split: str, layout: str) -> None:
+        ids = run.ids(split)
+        spans = run.rows(split, layout)
+        nats, tolerance = run.nats_of_rows(
+            weights, [ids[first : first + size + 1] for first, size in spans]
+        )
+        self.rows = np.array([(values.sum(), len(values)) for values in nats])
+        self.tolerance = float(np.concatenate(tolerance).max())
+        of_ids = np.zeros((len(ids), 2))
+        for (first, size), values in zip(spans, nats, strict=True):
+            of_ids[first + 1 : first + size + 1] += np.column_stack([values, np.ones(size)])
+        borders = run.offsets(split)
+        self.stories = np.array([of_ids[a:b].sum(0) for a, b in pairwise(borders)])
+
+    def metrics(self, texts: Sequence[str], block: int) -> dict[str, Any]:
+        """With the logarithms of the perplexity and of its interval."""
+        nats, tokens = self.rows.sum(0)
+        units = merge_repeats(self.stories, texts)
+        if len(units) < MIN_TEXTS:
+            units = np.add.reduceat(self.rows, np.arange(0, len(self.rows), block))
+        interval = with_interval(units, pooled_ratio)
+        return {
+            "loss": nats / tokens,
+            "tokens": tokens,
+            "ends": [interval["low"], interval["high"]],
+        }
+
+
+def logarithm(perplexity: Any) -> np.ndarray:
+    """Nats per token; a perplexity that no float holds counts as the largest one."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.array(perplexity, dtype=float)).clip(max=MOST_NATS)
+
+
+def check_loss(name: str, got: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
+    """Loss, perplexity, interval and tokens of a split."""
+    assert got["tokens"] == wanted["tokens"], (
+        f"{name}: {got['tokens']} tokens, not {wanted['tokens']}"
+    )
+    loss = [got["nats_per_token"], logarithm(got["perplexity"])]
+    expected = [wanted["loss"], min(wanted["loss"], MOST_NATS)]
+    problem = differs(f"{name}: loss, ln perplexity", loss, expected, 1e-6, tolerance)
+    assert not problem, problem
+    ends = np.array(wanted["ends"]).clip(max=MOST_NATS)
+    problem = differs(
+        f"{name}: ln perplexity_interval",
+        logarithm(got["perplexity_interval"]),
+        ends,
+        1e-6,
+        tolerance,
+    )
+    assert not problem, problem
+
+
+def names_of_texts(run: Run) -> list[str]:
+    """What tells evaluation texts apart; pieces of the stream are decoded."""
+    texts = run.texts("evaluation")
+    return texts or [run.tokenizer.decode(story) for story in run.stories("evaluation")]
+
+
+@holds("measured")
+def the_evaluation_split_is_scored_by_the_saved_weights(drawn: DrawnRun, folder: Path) -> None:
+    """Perplexity, interval, bits per byte and unknown words of the split; and every row of stories.csv."""
+    run = Run(folder)
+    figures = run.json("data/figures/evaluate")
+    texts = names_of_texts(run)
+    losses = once = Losses(run, run.weights(), "evaluation", run.layout)
+    is_windows = run.layout == "windows"
+    wanted = losses.metrics(texts, run.context if is_windows else 1)
+    check_loss("evaluate.json", figures, wanted, losses.tolerance)
+    if is_windows:
+        once = Losses(run, run.weights(), "evaluation", "stream")
+        check_loss("evaluate.json, once", figures["once"], once.metrics(texts, 1), once.tolerance)
+    counted = [figures["stories"], figures["different_stories"]]
+    assert counted == [len(texts), len(set(texts))], f"stories: {counted}"
+    assert figures["unknown_share"] == run.json("data/figures/vocab")["unknown_share"]["evaluation"]
+
+    own = run.texts("evaluation")
+    sizes = [len(text.encode()) for text in own] or [0] * len(texts)
+    tokenizer = run.tokenizer
+    is_lossless = bool(own) and tokenizer.lossless
+    is_lossless = is_lossless and all(tokenizer.normalise(text) == text for text in own)
+    bits = once.stories[:, 0] / math.log(2)
+    found = figures["raw_bits_per_byte"]
+    assert (found is not None) == is_lossless, f"raw_bits_per_byte: {found}, lossless {is_lossless}"
+    assert figures["raw_bytes"] == sum(sizes), (
+        f"raw_bytes: {figures['raw_bytes']}, not {sum(sizes)}"
+    )
+    allowed = once.tolerance * once.stories[:, 1]
+    if is_lossless:
+        problem = differs(
+            "raw_bits_per_byte", found, bits.sum() / sum(sizes), 1e-6, 2 * allowed.max()
+        )
+        assert not problem, problem
+
+    table = run.table("data/evaluate/stories")
+    assert table["story"].tolist() == list(range(len(texts)))
+    assert table["tokens"].tolist() == losses.stories[:, 1].tolist(), "stories.csv: tokens"
+    allowed = losses.tolerance * losses.stories[:, 1] + FIVE_DECIMALS
+    problem = differs("stories.csv: nats", table["nats"], losses.stories[:, 0], 1e-6, allowed)
+    assert not problem, problem
+    assert table["raw_bytes"].tolist() == sizes, "stories.csv: raw_bytes"
+    if is_lossless:
+        problem = differs("stories.csv: raw_bits", table["raw_bits"], bits, 1e-6, 2 * allowed)
+        assert not problem, problem
+    stories = [tuple(story) for story in run.stories("evaluation")]
+    for column, values in (("text_id", texts), ("tokens_id", stories)):
+        pairs = set(zip(table[column], values, strict=True))
+        is_one_to_one = len(pairs) == len(set(table[column])) == len(set(values))
+        assert is_one_to_one, f"stories.csv: {column} does not tell apart what differs"
+
+
+@holds("measured")
+def baselines_score_the_same_tokens(drawn: DrawnRun, folder: Path) -> None:
+    """Uniform, unigrams, Kneser-Ney and the generator's floor; and how far the model is from n-grams."""
+    run = Run(folder)
+    figures = run.json("data/figures/evaluate")
+    found = figures["baselines"]
+    scored, counted = (run.stories(split) for split in ("evaluation", "train"))
+    if run.layout != "stories":
+        scored, counted = ([run.ids(split).tolist()] for split in ("evaluation", "train"))
+    tokens = sum(len(sequence) - 1 for sequence in scored)
+    size = len(run.tokenizer)
+    expected = {"uniform": math.log(size)}
+    of_tokens = np.zeros(0)
+    for name, order in (("unigram", 1), ("kneser_ney", 5)):
+        ngrams = KneserNey([np.array(sequence) for sequence in counted], order, size)
+        parts = [np.append(0.0, -ngrams.log_probs(np.array(sequence))) for sequence in scored]
+        of_tokens = np.concatenate(parts)
+        expected[name] = of_tokens.sum() / tokens
+    download = run.json("data/figures/download")["splits"]["evaluation"]
+    if not figures["unknown_share"] and "log_prob_nats" in download:
+        expected["floor"] = -download["log_prob_nats"] / tokens
+    assert set(found) == set(expected), f"baselines: {sorted(found)}, expected {sorted(expected)}"
+    for name, loss in expected.items():
+        got = [
+            found[name]["tokens"],
+            found[name]["nats_per_token"],
+            logarithm(found[name]["perplexity"]),
+        ]
+        problem = differs(f"baselines.{name}", got, [tokens, loss, loss], 1e-6, 1e-6)
+        assert not problem, problem
+    kneser_ney = found["kneser_ney"]
+    got = [kneser_ney[key] for key in ("order", "counted_tokens", "train_tokens")]
+    size = len(run.ids("train"))
+    assert got == [5, size, size], f"kneser_ney: {got}"
+    layout = "stories" if run.layout == "stories" else "stream"
+    losses = Losses(run, run.weights(), "evaluation", layout)
+    borders = run.offsets("evaluation")
+    by_ngrams = [of_tokens[a:b].sum() for a, b in pairwise(borders)]
+    gained = losses.stories - np.column_stack([by_ngrams, np.zeros(len(by_ngrams))])
+    wanted = with_interval(merge_repeats(gained, names_of_texts(run)), pooled_ratio)
+    problem = differs_interval(
+        "kneser_ney.difference", kneser_ney["difference"], wanted, losses.tolerance
+    )
+    assert not problem, problem
+
+
+def differs_interval(
+    name: str, got: Any, wanted: Any, absolute: float, relative: float = 1e-6
+) -> str:
+    """`differs` for a value and its interval."""
+    return differs(
+        name, [got[end] for end in ENDS], [wanted[end] for end in ENDS], relative, absolute
+    )
+
+
+@holds("measured")
+def seeds_are_scored_by_their_own_weights(drawn: DrawnRun, folder: Path) -> None:
+    """data/seeds, seeds.json and plots/seeds.csv: each seed's losses, their mean, spread and curves."""
+    run = Run(folder)
+    evaluated = run.json("data/figures/evaluate")
+    names = ("perplexity", "nats_per_token", "raw_bits_per_byte")
+    headline = {name: evaluated[name] for name in names}
+    assert run.json("data/seeds/train") == headline, "data/seeds/train.json: not evaluate.json's"
+    trained = run.json("data/figures/train")
+    first = trained["seed"]
+    assert first == run.params["train"]["seed"], f"train.json: seed {first}"
+    precision = trained["precision"]
+    rows = {first: headline | {"held_out_loss": math.log(trained["held_out_perplexity"])}}
+    curves = {first: run.curve("loss", "held-out")}
+    for seed in run.params["seeds"]["more"]:
+        weights = run.weights(f"data/seeds/{seed}/model")
+        losses = Losses(run, weights, "evaluation", run.layout)
+        score = run.json(f"data/seeds/{seed}")
+        nats, tokens = losses.rows.sum(0)
+        got = [score["nats_per_token"], logarithm(score["perplexity"])]
+        wanted = [nats / tokens, min(nats / tokens, MOST_NATS)]
+        assert not (
+            problem := differs(f"seed {seed}: loss", got, wanted, 1e-6, losses.tolerance)
+        ), problem
+        allowed = losses.tolerance * losses.stories[:, 1] + 1e-6
+        got = score["stories"]["nats"]
+        problem = differs(f"seed {seed}: stories", got, losses.stories[:, 0], 1e-6, allowed)
+        assert not problem, problem
+        left = run.json(f"data/seeds/{seed}/run")
+        held_out, tolerance = run.split_loss(weights, "held_out", precision)
+        loss = math.log(left["figures"]["held_out_perplexity"])
+        problem = differs(f"seed {seed}: held-out", loss, min(held_out, MOST_NATS), 1e-6, tolerance)
+        assert not problem, problem
+        rows[seed] = {name: score[name] for name in names} | {"held_out_loss": loss}
+        curves[seed] = np.array(left["held_out"])
+    found = run.json("data/figures/seeds")
+    assert (found["n"], found["seeds"]) == (len(rows), list(rows)), f"seeds.json: {found['seeds']}"
+    for name in (*names, "held_out_loss"):
+        values = [row[name] for row in rows.values()]
+        got = [found["by_seed"][str(seed)][name] for seed in rows]
+        assert got == values, f"seeds.json, by_seed, {name}: expected {values}, got {got}"
+        if None in values:
+            continue
+        wanted = {"mean": np.mean(values)}
+        if len(values) > 1:
+            wanted["sd"] = np.std(values, ddof=1)
+            wanted["difference"] = student_critical_value(0.05, len(values) - 1)
+            wanted["difference"] *= math.sqrt(2) * wanted["sd"]
+        assert set(found[name]) == set(wanted), f"seeds.json, {name}: {sorted(found[name])}"
+        numbers = [[row[key] for key in wanted] for row in (found[name], wanted)]
+        scale = 1e-9 * max(abs(value) for value in values)
+        assert not (problem := differs(f"seeds.json, {name}", *numbers, 1e-6, scale)), problem
+    for seed, curve in curves.items():
+        problem = differs(
+            f"seeds.csv, {seed}", run.curve("seeds", f"seed {seed}"), curve, SIX_DIGITS
+        )
+        assert not problem, problem
+
+
+Prompt = tuple[int, list[int], list[int]]  # story, ids, reference
+
+
+def start_prompts(run: Run, count: int, tokens: int, reference: int | None) -> list[Prompt]:
+    """Starts of stories that are long enough, spread evenly over the evaluation split."""
+    tokenizer = run.tokenizer
+    marks = int(tokenizer.sos_id is not None)
+    stories = run.stories("evaluation")
+    fitting = []
+    for number, story in enumerate(stories):
+        begins = story[:1] == [tokenizer.sos_id] if marks else number > 0 or len(stories) == 1
+        if begins and len(story) > tokens + 2 * marks:
+            fitting.append(number)
+    spread = np.linspace(0, len(fitting) - 1, min(count, len(fitting))).astype(int)
+    prompts = []
+    for number in (fitting[place] for place in spread):
+        rest = stories[number][marks + tokens :]
+        prompts.append((number, stories[number][: marks + tokens], rest[:reference]))
+    return prompts
+
+
+def stream_prompts(run: Run, count: int, tokens: int, reference: int) -> list[Prompt]:
+    """Random places of the evaluation stream, in order, all with a whole reference if there are such."""
+    ids = run.ids("evaluation").tolist()
+    places = max(len(ids) - tokens - reference, 0) + 1
+    rng = np.random.default_rng(derive_seed(SEED, "prompts"))
+    prompts = []
+    for start in sorted(rng.choice(places, min(count, places), replace=False).tolist()):
+        story = int((run.offsets("evaluation") <= start).sum()) - 1
+        cut = start + tokens
+        prompts.append((story, ids[start:cut], ids[cut : cut + reference]))
+    return prompts
+
+
+def without_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """The first of those with the same ids and reference."""
+    different: dict[Any, Prompt] = {}
+    for prompt in prompts:
+        different.setdefault((tuple(prompt[1]), tuple(prompt[2])), prompt)
+    return list(different.values())
+
+
+def nats_in_windows(
+    run: Run, weights: Weights, ids: list[int], first: int
+) -> tuple[float, int, float]:
+    """(nats of ids[first:], their number, by how much a run's may differ), each after what its window holds.
+
+    Past the context the older half of the window is dropped, or its oldest token.
+    """
+    context = run.context
+    slide = run.params["cache"]["slide"]
+    assert slide in ("half", "one"), f"cache.slide: {slide}: write its window here"
+    step = context // 2 if slide == "half" else 1
+    ends: dict[int, list[int]] = {}
+    for n in range(first, len(ids)):
+        start = max(-(-(n - context) // step) * step, 0)
+        ends.setdefault(start, []).append(n)
+    rows = [ids[start : numbers[-1] + 1] for start, numbers in ends.items()]
+    nats, tolerance = run.nats_of_rows(weights, rows)
+    total = allowed = 0.0
+    for values, errors, numbers in zip(nats, tolerance, ends.values(), strict=True):
+        total += values[-len(numbers) :].sum()
+        allowed += errors[-len(numbers) :].sum()
+    return total, len(ids) - first, allowed
+
+
+def banned(run: Run) -> list[int]:
+    """Special ids that no text has, but the one that ends it."""
+    return sorted(run.tokenizer.specials - {run.tokenizer.eos_id})
+
+
+@holds("measured")
+def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) -> None:
+    """samples.csv, and every figure over all samples: perplexities, BLEU, variety, memorised, sense."""
+    run = Run(folder)
+    settings = run.params["evaluate"]
+    count, tokens, new = (settings[key] for key in ("stories", "prompt_tokens", "new_tokens"))
+    if settings["prompts"] == "stream":
+        prompts = stream_prompts(run, count, tokens, new)
+    else:
+        prompts = start_prompts(run, count, tokens, new if settings["reference"] == "cut" else None)
+    prompts = without_repeats(prompts)
+    decode = read_section(run.params, "decode", DecodeSettings, "params.yaml")
+    model, _ = load_model(folder / "models")
+    tokenizer = run.tokenizer
+    texts = generate(
+        model, [ids for _, ids, _ in prompts], decode, max_new_tokens=new, eos_id=tokenizer.eos_id,
+        banned=banned(run), slide=run.params["cache"]["slide"],
+    )  # fmt: skip
+    weights = run.weights()
+    rows = []
+    sums: dict[str, list[tuple[float, int]]] = {"": [], "reference_": []}
+    tolerance = 0.0
+    table = run.table("data/evaluate/samples")
+    assert len(table) == len(prompts), f"samples.csv: {len(table)} rows, {len(prompts)} prompts"
+    for (story, ids, reference), text, found in zip(
+        prompts, texts, table.to_dict("records"), strict=True
+    ):
+        row = {"story": story, "finished": text.finished}
+        parts = {"prompt": ids, "reference": reference, "continuation": text.ids}
+        row |= {key: tokenizer.decode(part) for key, part in parts.items()}
+        rows.append(row)
+        for key, value in row.items():
+            assert found[key] == value, (
+                f"samples.csv, {story}, {key}: expected {value!r}, got {found[key]!r}"
+            )
+        for prefix, part in (("", text.ids), ("reference_", reference)):
+            nats, number, allowed = nats_in_windows(run, weights, ids + part, len(ids))
+            sums[prefix].append((nats, number))
+            tolerance = max(tolerance, allowed / number)
+            got = logarithm(found[f"{prefix}perplexity"] + 1e-300)
+            loss = min(nats / number, MOST_NATS)
+            absolute = allowed / number + FIVE_DECIMALS
+            problem = differs(
+                f"samples.csv, {story}: ln {prefix}perplexity", got, loss, 1e-6, absolute
+            )
+            assert not problem, problem
+
+    figures = run.json("data/figures/evaluate")
+    got = figures["samples"]
+    assert (got["count"], got["finished"]) == (len(rows), sum(row["finished"] for row in rows))
+    for prefix, name in (("", "continuation"), ("reference_", "reference")):
+        wanted = with_interval(sums[prefix], pooled_ratio)
+        logs = {end: logarithm(got[f"{name}_perplexity"][end]) for end in ENDS}
+        clipped = {end: min(wanted[end], MOST_NATS) for end in ENDS}
+        problem = differs_interval(f"samples: ln {name}_perplexity", logs, clipped, tolerance)
+        assert not problem, problem
+    written = {
+        "": [row["continuation"] for row in rows], "reference_": [row["reference"] for row in rows]
+    }  # fmt: skip
+    bleu = Bleu().compute(predictions=written[""], references=written["reference_"])
+    problem = differs(
+        "samples.csv: bleu", table["bleu"], bleu["sentence_bleu"], 1e-6, FIVE_DECIMALS
+    )
+    assert not problem, problem
+    wanted = with_interval(bleu["sentence_bleu"], mean)
+    assert not (problem := differs_interval("sentence_bleu", got["sentence_bleu"], wanted, 1e-9)), (
+        problem
+    )
+    for order in (1, 2, 3, 4):
+        name = f"bleu{order}"
+        wanted = with_interval(bleu["statistics"], partial(bleu_of, order=order), bleu[name])
+        assert not (problem := differs_interval(name, got[name], wanted, 1e-9)), problem
+    for prefix, lines in written.items():
+        words = [spaced(line).split() for line in lines]
+        total = got["hypothesis_tokens" if not prefix else "reference_tokens"]
+        assert total == sum(map(len, words)), (
+            f"samples: {prefix}tokens {total}, not {sum(map(len, words))}"
+        )
+        for n in (1, 2, 3):
+            problem = differs(
+                f"{prefix}distinct{n}", got[f"{prefix}distinct{n}"], distinct(words, n)
+            )
+            assert not problem, problem
+        problem = differs(f"{prefix}repeated", got[f"{prefix}repeated_4grams"], repeated(words, 4))
+        assert not problem, problem
+    spelled = [bare(text) for text in written[""] + written["reference_"]]
+    known = [bare(tokenizer.decode(story)) for story in run.stories("train")]
+    shares = np.split(np.array(nearest_story(spelled, known)), 2)
+    for name, values in zip(("continuations", "references"), shares, strict=True):
+        memorised = figures["memorised"][name]
+        values = values[~np.isnan(values)]
+        assert memorised["count"] == len(values), (
+            f"memorised.{name}: {memorised['count']}, not {len(values)}"
+        )
+        if len(values):
+            wanted = with_interval(values, mean)
+            problem = differs_interval(f"memorised.{name}", memorised["nearest"], wanted, 1e-9)
+            assert not problem, problem
+    check_sense(run, rows)
+
+
+def bare(text: str) -> list[str]:
+    return [word.decode() for word in bare_words(text)]
+
+
+def grams(words: list[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[place : place + n]) for place in range(len(words) - n + 1)]
+
+
+def distinct(texts: list[list[str]], n: int) -> float:
+    """Different n-grams per n-gram."""
+    found = [gram for words in texts for gram in grams(words, n)]
+    return len(set(found)) / max(len(found), 1)
+
+
+def repeated(texts: list[list[str]], n: int) -> float:
+    """Share of n-grams that came earlier in their text, mean over texts that have one."""
+    shares = []
+    for words in texts:
+        found = grams(words, n)
+        if found:
+            shares.append((len(found) - len(set(found))) / len(found))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def wilson(count: int, of: int) -> dict[str, float]:
+    """A share with the ends p of its 95 % interval, where |share - p| = 1.96 sqrt(p (1 - p) / of)."""
+    share = count / of
+    z = 1.96**2
+    low, high = np.roots([1 + z / of, -(2 * share + z / of), share**2])[::-1].real
+    return {"value": share, "low": max(min(low, high), 0), "high": min(max(low, high), 1)}
+
+
+def check_sense(run: Run, rows: list[dict[str, Any]]) -> None:
+    """Which samples the generator could have written, and where the others have their first impossible word."""
+    figures = run.json("data/figures/evaluate")
+    is_judged = (
+        run.params["data"]["source"] == "storybook"
+        and run.params["evaluate"]["prompts"] == "starts"
+    )
+    assert ("sense" in figures) == is_judged, f"sense: {figures.get('sense')}"
+    if not is_judged:
+        return
+    read = [read_text(row["prompt"], row["continuation"], row["finished"]) for row in rows]
+    known = [found for found in read if found is not None]
+    errors = [error for _, error in known if error is not None]
+    sense = figures["sense"]
+    assert sense["texts"] == len(known), f"sense.texts: {sense['texts']}, not {len(known)}"
+    kinds = Counter(error.kind for error in errors)
+    found = {kind: number for kind, number in sense["kinds"].items() if number}
+    assert found == dict(kinds), f"sense.kinds: expected {dict(kinds)}, got {found}"
+    if known:
+        wanted = wilson(len(known) - len(errors), len(known))
+        assert not (
+            problem := differs_interval("sense.possible", sense["possible"], wanted, 1e-6)
+        ), problem
+    if errors:
+        words = sum(number for number, _ in known) / len(errors)
+        assert not (problem := differs("sense.words", sense["words"]["value"], words)), problem
+    table = run.table("data/evaluate/sense")
+    numbers = [n for n, found in enumerate(read) if found is not None and found[1] is not None]
+    got = table["sample"].tolist() if len(table) else []
+    assert got == numbers, f"sense.csv: samples {got}, expected {numbers}"
+
+
+@holds("measured")
+def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, folder: Path) -> None:
+    """truth.csv, its sums by kind of word, and plots/truth.csv over the checkpoints, against the tokens seen."""
+    run = Run(folder)
+    found = run.json("data/figures/evaluate")["truth"]
+    tokenizer = run.tokenizer
+    is_storybook = run.params["data"]["source"] == "storybook" and not problem_with(tokenizer)
+    texts = run.texts("evaluation")
+    encoded = [tokenizer.encode_story(text) for text in texts]
+    fitting = [n for n, ids in enumerate(encoded) if len(ids) <= run.context + 1]
+    plotted = run.table("plots/truth")
+    if not is_storybook or not fitting:
+        assert set(found) == {"left_out"}, f"truth: {sorted(found)}"
+        assert not len(plotted), "plots/truth.csv has rows"
+        return
+    spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
+    stories = []
+    for number in (fitting[place] for place in spread):
+        positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
+        stories.append((number, encoded[number], positions, true_tokens(tokenizer, positions)))
+    table = run.table("data/evaluate/truth")
+    rows, tolerance = divergences(run, run.weights(), stories)
+    assert table["kind"].tolist() == [row["kind"] for row in rows], "truth.csv: kinds of words"
+    for column in ("true", "model", "kl", "impossible"):
+        wanted = [row[column] for row in rows]
+        problem = differs(
+            f"truth.csv: {column}", table[column], wanted, 1e-6, tolerance + FIVE_DECIMALS
+        )
+        assert not problem, problem
+    assert (found["stories"], found["words"]) == (len(stories), len(rows))
+    sums = sums_by_kind(rows)
+    for column in ("true", "model", "kl", "impossible"):
+        wanted = np.mean([row[column] for row in rows])
+        problem = differs(f"truth.{column}", found[column]["value"], wanted, 1e-6, tolerance)
+        assert not problem, problem
+    for kind, row in found["kinds"].items():
+        got = [row["words"], row["kl"]["value"]]
+        wanted = [sum(other["kind"] == kind for other in rows), sums.get(kind, 0.0)]
+        problem = differs(f"truth.kinds.{kind}: words, kl", got, wanted, 1e-6, tolerance)
+        assert not problem, problem
+
+    places = []
+    for name in sorted(asked_checkpoints(run), key=float):
+        if (folder / f"models/checkpoints/{name}.safetensors").exists():
+            places.append((f"checkpoints/{name}", round(float(name) * run.tokens_per_epoch)))
+    places.append(("model", run.json("data/figures/train")["tokens"]))
+    expected: dict[int, dict[str, float]] = {}
+    for name, tokens in places:
+        rows, error = divergences(run, run.weights(f"models/{name}"), stories)
+        tolerance = max(tolerance, error)
+        expected[tokens] = sums_by_kind(rows)  # a checkpoint of the end is the final model
+    got = list(dict.fromkeys(plotted["tokens"].tolist()))
+    assert got == list(expected), f"plots/truth.csv: tokens {got}, expected {list(expected)}"
+    for row in plotted.to_dict("records"):
+        wanted = expected[row["tokens"]].get(row["series"], 0.0)
+        problem = differs(f"plots/truth.csv: {row}", row["value"], wanted, SIX_DIGITS, tolerance)
+        assert not problem, problem
+
+
+def divergences(run: Run, weights: Weights, stories: Any) -> tuple[list[dict[str, Any]], float]:
+    """(a row for each word, by how much a run's may differ)"""
+    rows = []
+    tolerance = 1e-6
+    for _, ids, positions, truth in stories:
+        tokens = torch.tensor([ids[:-1]])
+        log_probs = PlainModel(weights, run.params["model"])(tokens)[0].log_softmax(-1).detach()
+        rough = PlainModel(weights, run.params["model"], torch.float32)(tokens)[0].log_softmax(-1)
+        error = float((rough - log_probs).abs().max())
+        tolerance = max(tolerance, ROUNDINGS * error + 1e-6 * float(log_probs.abs().max()))
+        for place, position in enumerate(positions):
+            here = truth.positions == place
+            true = truth.probs[here]
+            model = log_probs[place].numpy()[truth.ids[here]]
+            target = ids[place + 1]
+            row = {"kind": position.following.kind, "model": -float(log_probs[place, target])}
+            row["true"] = -math.log(true[truth.ids[here] == target][0])
+            row["kl"] = float((true * (np.log(true) - model)).sum())
+            row["impossible"] = max(1 - float(np.exp(model).sum()), 0.0)
+            rows.append(row)
+    return rows, tolerance
+
+
+def sums_by_kind(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Each kind's part of the divergence per word."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row["kind"]] = sums.get(row["kind"], 0.0) + row["kl"] / len(rows)
+    return sums
+
+
+def passages(run: Run, count: int) -> list[list[int]]:
+    """Different starts of evaluation stories, spread evenly; all pieces where the stories are fewer."""
+    stories = run.stories("evaluation")
+    pieces: dict[tuple[int, ...], None] = {}
+    for story in stories:
+        end = len(story) if len(stories) < count else 1
+        for start in range(0, end, run.context):
+            pieces.setdefault(tuple(story[start : start + run.context]))
+    different = [list(piece) for piece in pieces]
+    spread = np.linspace(0, len(different) - 1, min(count, len(different))).astype(int)
+    return [different[place] for place in spread]
+
+
+@holds("measured")
+def heads_are_measured_by_their_attention_and_without_them(drawn: DrawnRun, folder: Path) -> None:
+    """attention.npz, roles.csv and ablation.csv, from attention and losses of the plain model."""
+    run = Run(folder)
+    weights = run.weights()
+    settings = run.params["model"]
+    rough = PlainModel(weights, settings, torch.float32)
+    tokenizer = run.tokenizer
+    drawn_maps = np.load(folder / "data/evaluate/attention.npz")
+    sentences = passages(run, 3)
+    assert len(drawn_maps) == 4 * len(sentences), f"attention.npz: {len(drawn_maps)} arrays"
+    for number, passage in enumerate(sentences, start=1):
+        ids = torch.tensor([passage[:24]])
+        words = [tokenizer.shown(token) for token in ids[0].tolist()]
+        assert drawn_maps[f"words_{number}"].tolist() == words, f"attention.npz, words_{number}"
+        maps = attention_weights(weights, settings, ids)[:, 0]
+        probs = PlainModel(weights, settings)(ids)[0, -1].softmax(-1)
+        error = float((rough(ids)[0, -1].softmax(-1) - probs).abs().max())
+        error = max(error, float((torch.stack(rough.attention)[:, 0] - maps).abs().max()))
+        allowed = ROUNDINGS * error + 1e-5
+        problem = differs(
+            f"attention.npz, maps_{number}", drawn_maps[f"maps_{number}"], maps, 0, allowed
+        )
+        assert not problem, problem
+        prob = drawn_maps[f"next_prob_{number}"]
+        assert not (problem := differs(f"next_prob_{number}", prob, probs.max(), 0, allowed)), (
+            problem
+        )
+        likeliest = {
+            tokenizer.shown(token) for token in torch.where(probs >= probs.max() - allowed)[0]
+        }
+        assert str(drawn_maps[f"next_{number}"]) in likeliest, f"attention.npz, next_{number}"
+
+    roles = HeadRoles()
+    allowed = 2e-5
+    for passage in passages(run, 200):
+        ids = torch.tensor([passage])
+        maps = attention_weights(weights, settings, ids)[:, 0]
+        rough.hidden(ids)
+        error = (torch.stack(rough.attention)[:, 0] - maps).abs().sum(-1).max()
+        allowed = max(allowed, ROUNDINGS * float(error))
+        is_text = ~np.isin(passage, list(tokenizer.specials))
+        roles.add(maps.numpy(), is_text, role_pairs(np.array(passage), is_text))
+    found = run.table("data/evaluate/roles").to_dict("records")
+    wanted = roles.table(RESAMPLES, SEED)
+    names = [(row["role"], row["layer"], row["head"]) for row in wanted]
+    assert [(row["role"], row["layer"], row["head"]) for row in found] == names, "roles.csv: heads"
+    for row, other in zip(found, wanted, strict=True):
+        keys = ("score", "baseline", "positions", "low", "high")
+        numbers = [[of[key] for key in keys] for of in (row, other)]
+        name = f"roles.csv, {other['role']}, layer {other['layer']}, head {other['head']}"
+        assert not (problem := differs(name, *numbers, 1e-5, allowed)), problem
+    measured = {row["role"] for row in wanted}
+    heads = run.json("data/figures/evaluate")["heads"]
+    assert not measured & set(heads["not_measured"]), f"not_measured: {heads['not_measured']}"
+
+    chosen = passages(run, 40)
+    assert heads["ablation"]["stories"] == len(chosen)
+    scored = sorted((passage for passage in chosen if len(passage) > 1), key=len)
+    number = np.array([len(passage) - 1 for passage in scored])
+    whole, whole_tolerance = sums(run, weights, scored)
+    width = settings["head_width"] or run.params["embedding"]["width"] // settings["heads"]
+    for row in run.table("data/evaluate/ablation").to_dict("records"):
+        name = f"blocks.{row['layer'] - 1}.attention.out.weight"
+        without = weights[name].clone()
+        without[:, (row["head"] - 1) * width : row["head"] * width] = 0
+        nats, tolerance = sums(run, weights | {name: without}, scored)
+        wanted = with_interval(np.column_stack([nats - whole, number]), pooled_ratio)
+        got = {"value": row["loss_increase"], "low": row["low"], "high": row["high"]}
+        allowed = float(((tolerance + whole_tolerance) / number).max()) + FIVE_DECIMALS
+        problem = differs_interval(
+            f"ablation.csv, {name}, head {row['head']}", got, wanted, allowed
+        )
+        assert not problem, problem
+
+
+def sums(run: Run, weights: Weights, texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """(nats of each text, by how much a run's may differ)"""
+    nats, tolerance = run.nats_of_rows(weights, texts)
+    return np.array([v.sum() for v in nats]), np.array([v.sum() for v in tolerance])
