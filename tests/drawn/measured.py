@@ -79,9 +79,11 @@ class Losses:
 
 
 def logarithm(perplexity: Any) -> np.ndarray:
-    """Nats per token; a perplexity that no float holds counts as the largest one."""
+    """Nats per token; a perplexity that no float holds, null in JSON, counts as the largest one."""
+    values = np.array(perplexity, dtype=float)
+    values[np.isnan(values)] = np.inf
     with np.errstate(divide="ignore"):
-        return np.log(np.array(perplexity, dtype=float)).clip(max=MOST_NATS)
+        return np.log(values).clip(max=MOST_NATS)
 
 
 def check_loss(name: str, got: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
@@ -259,6 +261,7 @@ def seeds_are_scored_by_their_own_weights(drawn: DrawnRun, folder: Path) -> None
         got = [found["by_seed"][str(seed)][name] for seed in rows]
         assert got == values, f"seeds.json, by_seed, {name}: expected {values}, got {got}"
         if None in values:
+            assert name not in found, f"seeds.json: {name} of {values}"
             continue
         wanted = {"mean": np.mean(values)}
         if len(values) > 1:

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import re
 import signal
 from collections import Counter
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from tests.drawn.properties import holds
 from tests.drawn.running import advance, in_folder, run_stage
 from tinylm.base.config import InputError, read_section
 from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.download.cleaning import clean_text
+from tinylm.download.same_story import bare_text
+from tinylm.embedding.counts import WINDOW, count_vectors
+from tinylm.embedding.settings import SEED
 from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
@@ -32,6 +37,9 @@ from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
+# Words in the names of files.
+VALIDATION = {"validation", "valid", "val", "dev"}
+TEST = {"test", "eval"}
 EVERY = 10  # updates per point of a curve
 LAST = 20  # updates that the final train loss is the mean of
 MOST_NATS = 700  # of a perplexity that a plot can show
@@ -48,6 +56,54 @@ def download_counts_the_stories_that_it_wrote(drawn: DrawnRun, folder: Path) -> 
         got = {key: counted[split][key] for key in ("stories", "words")}
         wanted = {"stories": len(texts), "words": sum(len(text.split()) for text in texts)}
         assert got == wanted, f"download.json, {split}: expected {wanted}, got {got}"
+
+
+@holds("prepared")
+def evaluation_stories_are_from_the_validation_files(drawn: DrawnRun, folder: Path) -> None:
+    """Not from those of a test split, where a folder has both."""
+    run = Run(folder)
+    figures = run.json("data/figures/download")
+    if run.params["data"]["source"] != "local" or len(drawn.files.stories) < 2:
+        return
+    named = {}
+    for name in drawn.files.stories:
+        words = set(re.split(r"[^a-z]+", name.partition("/")[2]))
+        named[name] = "validation" if words & VALIDATION else "test" if words & TEST else "train"
+    official = [split for split in ("validation", "test") if split in named.values()]
+    found = figures["files"].get("evaluation", [])
+    wanted = [name.partition("/")[2] for name in named if official and named[name] == official[0]]
+    assert sorted(found) == sorted(wanted), f"evaluation: expected {wanted}, got {found}"
+    texts = [text for name in wanted for text in drawn.files.stories[f"{drawn.files.path}/{name}"]]
+    known = {bare_text(clean_text(text)) for text in texts}
+    if wanted and not run.params["data"]["drop_first_line"]:
+        for text in run.texts("evaluation"):
+            assert bare_text(text) in known, (
+                f"an evaluation story is not from {wanted}: {text[:60]!r}"
+            )
+
+
+@holds("prepared")
+def vectors_are_made_from_the_train_tokens(drawn: DrawnRun, folder: Path) -> None:
+    """Those by counts have the rows that the train ids give; tokens that do not occur have no vector."""
+    run = Run(folder)
+    settings = run.params["embedding"]
+    tokenizer = run.tokenizer
+    sources = run.json("data/figures/vocab")["embedding"]
+    ids = run.ids("train")
+    size = len(tokenizer)
+    occurring = set(ids.tolist()) - tokenizer.specials
+    if settings["source"] == "counts":
+        vectors = count_vectors(ids, size, settings["width"], WINDOW, SEED) * settings["std"]
+        has_vector = np.any(vectors, axis=1)
+        has_vector[[n for n in tokenizer.specials if n == tokenizer.pad_id]] = False
+        matrix = load_matrix(folder / "data/vocab/embedding.safetensors")
+        scale = 1e-4 * float(np.abs(vectors).max(initial=0.0))
+        problem = differs("embedding", matrix[has_vector], vectors[has_vector], 1e-4, scale)
+        assert not problem, problem
+        occurring = {token for token in occurring if np.any(vectors[token])}
+    if settings["source"] in ("counts", "skipgram") and run.params["data"]["held_out"] != "tokens":
+        covered = sources["covered"]
+        assert covered == len(occurring), f"covered: expected {len(occurring)}, got {covered}"
 
 
 @holds("prepared")
