@@ -152,8 +152,8 @@ def story(draw: st.DrawFn, language: str, longest: int) -> str:
 def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
     """Stories of one language or of several, some of them repeated, some without a word.
 
-    Some are repeated with other punctuation and case. Most are the stories that each run
-    has, so that there are enough of them.
+    Most are the stories that each run has, so that there are enough of them; some of these are
+    repeated with other punctuation and case.
     """
     named = draw(st.lists(st.sampled_from(list(LANGUAGES)), min_size=1, max_size=3, unique=True))
     longest = draw(st.sampled_from([1, 6, 60]))

@@ -22,7 +22,20 @@ from tests.drawn.running import LEVELS, advance, finish
 ALONE = "alone"
 EVERY_STAGE_ENDS = "every_stage_ends"  # the property that stages themselves show
 # Each registers its properties when it is imported.
-MODULES: tuple[str, ...] = ("report", "trained", "models", "batches", "exports", "interface", "rows", "refusals", "cuts", "reruns", "measured", "benched")
+MODULES: tuple[str, ...] = (
+    "report",
+    "trained",
+    "models",
+    "batches",
+    "exports",
+    "interface",
+    "rows",
+    "refusals",
+    "cuts",
+    "reruns",
+    "measured",
+    "benched",
+)
 
 Check = Callable[[DrawnRun, Path], None]
 

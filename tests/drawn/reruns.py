@@ -1,6 +1,7 @@
 """Properties of DVC's reruns: an edit reruns what reads it, and the results that are kept are right."""
 
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -27,7 +28,7 @@ from tinylm.params.stage import Stage
 
 # Last bits depend on the first two, by what Guarantees says; the stages themselves depend on the last.
 NOT_EDITED = NOT_DRAWN | {"runtime.threads", "runtime.device", "seeds.more", "train.processes"}
-EDITS = 3  # of one run
+EDITS = 5  # of one run
 DVC_FOLDERS = ("DVC_GLOBAL_CONFIG_DIR", "DVC_SYSTEM_CONFIG_DIR", "DVC_SITE_CACHE_DIR")
 
 Read = dict[str, set[str]]  # {stage: sections that it read}
@@ -140,19 +141,20 @@ def other_values(name: str, value: Any) -> list[Any]:
     return [other for other in values if accepts(other, kind, allowed) and other != value]
 
 
-def draw_edit(drawn: DrawnRun, number: random.Random) -> tuple[str, Any]:
-    """(a key, another value of it) such that the run is still legal."""
+def draw_edits(drawn: DrawnRun, number: random.Random) -> Iterator[tuple[str, Any]]:
+    """(a key, another value of it) such that the run is still legal, each in another section."""
     params = drawn.params()
-    keys = [name for name in FIELDS if name not in NOT_EDITED]
-    number.shuffle(keys)
-    for key in keys:
-        section, _, name = key.partition(".")
-        values = other_values(key, params[section][name])
-        number.shuffle(values)
-        for value in values:
-            if is_legal(drawn.changes | {key: value}):
-                return key, value
-    raise AssertionError("no key of the run has another legal value")
+    sections = list(SECTIONS)
+    number.shuffle(sections)
+    for section in sections:
+        edits = []
+        for key in FIELDS:
+            if key.startswith(f"{section}.") and key not in NOT_EDITED:
+                values = other_values(key, params[section][key.partition(".")[2]])
+                edits += [(key, value) for value in values]
+        number.shuffle(edits)
+        legal = (edit for edit in edits if is_legal(drawn.changes | dict([edit])))
+        yield from itertools.islice(legal, 1)
 
 
 def stage_of(name: str) -> str:
@@ -171,8 +173,7 @@ def an_edit_reruns_what_reads_it_and_what_is_kept_is_right(drawn: DrawnRun, fold
     with in_folder(folder), tracked(folder) as repository:
         stages = instances(drawn.params())
         assert changed(repository) == set(), f"after the run: {repository('.').status()}"
-        for _ in range(EDITS):
-            key, value = draw_edit(drawn, number)
+        for key, value in itertools.islice(draw_edits(drawn, number), EDITS):
             edited = DrawnRun(drawn.changes | {key: value}, drawn.files)
             write_params(edited)
             section = key.partition(".")[0]
