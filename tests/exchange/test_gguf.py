@@ -75,9 +75,13 @@ def test_the_file_holds_the_function(tmp_path, random_model, words, name):
     assert ("output.weight" in llama.tensors) != ("tied" in name)
 
 
-@pytest.mark.parametrize("kind", ["bpe", "lower-case bpe", "longest_match"])
+@pytest.mark.parametrize("kind", ["bpe", "lower-case bpe", "longest_match", "bytes alone, bpe"])
 def test_byte_pairs_go_along_and_other_tokenizers_are_ids_only(tmp_path, random_model, kind):
-    settings = VocabSettings(tokenizer=kind.split()[-1], lower_case=" " in kind, max_size=280)
+    settings = VocabSettings(
+        tokenizer=kind.split()[-1],
+        lower_case="lower" in kind,
+        max_size=259 if "bytes" in kind else 280,
+    )
     texts = ["The cat sat on the mat, and the dog ran to the cat."] * 3
     tokenizer, _ = make_tokenizer(settings, lambda: texts)
     write_gguf(tmp_path / "model.gguf", random_model(vocab=len(tokenizer)), tokenizer)

@@ -13,7 +13,7 @@ from tinylm.exchange.configuration_tinylm import TinyLMConfig
 from tinylm.exchange.export import tinylm_form
 from tinylm.exchange.modeling_tinylm import TinyLMForCausalLM
 from tinylm.exchange.remote_code import remote_code
-from tinylm.exchange.stock import stock_form
+from tinylm.exchange.stock import rotary_share, stock_form
 
 SETTINGS = {
     "shape": [(12, 4, None), (19, 1, None), (12, 3, 7), (19, 4, 2), (5, 2, 11)],  # width, heads, head_width
@@ -53,8 +53,14 @@ def ids():
     return torch.randint(0, 31, (5, 13), generator=torch.Generator().manual_seed(11))
 
 
+def test_readers_rotate_the_channels_that_we_rotate():
+    for head_width in range(1, 513):
+        for rotated in range(1, head_width + 1):
+            assert int(head_width * rotary_share(rotated, head_width)) == rotated
+
+
 @pytest.mark.parametrize("output", [{}, {"tied_output": False}, {"output_bias": True}])
-@pytest.mark.parametrize("shape", [(12, 2, None), (12, 3, 8), (19, 3, 4)])
+@pytest.mark.parametrize("shape", [(12, 2, None), (12, 3, 8), (19, 3, 4), (88, 2, 30)])
 def test_rotary_positions_are_those_of_gpt_neox(random_model, ids, output, shape):
     width, heads, head_width = shape
     settings = {"width": width, "heads": heads, "head_width": head_width, **output}

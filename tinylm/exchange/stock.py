@@ -222,6 +222,17 @@ def _qkv(block: Block, sizes: _Sizes, by_head: bool) -> Affine:
     return sizes.pad(joined[:, :-1]), joined[:, -1]
 
 
+def rotary_share(rotated: int, head_width: int) -> float:
+    """The share of a head's channels that are rotated, of which readers take int(head_width * share).
+
+    That integer is `rotated`: a quotient may lie just below the share, and lose a channel.
+    """
+    share = rotated / head_width
+    while int(head_width * share) < rotated:
+        share = math.nextafter(share, math.inf)
+    return share
+
+
 def _gpt2_config(settings: ModelSettings, sizes: _Sizes) -> dict[str, Any]:
     return {
         "model_type": "gpt2",
@@ -250,7 +261,7 @@ def _neox_config(settings: ModelSettings, sizes: _Sizes) -> dict[str, Any]:
         "intermediate_size": settings.feed_forward,
         "hidden_act": settings.activation,
         "layer_norm_eps": settings.norm_eps * sizes.variance,
-        "rotary_pct": sizes.head_width / sizes.wide_head,
+        "rotary_pct": rotary_share(sizes.head_width, sizes.wide_head),
         "rotary_emb_base": 10000,
         "use_parallel_residual": False,
         "attention_bias": True,
