@@ -58,6 +58,24 @@ def test_a_folder_replaces_the_old_one_whole_or_not_at_all(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "no"), KeyboardInterrupt()])
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch, error):
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/a").write_text("first")
+    rename = os.rename
+
+    def fails_for_the_new_one(source, target):
+        if str(source).endswith(".tmp"):
+            raise error
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fails_for_the_new_one)
+    with pytest.raises(type(error)), atomic_folder(tmp_path / "made") as folder:
+        (folder / "a").write_text("second")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert (tmp_path / "made/a").read_text() == "first"
+
+
 def test_json_keeps_the_order_and_has_no_nan(tmp_path):
     path = tmp_path / "a.json"
     numbers = [math.inf, np.float32(0.5), np.int64(3), np.bool_(True)]

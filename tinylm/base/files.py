@@ -81,16 +81,25 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """Yield an empty folder next to `path`; on success it replaces `path`, else it is removed.
 
-    Raises OSError that names `path`.
+    A folder cannot be renamed to one that exists, so the old one is set aside first, as
+    .NAME.PID.old, and comes back if the new one cannot take its place. Raises OSError that names
+    `path`.
     """
     target = Path(path)
     with _temporary(target) as temporary:
         temporary.mkdir()
         yield temporary
-        if target.exists():
-            shutil.rmtree(target)
-        os.rename(temporary, target)
+        old = target.with_name(f".{target.name}.{os.getpid()}.old")
+        try:
+            if target.exists():
+                os.rename(target, old)
+            os.rename(temporary, target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                os.rename(old, target)
+            raise
         _sync(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
