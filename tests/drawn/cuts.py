@@ -134,7 +134,8 @@ def a_stage_that_is_cut_and_run_again_writes_the_same(drawn: DrawnRun, folder: P
         times = time_of_training(stage)
         remove(outputs)
         cut_at = number.randint(1, max(moments[0], 1))
-        where = f"{command}, cut by {chosen} at {cut_at} of {moments[0]}"
+        by = chosen.name if chosen else "a power cut"
+        where = f"{command}, cut by {by} at {cut_at} of {moments[0]}"
 
         def act(moment: int) -> None:
             if moment == cut_at:
