@@ -4,6 +4,7 @@ Faster code reads a model's weights and skips its modules, so it serves unchange
 """
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,13 +16,19 @@ from tinylm.model.transformer import Block, FeedForward, Norm, SelfAttention, Ti
 
 # Attributes that may differ: they concern training, or are compared by their class.
 _FREE = {"training", "dropout", "ops", "settings", "run_blocks"}
-_METHODS: list[tuple[type, str, Any]] = [
-    (kind, name, method)
-    for kind in (TinyLM, Block, SelfAttention, FeedForward, Norm)
-    for name, method in vars(kind).items()
-    if callable(method)
-]
-_METHODS += [(kind, "forward", kind.forward) for kind in (nn.Linear, nn.Identity)]
+
+
+def _methods() -> Iterator[tuple[type, str, Any]]:
+    """(class, name, method) of all classes of a model, as they are when this module is imported."""
+    for kind in (TinyLM, Block, SelfAttention, FeedForward, Norm):
+        for name, method in vars(kind).items():
+            if callable(method):
+                yield kind, name, method
+    yield nn.Linear, "forward", nn.Linear.forward
+    yield nn.Identity, "forward", nn.Identity.forward
+
+
+_METHODS = tuple(_methods())
 
 
 def change_of(model: TinyLM) -> str:
