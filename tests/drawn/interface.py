@@ -3,6 +3,7 @@
 import copy
 import functools
 import os
+import random
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -164,7 +165,12 @@ class Methods:
             exact = self.oracle.logits(self.ids(prompt))
             expected = exact.value.log_softmax(-1).sort(descending=True).values[:5]
             found = [word.probability for word in self.lm.next_words(prompt, 5)]
-            near(logs(found), expected.clamp(min=LEAST), 2 * exact.bound, f"after {prompt!r}")
+            near(
+                logs(found),
+                expected.clamp(min=LEAST).tolist(),
+                2 * exact.bound,
+                f"after {prompt!r}",
+            )
 
     def attention(self) -> None:
         for prompt in self.prompts:
@@ -178,11 +184,9 @@ class Methods:
     def log_prob(self) -> None:
         for prompt in self.prompts:
             ids = self.ids(prompt)
-            first = 0 if self.lm.tokenizer.sos_id is None else 1
             if len(ids) > 1:
                 expected, bound = self.oracle.log_probs(ids, 1)
                 near(self.lm.log_prob(prompt), sum(expected), len(ids) * bound, f"{prompt!r}")
-            assert len(ids) >= first
 
     def perplexity(self) -> None:
         nats, most = [], 0.0
@@ -252,11 +256,12 @@ def check_methods(
     where: str,
     may_refuse: bool = True,
 ) -> None:
-    """All methods, with and without a cache, by each step."""
-    for step, use_cache in (("auto", True), ("plain", True), ("auto", False)):
-        lm.step, lm.use_cache = step, use_cache
-        methods = Methods(lm, oracle, prompts, drawn.number)
-        methods.check(f"{where}, step {step}, {'' if use_cache else 'no '}cache", may_refuse)
+    """All methods, by one of the ways to decode."""
+    chooser = random.Random(f"{drawn.number} {where}")
+    lm.step = chooser.choice(("auto", "auto", "plain"))
+    lm.use_cache = chooser.choice((True, True, False))
+    methods = Methods(lm, oracle, prompts, drawn.number)
+    methods.check(f"{where}, step {lm.step}, use_cache {lm.use_cache}", may_refuse)
 
 
 def loaded(drawn: DrawnRun) -> tuple[LanguageModel, list[str], np.random.Generator]:

@@ -15,7 +15,7 @@ from tests.drawn.plain_model import Weights
 
 FP32 = 2.0**-24  # half a unit in the last place, relative
 BF16 = 2.0**-8
-SHAKEN = 4  # changed copies of the weights
+SHAKEN = 3  # changed copies of the weights
 # Each activation is rounded too, once for each operation, and by chance several times in the same direction.
 FACTOR = 12.0
 
