@@ -191,6 +191,8 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         changes |= {"data.source": "storybook", "data.drop_first_line": False}
         changes |= {"data.train_stories": draw(st.integers(25, 60))}
         changes |= {"data.evaluation_stories": draw(st.integers(1, 9))}
+        if draw(st.booleans()):
+            changes["model.context"] = 160  # whole stories fit, so that the generator judges them
     if path:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
