@@ -6,7 +6,11 @@ import pytest
 import torch
 
 from tests.support.literate import BLOCK, STORY, executed
+from tests.support.plain_run import ONE_FILE, constants
 from tests.support.stages import plant, read, run, small_params
+from tinylm.base.config import load_params
+from tinylm.learn.worker import load
+from tinylm.presets.write import FOLDER
 from tinylm.vocab.token_store import TokenStore
 
 PAGE = STORY.read_text(encoding="utf-8")
@@ -61,3 +65,10 @@ def test_what_the_page_says_holds_for_another_model(small):
     assert names["after"] < names["before"]
     assert names["mean"] == pytest.approx(float(names["before"].detach()), abs=1e-4)
     assert torch.is_grad_enabled()
+
+
+def test_constants_of_one_file_are_the_default_settings():
+    one = load(ONE_FILE, "one_file")
+    expected = constants(load_params(FOLDER / "storybook.yaml"), one)
+    assert len(expected) == 11
+    assert {name: getattr(one, name) for name in expected} == expected
