@@ -192,7 +192,8 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         changes |= {"data.train_stories": draw(st.integers(25, 60))}
         changes |= {"data.evaluation_stories": draw(st.integers(1, 9))}
         if draw(st.booleans()):
-            changes["model.context"] = 160  # whole stories fit, so that the generator judges them
+            # Whole stories fit, so that the generator judges them, and an update of the sweep its budget.
+            changes |= {"model.context": 160, "accum_sweep.tokens": 2000}
     if path:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
