@@ -181,10 +181,11 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         data = {path: draw(stories(most=len(STORIES)))}
     elif source == "folder":
         path = "corpus"
-        first = draw(
-            file_names(("train", "train", "train", *SPLIT_NAMES))
-        )  # most need a split train
-        others = draw(st.lists(file_names(), max_size=3))
+        # `datasets` refuses most folders without a split train, or with several formats.
+        one_format = st.sampled_from(SUFFIXES).map(lambda suffix: (suffix,))
+        suffixes = draw(one_format | one_format | st.just(SUFFIXES))
+        first = draw(file_names(suffixes, ("train", "train", "train", *SPLIT_NAMES)))
+        others = draw(st.lists(file_names(suffixes), max_size=3))
         for name in dict.fromkeys([first, *others]):
             data[f"{path}/{name}"] = draw(stories())
     elif source == "storybook":
@@ -217,7 +218,9 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
 
 
 @st.composite
-def file_names(draw: st.DrawFn, splits: tuple[str, ...] = SPLIT_NAMES) -> str:
+def file_names(
+    draw: st.DrawFn, suffixes: tuple[str, ...], splits: tuple[str, ...] = SPLIT_NAMES
+) -> str:
     """The name of a data file below the folder of a corpus."""
     name = draw(st.sampled_from(NAMES)).format(split=draw(st.sampled_from(splits)))
-    return name + draw(st.sampled_from(SUFFIXES))
+    return name + draw(st.sampled_from(suffixes))
