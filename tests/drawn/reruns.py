@@ -26,7 +26,8 @@ from tinylm.base.config import InputError, read_yaml
 from tinylm.params.params import SECTIONS, Params
 from tinylm.params.stage import Stage
 
-# Last bits depend on the first two, by what Guarantees says; the stages themselves depend on the last.
+# Threads and device decide last bits, other seeds are other stages, and two processes are started by
+# torchrun (`two_processes_train_as_one_does`).
 NOT_EDITED = NOT_DRAWN | {"runtime.threads", "runtime.device", "seeds.more", "train.processes"}
 NO_RESULT = "runtime"  # the section that decides how stages run, not what they compute
 EDITS = 5  # of one run
