@@ -186,7 +186,8 @@ def curves_of(rank: int, size: int, port: int) -> None:
     """Run stage train as one rank of several; rank 0 writes its curves instead of its results."""
 
     def write_only_curves(stage: Any, run: Any, result: Any) -> None:
-        Path(f"curves-{size}.json").write_text(json.dumps(vars(result.curves)), encoding="utf-8")
+        curves = vars(result.curves) | {"precision": run.settings.precision}
+        Path(f"curves-{size}.json").write_text(json.dumps(curves), encoding="utf-8")
         run.snapshots.finish()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -228,7 +229,7 @@ def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
     assert (one is None) == (two is None), f"one process: {one}, two: {two}"
     if one is None:
         raise Refused("training failed with any number of processes")
-    tolerance = 3e-2 if calm.params()["train"]["precision"] == "bf16" else 1e-3
+    tolerance = 3e-2 if one["precision"] == "bf16" else 1e-3
     assert one["tokens"] == two["tokens"], f"tokens: one {one['tokens']}, two {two['tokens']}"
     for curve in ("train", "rate", "grad_norm", "held_out"):
         np.testing.assert_allclose(two[curve], one[curve], rtol=tolerance, err_msg=curve)
