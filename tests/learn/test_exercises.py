@@ -8,8 +8,8 @@ from tinylm.base.config import parse_yaml
 from tinylm.learn import use
 from tinylm.learn.course import Exercise, load_course
 from tinylm.learn.desk import show
-from tinylm.learn.grade import DONE, NOT_STARTED, status
-from tinylm.learn.worker import load, outcomes
+from tinylm.learn.grade import DONE, NOT_STARTED, READ, checks, status
+from tinylm.learn.worker import judge, load
 
 COURSE = load_course()
 PLANTED = parse_yaml(
@@ -22,7 +22,8 @@ def graded(exercise: Exercise, code: str, folder: Path, *avoid: str):
     """The outcomes for a file with this code, in this process."""
     path = folder / "mine.py"
     path.write_text(code, "utf-8")
-    return list(outcomes(str(exercise.path("check.py")), str(path), list(avoid)))
+    check = load(exercise.path("check.py"), "check")
+    return [judge(name, check, path, list(avoid)) for name in (READ, *checks(check.__file__))]
 
 
 def passed(outcomes):

@@ -2,7 +2,7 @@
 
 Writes exports/ENTRY.zip with the code that git tracks, without tests, benchmarks and studies.
 Packing a run twice gives identical files. A run is refused if a stage is missing or out of date. With
---exercises it packs only your files of `tinylm exercise`.
+--exercises it packs only your folder `exercises`.
 """
 
 import argparse
@@ -57,12 +57,14 @@ def _code() -> list[str]:
 
 def _hand_in_exercises(entry: str) -> None:
     from tinylm.exchange.handin import check_entry, write_zip
-    from tinylm.learn.course import load_course
+    from tinylm.learn.course import WORK, load_course
     from tinylm.learn.desk import started
+    from tinylm.learn.folder import own_files
 
     name = check_entry(entry)
-    files = [exercise.file for exercise in started(load_course())]
-    path = write_zip(name, {file.as_posix(): file.read_bytes() for file in files})
+    started(load_course())
+    files = own_files()
+    path = write_zip(name, {f"{WORK}/{file}": content for file, content in files.items()})
     print(f"{path}: {len(files)} files")
 
 

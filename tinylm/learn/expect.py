@@ -53,7 +53,8 @@ def _rounded(value: Any, digits: int) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_rounded(item, digits) for item in value)
+        items = [_rounded(item, digits) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     return value
 
 
@@ -73,9 +74,9 @@ def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE, at: str
             (f"{at} dtype", answer.dtype, expected.dtype),
             (at, answer.tolist(), expected.tolist()),
         ]
-    elif type(answer) is type(expected) and isinstance(answer, dict):
+    elif isinstance(expected, dict) and isinstance(answer, type(expected)):  # or a Counter
         parts = [(at, list(answer.items()), list(expected.items()))]
-    elif type(answer) is type(expected) and isinstance(answer, list | tuple):
+    elif isinstance(expected, list | tuple) and isinstance(answer, type(expected)):  # or named
         for index, (mine, right) in enumerate(zip(answer, expected, strict=False)):
             parts.append((f"{at}[{index}]", mine, right))
         parts.append((f"{at} length", len(answer), len(expected)))

@@ -1,21 +1,28 @@
-"""Grading: the student's file runs in a separate process, with a time limit."""
+"""Grading: a student's folder is graded in a separate process, which runs its code in copies of itself."""
 
 import ast
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from tinylm.learn.course import Exercise
+from tinylm.learn.course import WORK, Exercise
+from tinylm.learn.folder import Files, write_files
 
-WHOLE_S = 60.0  # of wall time: a busy machine needs a while to import torch
+LAST_S = 1800.0  # of wall time: only a grader that student code has stopped takes as long
 READ = "the file can be read"
+GRADED = "the file can be graded"
 UNWRITTEN = "you have not written this part yet"
 END = "end"  # printed after the last outcome
 
 DONE = "done"
 NOT_STARTED = "not started"
+
+# The same everywhere: order of sets, encoding of files and output, and plots without a window.
+SURROUNDINGS = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "MPLBACKEND": "agg"}
 
 
 class Outcome(NamedTuple):
@@ -36,30 +43,47 @@ def checks(path: str | Path) -> dict[str, str]:
     return found
 
 
-def grade(exercise: Exercise, file: Path) -> list[Outcome]:
-    """The outcome of each property, up to the one that ended the process if one did."""
-    worker = [sys.executable, "-m", "tinylm.learn.worker"]
-    files = [str(exercise.path("check.py")), str(file)]
-    try:
-        done = subprocess.run(
-            [*worker, *files, "tinylm", *exercise.avoid],
+def grade(exercise: Exercise, files: Files) -> list[Outcome]:
+    """The outcome of each property for a student's folder, up to the first that takes too long.
+
+    The files are graded in a new folder, so that they find there what a teacher has of them. Raises
+    OSError or ValueError for a file that cannot be written.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        write_files(files, Path(folder) / WORK)
+        words = [sys.executable, "-m", "tinylm.learn.worker", str(exercise.path("check.py"))]
+        words += [str(folder / exercise.file), "tinylm", *exercise.avoid]
+        with subprocess.Popen(
+            words,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=WHOLE_S,
-            check=False,
-        )
-        output = done.stdout
-        ending = [f"the process ended with code {done.returncode}"]
-        ending += done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout or b""
-        ending = [f"{WHOLE_S:g} s: one call takes too long, or errors are swallowed"]
-    outcomes = [
-        Outcome(*json.loads(line)) for line in output.splitlines() if line.startswith(b'["')
-    ]
-    if not output.rstrip().endswith(END.encode()):
-        outcomes.append(Outcome("the file can be graded", False, ending))
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | SURROUNDINGS,
+        ) as worker:
+            try:
+                output, errors = worker.communicate(timeout=LAST_S)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                output, errors = worker.communicate()
+            except BaseException:
+                worker.terminate()  # it ends what it has started
+                raise
+    lines = output.decode().rpartition("\n")[0].splitlines()  # whole lines
+    is_whole = lines[-1:] == [END]
+    outcomes = [Outcome(*json.loads(line)) for line in lines if line != END]
+    if not is_whole:
+        last_lines = errors.decode(errors="replace").strip().splitlines()[-1:]
+        reason = [f"the grader ended with code {worker.returncode}", *last_lines]
+        outcomes.append(Outcome(GRADED, False, reason))
     return outcomes
+
+
+def problem(outcomes: list[Outcome]) -> str:
+    """Why a file could not be graded, in one line; "" if it could."""
+    for outcome in outcomes:
+        if outcome.name in (READ, GRADED) and not outcome.holds:
+            return outcome.lines[-1] if outcome.lines else outcome.name
+    return ""
 
 
 def status(exercise: Exercise, outcomes: list[Outcome]) -> str:
@@ -69,6 +93,6 @@ def status(exercise: Exercise, outcomes: list[Outcome]) -> str:
     wrong = [outcome for outcome in outcomes if not outcome.holds]
     if not wrong and held == len(names):
         return DONE
-    if held == 0 and all(outcome.suggestion == UNWRITTEN for outcome in wrong):
+    if wrong and held == 0 and all(outcome.suggestion == UNWRITTEN for outcome in wrong):
         return NOT_STARTED
     return f"{held} of {len(names)}"

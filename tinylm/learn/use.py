@@ -23,6 +23,8 @@ from tinylm.base.files import write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
 from tinylm.host.command import CommandFailed, guard
+from tinylm.learn.apart import OutOfTime, limit_cpu, stop_limit
+from tinylm.learn.student import Surroundings, load_student
 from tinylm.learn.worker import explain, load
 from tinylm.model.checkpoint import load_model
 from tinylm.model.ops import REFERENCE
@@ -44,6 +46,7 @@ USUAL = {  # of section train, unless the exercise changes them
 }
 BOUND = 1e-8  # largest relative difference that rounding can explain
 UPDATES = 40  # of each training, unless the command says otherwise
+MOST_S = 120.0  # of processor time, for both runs
 STARTS = ("once upon a time", "the little", "one morning")
 
 Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the texts that it wrote
@@ -133,13 +136,25 @@ def main() -> None:
     folder = Path(sys.argv[1])
     file = Path(sys.argv[2]).resolve()
     updates = int(sys.argv[3]) if sys.argv[3:] else UPDATES
+    limit_cpu(MOST_S)
     try:
         plan = load(folder / "use.py", "plan")
-        (ours, our_texts), (theirs, texts) = both_runs(plan, load(file, "student"), updates)
+        surroundings = Surroundings()
+        settings = surroundings.settings()
+        student = load_student(file)
+        surroundings.restore(settings)
+        (ours, our_texts), (theirs, texts) = both_runs(plan, student, updates)
+        stop_limit()
     except (InputError, CommandFailed):
         raise
+    except OutOfTime as error:
+        stop_limit()
+        lines, _ = explain(error, file)
+        reached = "; ".join(["stopped", *lines[-1:]])
+        raise CommandFailed(f"more than {MOST_S:g} s of processor time: {reached}") from error
     except BaseException as error:
-        lines, _ = explain(error, str(file))
+        stop_limit()
+        lines, _ = explain(error, file)
         raise CommandFailed(f"your code stopped the run: {'; '.join(lines)}") from error
     frame = ours.add_prefix("ours: ").join(theirs.add_prefix("yours: "))
     frame.index += 1

@@ -1,123 +1,141 @@
 """python -m tinylm.learn.worker CHECK FILE [NAME ...]: grades FILE in a separate process.
 
-NAME: what the file may not use. Prints each outcome as a JSON list as soon as it is known.
+NAME: what the file may not use. Prints each outcome as a JSON list as soon as it is known. FILE is
+loaded in copies of this process only, one for each property.
 """
 
-import ast
 import inspect
-import io
 import json
+import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
+from typing import Any
 
+import torch
+
+from tinylm.learn.apart import OutOfTime, run_apart, stop_limit
+from tinylm.learn.course import COURSE
 from tinylm.learn.expect import Wrong
 from tinylm.learn.grade import END, READ, UNWRITTEN, Outcome, checks
+from tinylm.learn.student import Surroundings, load_student, seed
 
-CPU_S = 8.0  # for all properties
 MOST_LINES = 8  # of a traceback
-
-
-class OutOfTime(BaseException):
-    """The student's code took too long; raised at the line that it has reached."""
-
+LONGEST = 2000  # characters of a line
 
 ADVICE: dict[type[BaseException], str] = {
     NotImplementedError: UNWRITTEN,
     OutOfTime: "no result after some seconds: does this loop end?",
-    ImportError: "this import fails here; use torch and Python's own modules only",
+    ImportError: (
+        "this import fails here; use torch, Python's own modules and files of your folder exercises"
+    ),
     SyntaxError: "Python cannot read this line",
     SystemExit: "your code ends the process; remove exit()",
     EOFError: "your code waits for input; remove input()",
 }
 
 
-def _out_of_time(number: int, frame: FrameType | None) -> None:
-    raise OutOfTime
-
-
 def load(path: str | Path, name: str) -> ModuleType:
-    """A file as a module."""
+    """A file of ours as a module."""
     module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
     SourceFileLoader(name, str(path)).exec_module(module)
     return module
 
 
-def explain(error: BaseException, path: str) -> tuple[list[str], str]:
-    """(lines, suggestion) for what the student's code raised: its own last lines, then the error."""
+def explain(error: BaseException, file: Path) -> tuple[list[str], str]:
+    """(lines, suggestion) for what student code raised: its own last lines, then the error."""
     if isinstance(error, Wrong):
         return error.lines, error.suggestion
     suggestion = "".join(advice for kind, advice in ADVICE.items() if isinstance(error, kind))
     lines = []
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == path:
-            lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line}")
+        path = Path(frame.filename)
+        if path.is_relative_to(file.parent):
+            where = "" if path == file else f"{path.name}, "
+            lines.append(f"{where}line {frame.lineno}, in {frame.name}: {frame.line}")
     lines = lines[-MOST_LINES:]
     if not isinstance(error, OutOfTime):
         lines += "".join(traceback.format_exception_only(error)).splitlines()[:MOST_LINES]
-    return lines, suggestion
+    here = f"{file.parents[1]}{os.sep}"  # a temporary folder, which says nothing to the student
+    return [line[:LONGEST].replace(here, "") for line in lines], suggestion
 
 
-def read(path: str, avoid: list[str]) -> None:
-    """Load the student's file. Raises Wrong at the first import or attribute that it may not use."""
-    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"), path)):
-        name = ""
-        if isinstance(node, ast.Attribute):
-            name = node.attr
-        elif isinstance(node, ast.alias):
-            name = node.name
-        elif isinstance(node, ast.ImportFrom):
-            name = node.module or ""
-        if set(name.split(".")) & set(avoid):
-            line = f"line {node.lineno} uses {name}"  # type: ignore[attr-defined]
-            raise Wrong([line], "the exercise is to write this part yourself")
-    load(path, "student")
-
-
-def run_property(function: Callable[..., None]) -> None:
-    """Run one check; its arguments are looked up by name in the student's module."""
-    student = sys.modules["student"]
-    function(*(getattr(student, name) for name in inspect.signature(function).parameters))
-
-
-def outcomes(check: str, path: str, avoid: list[str]) -> Iterator[Outcome]:
-    """Each property's outcome, up to the first that takes too long."""
+def judge(name: str, check: ModuleType, file: Path, avoid: list[str]) -> Outcome:
+    """Load the student's file and test one property in this process; READ tests no more."""
+    function = checks(str(check.__file__)).get(name)
+    surroundings = Surroundings(check)
+    settings = surroundings.settings()
+    seed()
     try:
-        read(path, avoid)
-    except BaseException as error:  # a student's file may raise anything
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        yield Outcome(READ, False, *explain(error, path))
-        return
-    yield Outcome(READ, True, [])
-    module = load(check, "check")
-    for name, function in checks(check).items():
         try:
-            run_property(getattr(module, function))
-        except OutOfTime as error:
-            signal.setitimer(signal.ITIMER_PROF, 0.0)
-            yield Outcome(name, False, *explain(error, path))
+            student = load_student(file, avoid)
+        finally:
+            surroundings.restore(settings)
+        if function:
+            test = getattr(check, function)
+            seed()
+            test(
+                *(
+                    surroundings.restored_after(getattr(student, argument))
+                    for argument in inspect.signature(test).parameters
+                )
+            )
+    except BaseException as error:  # a student's file may raise anything
+        stop_limit()
+        return Outcome(name, False, *explain(error, file))
+    return Outcome(name, True, [])
+
+
+def _leave_here(file: Path) -> None:
+    """Work in the student's folder, and import nothing of who grades but what is installed."""
+    installed = Path(torch.__file__).parents[1]
+    hidden = {Path.cwd(), COURSE.parents[2]} - {installed}
+    sys.path = [entry for entry in sys.path if Path(entry).resolve() not in hidden]
+    os.chdir(file.parents[1])
+
+
+def judge_apart(name: str, check: ModuleType, file: Path, avoid: list[str]) -> tuple[Outcome, bool]:
+    """(the outcome of a property, whether a limit was reached), tested in a copy of this process."""
+
+    def test() -> Any:
+        _leave_here(file)
+        return judge(name, check, file, avoid)[1:]
+
+    ended = run_apart(test)
+    if ended.report is None:
+        return Outcome(name, False, ended.reason), ended.was_stopped
+    outcome = Outcome(name, *ended.report)
+    return outcome, outcome.suggestion == ADVICE[OutOfTime]
+
+
+def outcomes(check: str, file: Path, avoid: list[str]) -> Iterator[Outcome]:
+    """Each property's outcome, up to the first that takes too long."""
+    module = load(check, "check")
+    for name in (READ, *checks(check)):
+        outcome, was_stopped = judge_apart(name, module, file, avoid)
+        yield outcome
+        if was_stopped or (name == READ and not outcome.holds):
             return
-        except BaseException as error:
-            yield Outcome(name, False, *explain(error, path))
-        else:
-            yield Outcome(name, True, [])
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(1)
 
 
 def main() -> None:
     """Print every outcome as one line of JSON as soon as it is known, and END after the last."""
     check, path, *avoid = sys.argv[1:]
-    results = sys.stdout
-    sys.stdout = io.StringIO()  # what the student's code prints is not shown
-    signal.signal(signal.SIGPROF, _out_of_time)
-    signal.setitimer(signal.ITIMER_PROF, CPU_S, 0.2)  # again, if the student's code catches it
-    for outcome in outcomes(check, str(Path(path).resolve()), avoid):
-        print(json.dumps(outcome), file=results, flush=True)
-    print(END, file=results)
+    signal.signal(signal.SIGTERM, _end)
+    torch.set_num_threads(1)  # a copy has none of the other threads
+    for outcome in outcomes(check, Path(path).resolve(), avoid):
+        print(json.dumps(outcome), flush=True)
+    print(END)
 
 
 if __name__ == "__main__":
