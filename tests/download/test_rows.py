@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import unicodedata
 
 import pytest
@@ -63,7 +64,7 @@ def test_sound_text_stays():
     ("text", "cleaned"),
     [
         ("a\r\nb\rc\u2028d\u2029e\x85f\x0cg\x0bh", "a\nb\nc\nd\ne\nf\ng\nh"),
-        ("\ufeffa\x00b\tc\x7fd", "a b c d"),
+        ("\ufeffa\x00b\tc\x7fd", "a b\tc d"),
         ("a\u200bb\u00ad\u202e\x9fc", "ab c"),
         ("\ud800 \ud83d\ude00", "\ufffd 😀"),
         (" \n\t\u3000\ufeff", ""),
@@ -93,7 +94,8 @@ def test_bare_text_is_what_the_coarsest_tokenizer_keeps():
     known = [code for code in range(0x11000) if unicodedata.category(chr(code)) != "Cn"]
     for raw in [*hostile_texts(), *map(chr, known), "ΣΑΣ Maße MASSE İstanbul"]:
         text = clean_text(raw, repair=True)
-        assert bare_text(text) == "".join(splitter(text)).encode(), repr(text)
+        kept = re.sub("[\u200c\u200d]", "", "".join(splitter(text)))  # joiners make no other story
+        assert bare_text(text) == unicodedata.normalize("NFC", kept).encode(), repr(text)
 
 
 def test_vowel_signs_symbols_and_letters_count_but_not_form():

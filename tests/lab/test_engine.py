@@ -2,11 +2,16 @@
 
 import itertools
 import json
+import unicodedata
 import warnings
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
+from hypothesis import HealthCheck, given
+from hypothesis import settings as drawn
+from hypothesis import strategies as st
 from py_mini_racer import MiniRacer
 
 from tests.lab.page_engine import Engine
@@ -22,11 +27,13 @@ from tinylm.lab import build
 from tinylm.lab.build import bundle, rule_of
 from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
+from tinylm.vocab.words import normalising_steps, word_patterns
 
 VOCAB, WIDTH = 41, 20
 RULE = {
     "kind": "words", "tokens": [f"w{i}" for i in range(VOCAB)], "shown": {}, "specials": [0, 1, 2, 3], "banned": [0, 2, 3],
     "hidden": [0, 1, 2], "sos_id": 0, "eos_id": 1, "unk_id": 3, "lower_case": True, "punctuation": "drop",
+    "steps": normalising_steps(True, "drop"), "words": word_patterns("drop"),
 }  # fmt: skip
 FACTS = {"title": "t", "about": "a", "token": "word", "slide": "half"}
 PROMPTS = [[0, 5, 9], [0], [0, *range(4, 30)]]  # the last one is longer than the context
@@ -183,3 +190,36 @@ def test_ids_and_texts(context, tmp_path, kind):
         assert call(context, f"tokenizer.encode({json.dumps(text)})") == ids, text
         if kind["tokenizer"] == "words":
             assert call(context, f"tokenizer.decode({ids})") == tokenizer.decode(ids), text
+
+
+def is_old(character):
+    """Whether it was in Unicode 3.2, so that no two libraries take it for different things."""
+    return unicodedata.ucd_3_2_0.category(character) != "Cn"
+
+
+MARKS = "aB1² ½\t\n'`‘’-‐—…/.,:_$<>\"„“«¿\u200b\u200c\u200d\u0301\ufe0f·״א་፡ﬁİς"
+CHARACTERS = st.sampled_from(MARKS) | st.characters(exclude_categories=["Cn", "Cs"]).filter(is_old)
+
+
+@pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: "-".join(str(value) for value in kind.values())
+)
+@drawn(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(CHARACTERS, min_size=1, max_size=20), min_size=1, max_size=8))
+def test_tinylm_the_saved_file_and_the_page_agree_on_drawn_texts(context, tmp_path, kind, texts):
+    known = [*TRAIN, *texts[::2]]
+    settings = VocabSettings(
+        **({"punctuation": "drop"} | kind | {"max_size": kind.get("max_size") and 500})
+    )
+    tokenizer, _ = make_tokenizer(settings, lambda: known)
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    library = tokenizers.Tokenizer.from_file(str(path))
+    context.eval(f"tokenizer = openTokenizer({json.dumps(rule_of(tokenizer, path))})")
+    needs_all = kind["tokenizer"] == "longest_match"  # the library refuses unknown characters
+    for text in known[len(TRAIN) :] if needs_all else texts:
+        ids = tokenizer.encode(text)
+        assert library.encode(text).ids == ids, ascii(text)
+        assert call(context, f"tokenizer.encode({json.dumps(text)})") == ids, ascii(text)
+        if kind["tokenizer"] == "words":
+            assert call(context, f"tokenizer.decode({ids})") == tokenizer.decode(ids), ascii(text)

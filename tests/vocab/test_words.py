@@ -75,6 +75,29 @@ def test_punctuation(punctuation, expected):
 
 
 @pytest.mark.parametrize(
+    ("text", "drop", "keep"),
+    [
+        ("said--well", "said well", "said - - well"),
+        ("late—the and/or a…b", "late the and or a b", "late — the and / or a … b"),
+        ('home.When so,"no 1...2', "home when so no 1 2", 'home . when so , " no 1 . . . 2'),
+        ("it`s 3.5 col·lega", "its 35 collega", "it`s 3.5 col·lega"),
+        ('ארה"ב a"b', "ארהב a b", 'ארה"ב a " b'),
+        ("བོད་ཡིག་ ሰላም፡ልዑል", "བོད ཡིག ሰላም ልዑል", "བོད ་ ཡིག ་ ሰላም ፡ ልዑል"),
+        ("می\u200cخواهم 👨\u200d👩", "می\u200cخواهم 👨👩", "می\u200cخواهم 👨 👩"),
+        ("m² 1½ x⁴ CO₂", "m² 1½ x⁴ co₂", "m² 1½ x⁴ co₂"),
+    ],
+)
+def test_what_stands_inside_words_and_what_separates_them(text, drop, keep):
+    assert tokenizer_of("a", punctuation="drop").split(text) == drop.split(" ")
+    assert tokenizer_of("a", punctuation="keep").split(text) == keep.split(" ")
+
+
+def test_marks_instead_of_spaces_stay_on_attached_words():
+    words = tokenizer_of("a", punctuation="attached")
+    assert words.split("བོད་ཡིག་ ሰላም፡ልዑል") == ["བོད་", "ཡིག་", "ሰላም፡", "ልዑል"]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("ΟΔΟΣ İstanbul STRASSE", ["οδοσ", "i\u0307stanbul", "strasse"]),
@@ -114,6 +137,9 @@ def test_unknown_words():
         "A “red” ball… and 5% more; why?",
         "A 5-year-old paid $1,000.50 and/or 3.5kg at 10:30, in 1999, 12 times.",
         "L'anniversaire de l'instituteur; rock'n'roll'ers of O'Neil's",
+        "„Wohin?“ fragte er. »Nach ›Ulm‹«, sagte sie.",
+        "¿Qué? ¡No! «Sí», dijo. ‘Yes,’ “‘no’” 'so' \"he 'said'\".",
+        "कहानी-संग्रह བོད་ཡིག",
         "",
     ],
 )

@@ -9,7 +9,7 @@ The rule, in this order:
 3. punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is
    repaired; so is the closing quote that lost its last byte;
 4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control
-   characters (Unicode Cc: NUL, tab ...) become spaces;
+   characters (Unicode Cc: NUL, DEL ...) become spaces, except tab;
 5. of a whole text, white space at both ends is removed.
 """
 
@@ -20,6 +20,7 @@ LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029)
 CONTROLS: dict[int, str] = {
     **dict.fromkeys((*range(32), *range(127, 160)), " "),
     **dict.fromkeys(LINE_ENDS, "\n"),
+    ord("\t"): "\t",
 }
 # A class of a regular expression in Python, JavaScript and the library `tokenizers` alike.
 IGNORED = (
@@ -31,6 +32,7 @@ _TYPOGRAPHIC = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201c\u201d\u201e\u2022\u2026"
 )
 _TYPOGRAPHIC_MARK = re.compile(f"[{_TYPOGRAPHIC}]")
+_INSIDE_WORDS = {"\u2018": "'", "\u2019": "'", "\u2010": "-", "\u2011": "-"}
 _CLOSING_QUOTE = "\u201d"  # E2 80 9D: Windows-1252 has no character 9D, so it gets lost
 
 
@@ -66,9 +68,16 @@ def unify(text: str, repair: bool = False) -> str:
     return text if is_plain else unify_by_the_rule(text, repair)
 
 
-def without_typography(text: str) -> str:
-    """The text without quotation marks, dashes and dots beyond ASCII: mostly ASCII alone is left."""
-    return text if text.isascii() else _TYPOGRAPHIC_MARK.sub("", text)
+def ascii_marks(text: str) -> str:
+    """The text with an ASCII mark, or a space, for quotes, dashes and dots: mostly ASCII alone is left.
+
+    Only those that can stand inside a word, apostrophe and hyphen, remain marks.
+    """
+    return text if text.isascii() else _TYPOGRAPHIC_MARK.sub(_ascii_mark, text)
+
+
+def _ascii_mark(match: re.Match[str]) -> str:
+    return _INSIDE_WORDS.get(match[0], " ")
 
 
 def clean_text(text: str, repair: bool = True) -> str:

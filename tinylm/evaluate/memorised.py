@@ -4,13 +4,14 @@ The nearest story is the train story that shares the most 4-grams with a text. T
 continuations, which are not in train, show how much is shared by chance.
 """
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from tinylm.download.same_story import bare_words
+from tinylm.download.same_story import spaced
 from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import Metrics
@@ -18,6 +19,7 @@ from tinylm.evaluate.statistics import mean
 from tinylm.host.progress import Progress
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.words import Splitter
 
 N = 4  # words of the n-grams by which the nearest story is found
 
@@ -46,12 +48,18 @@ def nearest_story(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str
 
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
-    """The bare words that ids spell (`same_story`): without case and punctuation."""
-    return [word.decode() for word in bare_words(tokenizer.decode(ids))]
+    """The words that ids spell, without case and punctuation."""
+    words = _bare_splitter()(tokenizer.decode(ids))
+    return spaced(" ".join(words)).split()
+
+
+@functools.cache
+def _bare_splitter() -> Splitter:
+    return Splitter(lower_case=True, punctuation="drop")
 
 
 def _train_stories(tokenizer: Tokenizer, train: TokenStore) -> Iterator[list[str]]:
-    """The bare words of each train story."""
+    """The words of each train story, as in `words_of`."""
     with Progress("train stories compared", len(train), "stories", if_slow=True) as progress:
         for index in range(len(train)):
             yield words_of(tokenizer, train.story(index).tolist())

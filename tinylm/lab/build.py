@@ -21,7 +21,7 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.model.transformer import TinyLM
 from tinylm.report.html_page import STYLE_SHEET
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import WordTokenizer
+from tinylm.vocab.words import WordTokenizer, normalising_steps, word_patterns
 
 PAGE = Path(__file__).parent / "page"
 NORM_KINDS = ("layer", "rms", "std")  # of page/model.js
@@ -154,6 +154,8 @@ def rule_of(tokenizer: Tokenizer, file: str | Path) -> dict[str, Any]:
         rule["hidden"] = sorted(tokenizer.specials - {tokenizer.unk_id})
         rule["lower_case"] = tokenizer.splitter.lower_case
         rule["punctuation"] = tokenizer.splitter.punctuation
+        rule["steps"] = normalising_steps(rule["lower_case"], rule["punctuation"])
+        rule["words"] = word_patterns(rule["punctuation"])
         return rule
     content = read_json(file, "vocab")
     merges = content["model"].get("merges", [])

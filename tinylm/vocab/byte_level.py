@@ -91,7 +91,7 @@ class ByteTokens(Tokenizer):
             normalizers.NFC(),
             normalizers.Replace("\r\n", "\n"),
             normalizers.Replace(Regex("[\x0b-\x0d\x85\u2028\u2029]"), "\n"),
-            normalizers.Replace(Regex("[\x00-\x09\x0e-\x1f\x7f-\x9f]"), " "),
+            normalizers.Replace(Regex("[\x00-\x08\x0e-\x1f\x7f-\x9f]"), " "),
         ]
         if self._library.normalizer is not None:
             steps.append(self._library.normalizer)

@@ -1,14 +1,14 @@
 // Text to ids and back, by the rules of tinylm/vocab: words, byte pairs, longest match.
 
-const SPELLED_SPECIAL = /<(?=(?:sos|eos|pad|unk)>)/g;
-const WORD = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
-const INSIDE = `['\u2019]${WORD}+|(?<=\\p{Nd})[.,:](?=\\p{Nd})${WORD}+`; // it's, 3.5
-const WORD_OR_MARK = new RegExp(`${WORD}+(?:${INSIDE})*|(?!${WORD})\\S`, "gu");
-const BETWEEN_WORDS = new Set("-/");
-const LETTER_OR_DIGIT = /^[\p{L}\p{N}]/u;
-const ENDS_IN_LETTER_OR_DIGIT = /[\p{L}\p{N}]$/u;
-const NO_SPACE_BEFORE = new Set(".,!?;:)]}%\u2026\u2019\u201d");
-const NO_SPACE_AFTER = new Set("([{$\u2018\u201c");
+const BETWEEN_WORDS = new Set("-/\u0f0b\u0f0c\u1361");
+const LETTER = /^[\p{L}\p{M}\p{N}]/u;
+const ENDS_IN_LETTER = /[\p{L}\p{M}\p{N}]$/u;
+const OPENING = new Set("([{$\u00bf\u00a1");
+const CLOSING = new Set(".,!?;:)]}%\u2026\u2019\u201d");
+const QUOTES = new Map([
+  ...['""', "''", "\u2018\u2019", "\u201c\u201d", "\u201e\u201c\u201d", "\u201a\u2018\u2019"],
+  ...["\u00ab\u00bb", "\u00bb\u00ab", "\u2039\u203a", "\u203a\u2039"],
+].map((marks) => [marks[0], marks.slice(1)])); // a quotation mark, and what closes it
 const GPT2_WORD = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 const IGNORED =
   /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]/g;
@@ -17,7 +17,7 @@ const IGNORED =
 function unify(text) {
   text = text.toWellFormed().replace(IGNORED, "").normalize("NFC");
   text = text.replace(/\r\n|[\v\f\r\x85\u2028\u2029]/g, "\n");
-  return text.replace(/(?!\n)\p{Cc}/gu, " ");
+  return text.replace(/(?![\t\n])\p{Cc}/gu, " ");
 }
 
 function lower(text) {
@@ -50,13 +50,14 @@ class Words {
   }
 
   split(text) {
-    text = text.toWellFormed().replace(/\p{Cc}/gu, " ").replace(/\p{Cf}/gu, "").normalize("NFC");
-    if (this.rule.lower_case) text = lower(text);
-    if (this.rule.punctuation === "drop") text = text.replace(/[\p{P}$+<=>^`|~]/gu, "");
-    text = text.normalize("NFC");
-    if (this.rule.punctuation === "attached") text = text.replace(SPELLED_SPECIAL, "< ");
-    const words = text.match(this.rule.punctuation === "keep" ? WORD_OR_MARK : /\S+/gu) ?? [];
-    return words.flatMap((word) => word.match(/\S{1,100}/gu));
+    text = text.toWellFormed();
+    for (const [name, pattern, replacement] of this.rule.steps) {
+      if (name === "nfc") text = text.normalize("NFC");
+      else if (name === "lower") text = lower(text);
+      else text = text.replace(new RegExp(pattern, "gu"), replacement);
+    }
+    const patterns = this.rule.words.map((pattern) => new RegExp(pattern, "gu"));
+    return patterns.reduce((parts, word) => parts.flatMap((part) => part.match(word) ?? []), [text]);
   }
 
   encode(text) {
@@ -69,18 +70,17 @@ class Words {
     if (this.rule.punctuation !== "keep") return words.join(" ");
     let text = "";
     let isGlued = true;
-    let isQuoted = false;
+    const ends = []; // what closes each open quotation
     words.forEach((word, index) => {
-      const isQuote = word === '"';
       const joins =
-        BETWEEN_WORDS.has(word) &&
-        ENDS_IN_LETTER_OR_DIGIT.test(text) &&
-        LETTER_OR_DIGIT.test(words[index + 1] ?? "");
-      const closes = NO_SPACE_BEFORE.has(word) || (isQuote && isQuoted);
-      if (!isGlued && !closes && !joins) text += " ";
-      text += word;
-      if (isQuote) isQuoted = !isQuoted;
-      isGlued = joins || NO_SPACE_AFTER.has(word) || (isQuote && isQuoted);
+        BETWEEN_WORDS.has(word) && ENDS_IN_LETTER.test(text) && LETTER.test(words[index + 1] ?? "");
+      const closesQuote = ends.some((end) => end.includes(word));
+      const opensQuote = QUOTES.has(word) && !closesQuote;
+      while (closesQuote && !ends.pop().includes(word)); // those inside it were never closed
+      if (opensQuote) ends.push(QUOTES.get(word));
+      const closes = closesQuote || CLOSING.has(word);
+      text += isGlued || closes || joins ? word : " " + word;
+      isGlued = joins || opensQuote || OPENING.has(word);
     });
     return text;
   }
@@ -153,7 +153,8 @@ class Bytes {
 }
 
 // rule: kind, tokens by id, specials (ids that are not text), sos_id, eos_id, unk_id, lower_case;
-// words: punctuation, hidden (ids left out of texts); byte pairs: merges as "left right"
+// words: punctuation, hidden (ids left out of texts), steps and words (patterns, as in
+// tinylm/vocab/words.py); byte pairs: merges as "left right"
 export function openTokenizer(rule) {
   return rule.kind === "words" ? new Words(rule) : new Bytes(rule);
 }
