@@ -1,10 +1,11 @@
 """Runs that hypothesis draws: settings from what each settings class declares, and a corpus.
 
 A key that is added to a settings class is drawn without being named here. What is named here is what a drawn run may cost
-(`MOST`), and the keys whose values are files.
+(`MOST`), what tinylm accepts of most corpora (`USUAL`), and the keys whose values are files.
 """
 
 import copy
+import dataclasses
 import math
 import types
 import typing
@@ -49,6 +50,12 @@ MOST: dict[str, float] = {
     "kv_bench.lengths": 40, "accum_sweep.settings": 4, "accum_sweep.batch_size": 4, "accum_sweep.tokens": 800,
     "ckpt_bench.updates": 3, "ckpt_bench.batch_size": 4, "runtime.threads": 2, "vocab.max_size": 400,
     "vocab.min_count": 3,
+}  # fmt: skip
+# Where most values lie of keys that tinylm refuses elsewhere, once it knows the stories or the tokens.
+USUAL: dict[str, tuple[float, float]] = {
+    "data.overlap": (0, 20), "data.held_out_share": (0.1, 0.4), "train.tokens": (300, 1500), "train.keep_epochs": (0.05, 0.3),
+    "accum_sweep.tokens": (400, 800), "kv_bench.batch": (1, 2), "data.evaluation_stories": (4, 20),
+    "evaluate.prompt_tokens": (1, 6),
 }  # fmt: skip
 # Values are files, or need a network or a card; those with files are drawn with the corpus.
 NOT_DRAWN = {"data.source", "data.path", "data.hub", "data.column", "vocab.path", "embedding.path"}
@@ -150,10 +157,16 @@ def values_of(name: str) -> st.SearchStrategy[Any]:
     """What a key may hold, by its declaration alone."""
     kind, allowed = FIELDS[name]
     most = MOST.get(name, math.inf)
-    if isinstance(kind, types.UnionType):
+    is_optional = isinstance(kind, types.UnionType)
+    if is_optional:
         kind = typing.get_args(kind)[0]
-        return st.none() | _plain(kind, allowed, most)
     values = _plain(kind, allowed, most)
+    if name in USUAL:
+        low, high = USUAL[name]
+        usual = _plain(kind, dataclasses.replace(allowed, low=low, high=high), high)
+        values = st.sampled_from([usual, usual, usual, values]).flatmap(lambda chosen: chosen)
+    if is_optional:
+        return st.none() | values
     return values.filter(lambda value: value != ONLY_ON_A_CARD.get(name, Ellipsis))
 
 
