@@ -5,8 +5,7 @@
 # outlines-core turns a JSON schema into the regular expression that a model's output is held to.
 #
 # One expects: {"type": "string", "pattern": "^yes|no$"} to be put in a group, so that "yes" and "no" can
-# be written; and of pattern and minLength together either both to count or an error, as other
-# unsupported keys give one.
+# be written; and of pattern and minLength together either both to count or an error.
 #
 # What happens: the pattern's text, less ^ and $, is pasted between two quotation marks without a group:
 # ("yes|no"). That reads as  "yes  or  no" , each with one quotation mark: a model held to it can write
