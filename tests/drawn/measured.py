@@ -24,7 +24,7 @@ from tinylm.base.config import read_section
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.download.same_story import bare_words, spaced
+from tinylm.download.same_story import spaced
 from tinylm.evaluate.bleu import Bleu, bleu_of
 from tinylm.evaluate.head_roles import HeadRoles, role_pairs
 from tinylm.evaluate.memorised import nearest_story
@@ -42,6 +42,7 @@ from tinylm.evaluate.statistics import (
 from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.storybook.truth import END
+from tinylm.vocab.words import Splitter
 
 FIVE_DECIMALS = 6e-6  # half of the last digit in data/evaluate/*.csv, and rounding
 ENDS = ("value", "low", "high")
@@ -452,7 +453,9 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
 
 
 def bare(text: str) -> list[str]:
-    return [word.decode() for word in bare_words(text)]
+    """The words of a text, without case and punctuation."""
+    words = Splitter(lower_case=True, punctuation="drop")(text)
+    return spaced(" ".join(words)).split()
 
 
 def grams(words: list[str], n: int) -> list[tuple[str, ...]]:

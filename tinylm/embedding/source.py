@@ -77,6 +77,10 @@ def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarr
     """
     read = read_bin if _is_binary(path) else read_vec
     table, is_listed = read(path, words, width)
+    is_finite = np.isfinite(table).all(axis=1)
+    if not is_finite.all():
+        word = words[int(np.argmin(is_finite))]
+        raise InputError(f"{path}: expected finite numbers, got others in the vector of {word!r}")
     if not table.any():
         raise InputError(f"{path}: contains none of the vocabulary's {len(words)} words")
     return table, is_listed
