@@ -42,7 +42,7 @@ VALIDATION = {"validation", "valid", "val", "dev"}
 TEST = {"test", "eval"}
 EVERY = 10  # updates per point of a curve
 LAST = 20  # updates that the final train loss is the mean of
-MOST_NATS = 700  # of a perplexity that a plot can show
+MOST_NATS = 600  # of a perplexity that a plot can show
 SIX_DIGITS = 1e-5  # of the numbers in plots/
 
 

@@ -23,6 +23,7 @@ from tinylm.embedding.fasttext_bin import BinFile, read_bin
 from tinylm.embedding.settings import EmbeddingSettings
 
 SUFFIXES = (".bin", ".vec", ".vec.gz")
+LARGEST = 1e15  # of a vector: squares of larger numbers overflow when they are added
 
 
 def vector_file(settings: EmbeddingSettings) -> Path:
@@ -77,10 +78,11 @@ def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarr
     """
     read = read_bin if _is_binary(path) else read_vec
     table, is_listed = read(path, words, width)
-    is_finite = np.isfinite(table).all(axis=1)
-    if not is_finite.all():
-        word = words[int(np.argmin(is_finite))]
-        raise InputError(f"{path}: expected finite numbers, got others in the vector of {word!r}")
+    is_usable = (np.abs(table) <= LARGEST).all(axis=1)  # false for nan
+    if not is_usable.all():
+        word = words[int(np.argmin(is_usable))]
+        value = table[words.index(word)].max()
+        raise InputError(f"{path}: {word!r}: expected numbers up to {LARGEST:g}, got {value:g}")
     if not table.any():
         raise InputError(f"{path}: contains none of the vocabulary's {len(words)} words")
     return table, is_listed
