@@ -74,6 +74,7 @@ def _be_the_copy(function: Callable[[], Any], shared: mmap.mmap, errors: IO[byte
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor, target in enumerate((null, null, errors.fileno())):
             os.dup2(target, descriptor)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: SIM115
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_FSIZE, LARGEST_FILE)
         limit_cpu(CPU_S)

@@ -112,6 +112,9 @@ class Surroundings:
             for name, value in values.items():
                 if current.get(name, _SETTINGS) is not value:
                     setattr(owner, name, value)
+            if isinstance(owner, type):  # a new method hides one of a parent class
+                for name in set(current) - set(values):
+                    delattr(owner, name)
         for (read, write), value in zip(_SETTINGS, settings, strict=True):
             if read() != value:
                 write(value)
