@@ -44,7 +44,7 @@ ANYWHERE = {
     "no limit": "import signal; signal.signal(signal.SIGPROF, signal.SIG_IGN)",
     "much output": "print('x' * 100_000)",
 }
-IN_FILE = ANYWHERE | {  # in the function they change its answer
+AFTERWARDS = ANYWHERE | {  # before the function's answer is computed they would change it
     "no gradients": "import torch; torch.set_grad_enabled(False)",
     "another device": "import torch; torch.set_default_device('meta')",
     "another function": "import builtins, torch; builtins.sum = torch.Tensor.exp = None",
@@ -71,20 +71,32 @@ def some(names):
     return st.lists(st.sampled_from(sorted(names)), max_size=3)
 
 
+ENDING = """
+_own = cross_entropy
+def cross_entropy(*given):
+    try:
+        return _own(*given)
+    finally:
+        {}
+"""
+
+
 @settings(max_examples=12, deadline=None, database=None)
-@given(some(IN_FILE), some(ANYWHERE), some(IN_FILE))
-def test_no_nuisance_changes_the_grade(before, inside, after):
-    body = "".join(f"    {ANYWHERE[name]}\n" for name in inside)
-    code = LOSS.replace(HEAD, HEAD + body)
-    code = "\n".join([*map(IN_FILE.get, before), code, *map(IN_FILE.get, after)])
+@given(some(AFTERWARDS), some(ANYWHERE), some(AFTERWARDS), some(AFTERWARDS))
+def test_no_nuisance_changes_the_grade(before, first, last, after):
+    body = "".join(f"    {ANYWHERE[name]}\n" for name in first)
+    ending = "\n        ".join(["pass", *map(AFTERWARDS.get, last)])
+    code = LOSS.replace(HEAD, HEAD + body) + ENDING.format(ending)
+    code = "\n".join([*map(AFTERWARDS.get, before), code, *map(AFTERWARDS.get, after)])
     outcomes = outcomes_of("loss", {"loss.py": code.encode()})
     assert status(COURSE["loss"], outcomes) == DONE, outcomes
 
 
 def test_output_is_never_taken_for_an_outcome():
-    every = "\n".join(IN_FILE.values())
+    every = "\n".join(AFTERWARDS.values())
+    ending = ENDING.format("\n        ".join(AFTERWARDS.values()))
     for code, expected in ((LOSS, DONE), (f"{HEAD}    return logits.sum()", "0 of 6")):
-        files = {"loss.py": f"{every}\n{code}\n{every}".encode()}
+        files = {"loss.py": f"{every}\n{code}\n{ending}\n{every}".encode()}
         assert status(COURSE["loss"], grade(COURSE["loss"], files)) == expected
 
 
