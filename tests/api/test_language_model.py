@@ -61,6 +61,18 @@ def test_a_text_has_its_tokens(lm):
     assert (text.log_probs, text.log_prob, text.score) == (None, None, None)
 
 
+def test_a_prompts_unknown_words_stay_as_they_were_written(lm):
+    prompt = "the zebra sat <unk> the yak"
+    with warnings.catch_warnings(action="ignore"):  # unknown words
+        text = lm.generate(prompt, max_tokens=3)
+        streamed = "".join(lm.stream(prompt, max_tokens=3))
+        (best,) = lm.beams(prompt, 2, max_tokens=3, n_best=1)
+    written = " ".join(lm.tokenizer.split(prompt))
+    assert "zebra" in written
+    for one in (text, streamed, best):
+        assert one.startswith(written)
+
+
 def test_a_stream_leaves_the_callers_mode_alone(lm):
     lm.model.train()
     stream = lm.stream(PROMPT, max_tokens=30)

@@ -12,6 +12,7 @@ from tests.exchange.test_tokenizer_files import tiny_gpt2
 from tests.support import folders
 from tests.support.small import DECODE, random_model
 from tinylm.base.config import InputError, load_params
+from tinylm.base.printable import visible
 from tinylm.cli import main
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import DataSettings, read_texts
@@ -27,7 +28,7 @@ CONTEXT = 120
 RAW = "\ufeff The CAFE\u0301 cat\r\nsat,\ton the\u00ad mat. \u00e2\u20ac\u0153Go!\u00e2\u20ac\u2122 \u0645\u06cc\u200c\u062e \n"
 TRAIN = [
     "the cat sat, on a mat and ran home.",
-    "The CAFÉ's dog (it) said: “Go!”\nAnd the sun ’ میخ\u200c 小猫",
+    "The CAFÉ's dog\t(it) said: “Go!”\nAnd the sun ’ میخ\u200c 小猫",
 ]
 KINDS = {
     "drop": {"tokenizer": "words", "punctuation": "drop"},
@@ -78,7 +79,7 @@ def test_every_way_gives_the_same_answer(folder, capsys):
         assert lm.generate(RAW, max_tokens=4, temperature=0) == expected
         assert "".join(lm.stream(RAW, max_tokens=4, temperature=0)) == expected
         assert main(["generate", RAW, "--greedy", "--max-tokens", "4", "--log-probs"]) == 0
-        assert capsys.readouterr().out.startswith(expected)
+        assert capsys.readouterr().out.startswith(visible(expected))
 
         if lm.tokenizer.sos_id is not None:
             ids = lm.tokenizer.encode_story(clean)

@@ -144,6 +144,13 @@ def test_corpus_bleu_matches_papineni(seed, longest):
     assert statistics[:, 1].sum() == sum(len(text.split()) for text in references)
 
 
+def test_equal_texts_have_a_bleu_of_1():
+    for words in (4, 5, 7):
+        texts = [" ".join(f"w{index}" for index in range(words))] * 3
+        scores = Bleu().compute(predictions=texts, references=texts)
+        assert scores["bleu4"] == 1.0  # rounding gives 1.0000000000000004
+
+
 def test_sentence_bleu_uses_exp_smoothing_and_the_orders_that_fit():
     """'a b x d': 3/4, 1/3, then 1/2 and 1/4 of one match in 2 and 1 n-grams; 'a b' is perfect at its orders."""
     scores = Bleu().compute(predictions=["a b x d", "a b"], references=["a b c d", "a b"])

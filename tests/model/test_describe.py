@@ -44,6 +44,7 @@ def test_parameters_and_bytes_are_those_of_the_model(new_model, settings):
     model.loss(ids, ids).backward()
     totals = summary(model)
     parts = describe(model)
+    assert any(f" {model.settings.activation} ->" in part.shape for part in parts)
     by_kind = dict.fromkeys(("embedding", "blocks", "output", "norms"), 0)
     for name, parameter in model.named_parameters():
         kind = name.partition(".")[0].replace("_bias", "").replace("positions", "embedding")

@@ -150,6 +150,17 @@ def test_a_signal_ends_a_long_validation_and_the_run_continues(tmp_path, run, mo
     assert_equal_runs(whole, run(Snapshots(tmp_path / "cut", PARTS, 1e9)))
 
 
+def test_a_signal_in_the_first_validation_promises_no_snapshot(tmp_path, run, monkeypatch):
+    def scored(*args):
+        signal.raise_signal(signal.SIGTERM)
+        return split_loss(*args)
+
+    monkeypatch.setattr(loop, "split_loss", scored)
+    with pytest.raises(Interrupted, match="start from the beginning"):
+        run(Snapshots(tmp_path / "cut", PARTS, 1e9))
+    assert not Snapshots(tmp_path / "cut", PARTS, 1e9).exist()
+
+
 def test_a_state_that_is_not_finite_ends_the_run_and_is_never_saved(tmp_path, run, monkeypatch):
     launch = Trainer.launch
 

@@ -123,7 +123,8 @@ class LanguageModel:
 
         "" starts a story; temperature=0 is greedy. Raises InputError for a value out of range.
         """
-        prompts = self._ids([prompt] if isinstance(prompt, str) else prompt)
+        given = [prompt] if isinstance(prompt, str) else list(prompt)
+        prompts = self._ids(given)
         settings = self._settings(max_tokens, changes)
         continuations = generate(
             self.model,
@@ -134,16 +135,17 @@ class LanguageModel:
             **self._options(),
         )
         texts = []
-        for ids, new in zip(prompts, continuations, strict=True):
+        for text, ids, new in zip(given, prompts, continuations, strict=True):
             values = new.log_probs if log_probs else None
-            texts.append(self._text(ids, new.ids, finished=new.finished, log_probs=values))
+            texts.append(self._text(text, ids, new.ids, finished=new.finished, log_probs=values))
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made."""
         (ids,) = self._ids([prompt])
         settings = self._settings(max_tokens, changes)
-        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens))
+        unknown = self.tokenizer.unknown_words(clean_text(prompt))
+        return pieces(self.tokenizer, self._growing(ids, settings, max_tokens), unknown)
 
     def _growing(
         self, ids: list[int], settings: DecodeSettings, max_tokens: int
@@ -199,7 +201,7 @@ class LanguageModel:
         texts = []
         for best in hypotheses:
             finished = bool(best.ids) and best.ids[-1] == self.tokenizer.eos_id
-            text = self._text(ids, best.ids, finished=finished, score=best.score)
+            text = self._text(prompt, ids, best.ids, finished=finished, score=best.score)
             if log_probs:
                 text.log_probs = self._log_probs([*ids, *best.ids], len(ids)).tolist()
             texts.append(text)
@@ -336,22 +338,25 @@ class LanguageModel:
         with decoding_mode(self.model):
             return token_log_probs(self.model, ids, max(first, 1), self.slide)
 
-    def _text(self, ids: list[int], new: list[int], **values: Any) -> Text:
-        """The text of a prompt's ids and new ones; values: its other attributes."""
-        text = Text(self.tokenizer.decode([*ids, *new]))
+    def _text(self, prompt: str, ids: list[int], new: list[int], **values: Any) -> Text:
+        """The text of a prompt, its ids and new ones; values: its other attributes."""
+        unknown = self.tokenizer.unknown_words(clean_text(prompt))
+        text = Text(self.tokenizer.decode([*ids, *new], unknown))
         vars(text).update(prompt_ids=ids, new_ids=new, **values)
         return text
 
 
-def pieces(tokenizer: Tokenizer, texts: Iterable[list[int]]) -> Iterator[str]:
-    """What each text, as ids, adds to the one before.
+def pieces(
+    tokenizer: Tokenizer, texts: Iterable[list[int]], unknown: Sequence[str] = ()
+) -> Iterator[str]:
+    """What each text, as ids, adds to the one before; unknown: as in `Tokenizer.decode`.
 
     Bytes that do not make a character yet wait for the next text, or for the end.
     """
     length = 0  # characters of all pieces so far
     text = ""
     for ids in texts:
-        text = tokenizer.decode(ids)
+        text = tokenizer.decode(ids, unknown)
         piece = text.rstrip("\ufffd")[length:]
         length += len(piece)
         if piece:

@@ -51,17 +51,22 @@ class Bleu(evaluate.Metric):
         for order in range(1, MAX_ORDER + 1):
             scorer = BLEU(tokenize=TOKENIZE, smooth_method="none", max_ngram_order=order)
             whole = scorer.corpus_score(predictions, [references]).score if predictions else 0.0
-            scores[f"bleu{order}"] = whole / 100
+            scores[f"bleu{order}"] = _at_most_1(whole / 100)
         scorer = BLEU(tokenize=TOKENIZE, smooth_method="exp", effective_order=True)
         sentences = []
         statistics = []
         for text, reference in zip(predictions, references, strict=True):
             score = scorer.sentence_score(text, [reference])
-            sentences.append(min(score.score / 100, 1.0))  # rounding makes perfect ones exceed 1
+            sentences.append(_at_most_1(score.score / 100))
             statistics.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
         scores["sentence_bleu"] = np.array(sentences)
         scores["statistics"] = np.array(statistics).reshape(-1, 2 + 2 * MAX_ORDER)
         return scores
+
+
+def _at_most_1(score: float) -> float:
+    """The score; rounding lets that of equal texts exceed 1."""
+    return min(score, 1.0)
 
 
 def bleu_of(statistics: np.ndarray, order: int) -> np.ndarray:

@@ -78,7 +78,7 @@ def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
         "feed-forward",
         number,
         "blocks",
-        f"{model.width} -> {inner}{bias} {layer.activation} -> {model.width}{bias}",
+        f"{model.width} -> {inner}{bias} {model.settings.activation} -> {model.width}{bias}",
         layer.parameters(),
         flop=2 * 2 * model.width * inner,
     )

@@ -189,10 +189,16 @@ class _Loop:
         """
         for batch in self.run.held_out():
             if self.received and self.run.group.size == 1:
+                has_snapshot = self.snapshots is not None and self.snapshots.exist()
+                place = (
+                    "continue from the last snapshot"
+                    if has_snapshot
+                    else "start from the beginning"
+                )
                 raise Interrupted(
                     self.received[0],
                     f"interrupted during the validation after update {self.trainer.updates}: "
-                    "run the same command again to continue from the last snapshot",
+                    f"run the same command again to {place}",
                 )
             yield batch
 

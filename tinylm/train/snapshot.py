@@ -103,6 +103,10 @@ class Snapshots:
         for path in sorted((self.folder / CHECKPOINTS).glob("*.safetensors")):
             copy_file(path, target / path.name)
 
+    def exist(self) -> bool:
+        """Whether there is a snapshot to continue from."""
+        return (self.folder / SNAPSHOT).exists()
+
     def latest(self) -> State | None:
         """The state in the snapshot, or None if the run starts from the beginning.
 
@@ -110,7 +114,7 @@ class Snapshots:
         changed.
         """
         path = self.folder / SNAPSHOT
-        if not path.exists():
+        if not self.exist():
             self.finish()  # checkpoints that no snapshot continues
             return None
         try:

@@ -61,7 +61,7 @@ class ByteTokens(Tokenizer):
         ids: list[int] = self._library.encode_batch_fast([checked(text)])[0].ids
         return ids
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int], unknown: Iterable[str] = ()) -> str:
         """The text that the ids spell; bytes that are not UTF-8 become U+FFFD."""
         content = b"".join(self._bytes[index] for index in ids)
         return content.decode("utf-8", "replace")

@@ -57,8 +57,11 @@ class Tokenizer:
         end = [] if self.eos_id is None else [self.eos_id]
         return [*start, *self.encode(text), *end]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Readable text; special tokens are left out, except `<unk>`."""
+    def decode(self, ids: Iterable[int], unknown: Iterable[str] = ()) -> str:
+        """Readable text; special tokens are left out, except `<unk>`.
+
+        unknown: the words to write for each `<unk>`, in order, such as `unknown_words` of a prompt.
+        """
         raise NotImplementedError
 
     def normalise(self, text: str) -> str:

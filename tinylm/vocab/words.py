@@ -190,10 +190,18 @@ class WordTokenizer(Tokenizer):
         """The word of an id, for look-up among word vectors; "" for a special token."""
         return "" if index in self.specials else self.tokens[index]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Readable text without `<sos> <eos> <pad>`; with `keep`, marks are put on their words."""
+    def decode(self, ids: Iterable[int], unknown: Iterable[str] = ()) -> str:
+        """Readable text without `<sos> <eos> <pad>`; with `keep`, marks are put on their words.
+
+        unknown: the words to write for each `<unk>`, in order.
+        """
         hidden = (SOS_ID, EOS_ID, PAD_ID)
-        words = [self.tokens[index] for index in ids if index not in hidden]
+        written = iter(unknown)
+        words = []
+        for index in ids:
+            if index not in hidden:
+                word = self.tokens[index]
+                words.append(next(written, word) if index == UNK_ID else word)
         if self.splitter.punctuation == "keep":
             return _join_words(words)
         return " ".join(words)
