@@ -44,14 +44,20 @@ def problems() -> list[str]:
 def test_a_folder_in_order_has_no_problem(capsys):
     assert main(["check"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert sum(read_json(estimate.FILE).values()) > 100
+    assert sum(read_json(estimate.FILE)["seconds"].values()) > 100
+
+
+def test_a_text_that_experiments_cannot_read_is_named():
+    plant({"report.title": "a ${x}", "report.prompts": ["one", "${two}"]})
+    notes = [note.partition(":")[0] for note in check.find_all().notes if "${" in note]
+    assert notes == ["report.title", "report.prompts.1"]
 
 
 def test_the_estimate_follows_the_size_of_the_corpus(capsys):
     def seconds(**data):
         plant({f"data.{key}": value for key, value in data.items()})
         assert main(["check"]) == 0
-        return read_json(estimate.FILE)
+        return read_json(estimate.FILE)["seconds"]
 
     default = seconds()
     Path("few.txt").write_text("A dog saw a cat.\n\n" * 500, encoding="utf-8")

@@ -7,7 +7,6 @@ import yaml
 
 from tests.support.stages import small_params
 from tinylm.base.config import InputError, load_params
-from tinylm.base.files import write_json
 from tinylm.params import estimate
 from tinylm.params.params import SECTIONS, params_from, read_params
 from tinylm.presets.write import FOLDER
@@ -107,12 +106,15 @@ def test_the_last_allowed_value_breaks_no_rule(changes):
 
 def test_a_stage_says_where_it_stands_and_what_is_left(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    estimate.announce("train")
+    values = {"train": {"lr": 1}}
+    estimate.announce("train", values)
     assert capsys.readouterr().out == ""
-    write_json(estimate.FILE, {"vocab": 30.0, "train": 200.0, "report": 40.0})
-    estimate.announce("train")
+    estimate.keep({"vocab": 30.0, "train": 200.0, "report": 40.0}, values)
+    estimate.announce("train", values)
     assert capsys.readouterr().out == "stage 2 of 3, train; about 4 min left in all\n"
-    estimate.announce("seed_train")
+    estimate.announce("train", {"train": {"lr": 2}})  # the estimate was for another run
+    assert capsys.readouterr().out == "stage 2 of 3, train\n"
+    estimate.announce("seed_train", values)
     assert capsys.readouterr().out == ""
 
 

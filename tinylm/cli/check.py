@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.base.files import write_json
 from tinylm.cli.command import check_clone
 from tinylm.params import estimate
-from tinylm.params.params import params_from, read_params, read_sections
+from tinylm.params.params import params_from, read_sections
 
 EXAMPLES = "  tinylm check && dvc repro\n"
 LONG_S = 600  # a longer estimate comes with a suggestion
@@ -51,9 +50,19 @@ def check_params(findings: Findings) -> dict[str, Any]:
     sections: dict[str, Any] = {}
     with findings.collected():
         values = load_params()
+        findings.notes += _interpolated(values)
         sections, _ = read_sections(values)
         params_from(values)
     return sections
+
+
+def _interpolated(values: Any, key: str = "") -> Iterator[str]:
+    """A note for each text that Hydra, which DVC uses for experiments, would replace."""
+    if isinstance(values, str) and "${" in values:
+        yield f"{key}: dvc exp run -S and tinylm sweep refuse a text with ${{...}}, got {values!r}"
+    parts = dict(enumerate(values)) if isinstance(values, list) else values
+    for name, value in parts.items() if isinstance(parts, dict) else ():
+        yield from _interpolated(value, f"{key}.{name}" if key else str(name))
 
 
 def _require_readable(key: str, name: str, hint: str = "") -> None:
@@ -171,11 +180,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _durations() -> Iterator[str]:
     """How long a run of all stages takes here, about, which is kept for the stages to show."""
-    params = read_params()
+    values = load_params()
+    params = params_from(values)
     corpus = estimate.corpus_of(params.data)
     token_s, forward_s = estimate.measure(params)
     seconds = estimate.stage_seconds(params, corpus, token_s, forward_s)
-    write_json(estimate.FILE, seconds)
+    estimate.keep(seconds, values)
     total = sum(seconds.values())
     train = estimate.in_words(seconds["train"])
     line = f"all stages: {estimate.in_words(total)} on this machine, including {train} of training"

@@ -3,15 +3,17 @@
 `tinylm check` writes the estimate, and each stage of the run that follows prints what is left of it.
 """
 
+import hashlib
+import json
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.files import read_json
+from tinylm.base.files import read_json, write_json
 from tinylm.bench.measure import TRIALS
 from tinylm.download.splits import open_source
 from tinylm.download.stories import DataSettings
@@ -190,10 +192,24 @@ def in_words(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
-def announce(stage: str) -> None:
-    """Print the stage's number and the time left, if `tinylm check` has estimated the run."""
-    seconds = read_json(FILE) if FILE.exists() else {}
-    if stage in seconds:
-        before = list(seconds).index(stage)
-        left = in_words(sum(list(seconds.values())[before:]))
-        print(f"stage {before + 1} of {len(seconds)}, {stage}; {left} left in all", flush=True)
+def keep(seconds: dict[str, float], values: Mapping[str, Any]) -> None:
+    """Keep the estimate for the stages to show; values: of params.yaml, which it is for."""
+    write_json(FILE, {"params": _digest(values), "seconds": seconds})
+
+
+def announce(stage: str, values: Mapping[str, Any]) -> None:
+    """Print the stage's number, and the time left if `tinylm check` has estimated these values."""
+    content = read_json(FILE) if FILE.exists() else {}
+    seconds = content.get("seconds", {})
+    if stage not in seconds:
+        return
+    before = list(seconds).index(stage)
+    line = f"stage {before + 1} of {len(seconds)}, {stage}"
+    if content["params"] == _digest(values):
+        line += f"; {in_words(sum(list(seconds.values())[before:]))} left in all"
+    print(line, flush=True)
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    """Of the values of params.yaml, equal if they are."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()

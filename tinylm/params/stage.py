@@ -53,8 +53,8 @@ class Stage:
     def __init__(self, name: str) -> None:
         self.name = name
         self.start = time.perf_counter()
-        announce(name)
         self.values = load_params()
+        announce(name, self.values)
         self.params = params_from(self.values)
         if paths.VOCAB in stage_entry(name)["deps"]:
             check_tokens(self.params)
