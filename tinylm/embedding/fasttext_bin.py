@@ -79,9 +79,13 @@ class BinFile:
         model, self.buckets, self.min_n, self.max_n = header[9:13]
         if model == SUPERVISED and version == 11:
             self.max_n = 0  # as fastText: up to version 11 these models had no character n-grams
-        words, labels, _, pruned = header[-4:]
+        if self.buckets == 0:
+            self.max_n = 0  # gensim writes a length here even if there are no n-grams
+        entries, words, labels, _, pruned = header[-5:]
         if magic != MAGIC or version not in VERSIONS:
             raise ValueError("expected version 11 or 12")
+        if entries != words + labels:  # floret writes more numbers before these
+            raise ValueError("its counts do not add up, as in a floret model: use floret's .vec")
         if dim != width:
             raise InputError(f"expected vectors of embedding.width = {width}, got width {dim}")
         self.row_of: dict[bytes, int] = {}
