@@ -109,7 +109,7 @@ def hidden_words_are_hidden_in_the_inputs_alone(drawn: DrawnRun, folder: Path) -
     rng = np.random.default_rng(drawn.number)
     context = drawn.params()["model"]["context"]
     for share in {train["unknown"], float(rng.uniform(0.05, 0.5))}:
-        for size, layout in itertools.product({1, train["batch_size"]}, LAYOUTS):
+        for size, layout in itertools.product((train["batch_size"], 1), LAYOUTS):
             if layout == "windows" and len(store.ids) <= context:
                 continue
             shape = (store, layout, size, context, tokenizer.pad_id, drawn.number)

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 from tests.drawn.corpora import LANGUAGES, MARKS
 from tests.drawn.drawing import DrawnRun
-from tests.drawn.models import plain_settings, random_model, settings_of, weights_of
-from tests.drawn.plain_model import forward
+from tests.drawn.models import plain_model, random_model, settings_of
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.rounding import BF16, FP32, Exact, exactly
 from tests.drawn.running import in_folder
@@ -114,10 +113,7 @@ class AsLlama:
 
 def exact_logits(model: TinyLM, ids: Tensor, unit: float) -> Exact:
     """(T, V)"""
-    settings = plain_settings(model)
-    (exact,) = exactly(
-        lambda changed: [forward(changed, settings, ids[None])[0]], weights_of(model), unit
-    )
+    (exact,) = exactly(lambda plain: [plain(ids[None])[0]], lambda: plain_model(model), unit)
     return exact
 
 

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 import tinylm
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.models import plain_settings, weights_of, window
-from tests.drawn.plain_model import PlainModel, Weights
 from tests.drawn.properties import holds
-from tests.drawn.rounding import BF16, FP32, Exact, exactly
+from tests.drawn.rounding import BF16, FP32, Exact, ShakenModel, exactly
 from tests.drawn.running import in_folder
 from tinylm.api.language_model import LanguageModel
 from tinylm.base.config import InputError
@@ -32,7 +31,7 @@ UNITS = {torch.float64: FP32, torch.float32: FP32, torch.bfloat16: BF16, torch.f
 FACTOR = 0.5  # on what an edited module gives
 
 
-class EditedPlainModel(PlainModel):
+class EditedPlainModel(ShakenModel):
     """The plain model, in which what one module of tinylm's model gives is multiplied by a factor.
 
     edited: the module's name, as in `named_modules`; None for no module.
@@ -81,15 +80,15 @@ class Oracle:
         inputs = torch.tensor([ids], device="cpu")
         dtype = torch.get_default_dtype()
 
-        def last(weights: Weights) -> list[Tensor]:
-            model = EditedPlainModel(weights, self.settings)
-            model.edited = self.edited
-            return [model(inputs)[0, -1]]
+        def make() -> EditedPlainModel:
+            plain = EditedPlainModel(self.weights, self.settings)
+            plain.edited = self.edited
+            return plain
 
         torch.set_default_dtype(torch.float32)
         try:
             with torch.device("cpu"):
-                (exact,) = exactly(last, self.weights, self.unit)
+                (exact,) = exactly(lambda plain: [plain(inputs)[0, -1]], make, self.unit)
         finally:
             torch.set_default_dtype(dtype)
         return exact
@@ -276,6 +275,9 @@ def every_method_sees_the_trained_model(drawn: DrawnRun, folder: Path) -> None:
     """Texts, beams, probabilities and attention have the plain model's log-probabilities."""
     with in_folder(folder):
         lm, prompts, _ = loaded(drawn)
+        params = drawn.params()
+        expected = (params["cache"]["slide"], params["beam_bench"]["length_penalty"])
+        assert (lm.slide, lm.length_penalty) == expected, "params.yaml has another slide or penalty"
         if prompts:
             check_methods(lm, Oracle(lm), prompts, drawn, "as trained", may_refuse=False)
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from tests.drawn.drawing import DrawnRun
-from tests.drawn.plain_model import Weights, forward
+from tests.drawn.plain_model import PlainModel, Weights
 from tests.drawn.properties import ALONE, holds
-from tests.drawn.rounding import BF16, FP32, Exact, exactly
+from tests.drawn.rounding import BF16, FP32, Exact, ShakenModel, exactly
 from tinylm.base.config import read_section
 from tinylm.decoding.session import Session
 from tinylm.kernels.decoding.graphed import GraphedStep
@@ -57,8 +57,11 @@ def random_model(
 
 
 def model_of(drawn: DrawnRun, **changes: Any) -> TinyLM:
-    """A random model of the run's shape and a small vocabulary."""
-    width = drawn.params()["embedding"]["width"]
+    """A random model of the run's shape and a small vocabulary.
+
+    A layer norm over one column is constant: only rounding decides its gradient, so there are two.
+    """
+    width = max(2, drawn.params()["embedding"]["width"])
     vocab = 5 + drawn.number % 67
     return random_model(settings_of(drawn, **changes), vocab, width, drawn.number)
 
@@ -75,6 +78,11 @@ def with_ops(model: TinyLM, ops: Ops) -> TinyLM:
 def weights_of(model: TinyLM) -> Weights:
     """By the names of a file in models/."""
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def plain_model(model: TinyLM) -> ShakenModel:
+    """The same model in plain code."""
+    return ShakenModel(weights_of(model), plain_settings(model))
 
 
 def plain_settings(model: TinyLM) -> dict[str, Any]:
@@ -116,25 +124,22 @@ class Rows:
     def tokens(self) -> int:
         return sum(int((targets >= 0).sum()) for targets in self.targets)
 
-    def plain_losses(self, weights: Weights, settings: dict[str, Any]) -> list[Tensor]:
+    def plain_losses(self, plain: PlainModel) -> list[Tensor]:
         """Nats of each row alone, in plain code.  (T,) each, 0 where nothing is scored"""
         losses = []
         for inputs, targets in zip(self.inputs, self.targets, strict=True):
-            log_probs = forward(weights, settings, inputs[None])[0].log_softmax(-1)
+            log_probs = plain(inputs[None])[0].log_softmax(-1)
             chosen = log_probs[torch.arange(len(targets)), targets.clamp(min=0)]
             losses.append(-chosen * (targets >= 0))
         return losses
 
 
-def plain_gradients(rows: Rows, model: TinyLM, weights: Weights) -> list[Tensor]:
-    """[mean nats per scored target, its gradient for each parameter], in plain code."""
-    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    leaves = {name: tensor.double().clone() for name, tensor in weights.items()}
+def plain_gradients(rows: Rows, plain: PlainModel, trained: list[str]) -> list[Tensor]:
+    """[mean nats per scored target, its gradient for each trained parameter], in plain code."""
     for name in trained:
-        leaves[name].requires_grad_()
-    losses = rows.plain_losses(leaves, plain_settings(model))
-    loss = torch.cat(losses).sum() / rows.tokens()
-    return [loss, *torch.autograd.grad(loss, [leaves[name] for name in trained])]
+        plain.weights[name].requires_grad_()
+    loss = torch.cat(rows.plain_losses(plain)).sum() / rows.tokens()
+    return [loss, *torch.autograd.grad(loss, [plain.weights[name] for name in trained])]
 
 
 @holds(ALONE, settings_alone=True)
@@ -148,11 +153,11 @@ def an_update_has_the_gradient_of_its_rows(drawn: DrawnRun, folder: Path) -> Non
     rng = np.random.default_rng(drawn.number)
     rows = Rows.drawn(model, rng)
     model.run_blocks = Checkpointing(train.recompute)
-    weights = weights_of(model)
-    names = ["loss", *(n for n, p in model.named_parameters() if p.requires_grad)]
+    trained = [name for name, one in model.named_parameters() if one.requires_grad]
+    make = functools.partial(plain_model, model)
     is_fused = train.attention == "torch"
     for precision, unit in UNITS.items():
-        exact = exactly(lambda changed: plain_gradients(rows, model, changed), weights, unit)
+        exact = exactly(lambda plain: plain_gradients(rows, plain, trained), make, unit)
         for ops in (
             training_ops(torch.device("cpu"), is_fused),
             ManualGradOps(is_fused),
@@ -160,7 +165,7 @@ def an_update_has_the_gradient_of_its_rows(drawn: DrawnRun, folder: Path) -> Non
         ):
             threads = int(rng.integers(1, 3))
             found = update_gradients(with_ops(model, ops), rows.batches(rng), precision, threads)
-            for name, result, wanted in zip(names, found, exact, strict=True):
+            for name, result, wanted in zip(["loss", *trained], found, exact, strict=True):
                 wanted.check(
                     result, f"{type(ops).__name__}, {precision}, {threads} threads, {name}"
                 )
@@ -215,11 +220,9 @@ def a_rows_loss_does_not_depend_on_its_batch(drawn: DrawnRun, folder: Path) -> N
     model = model_of(drawn)
     rng = np.random.default_rng(drawn.number)
     rows = Rows.drawn(model, rng)
-    settings = plain_settings(model)
+    make = functools.partial(plain_model, model)
     for precision, unit in UNITS.items():
-        exact = exactly(
-            lambda changed: rows.plain_losses(changed, settings), weights_of(model), unit
-        )
+        exact = exactly(rows.plain_losses, make, unit)
         for ops in (training_ops(torch.device("cpu")), ManualGradOps(), REFERENCE):
             place = 0
             for batch in rows.batches(rng):
@@ -256,16 +259,13 @@ def ways_to_decode(model: TinyLM) -> Iterator[tuple[str, dict[str, Any]]]:
 def every_way_to_decode_has_the_logits_of_the_plain_model(drawn: DrawnRun, folder: Path) -> None:
     """Rows of any length grow, leave and are doubled as beams are, past the context, in both slides."""
     model = model_of(drawn)
-    settings = plain_settings(model)
-    context = settings["context"]
-    weights = weights_of(model)
+    context = model.settings.context
 
     @functools.cache
     def exact_logits(ids: tuple[int, ...]) -> Exact:
         inputs = torch.tensor([ids])
-        (exact,) = exactly(
-            lambda changed: [forward(changed, settings, inputs)[0, -1]], weights, FP32
-        )
+        make = functools.partial(plain_model, model)
+        (exact,) = exactly(lambda plain: [plain(inputs)[0, -1]], make, FP32)
         return exact
 
     for slide in ("half", "one"):

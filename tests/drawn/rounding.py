@@ -1,25 +1,59 @@
 """How far from float64 a computation with fewer digits may be.
 
-A good computation gives what exact arithmetic gives for slightly other weights: as far from the given ones as its numbers
-are rounded. So the bound is what such a change of the weights does to the exact result. It grows where a model amplifies
-rounding, as a norm over two columns does, and the settings need not be known.
+A good computation gives what exact arithmetic gives if weights and intermediate results are changed as slightly as they are
+rounded. So the bound is what such changes do to the exact result. It grows where a model amplifies rounding, as a norm over
+two columns does, and the settings need not be known.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from tests.drawn.plain_model import Weights
+from tests.drawn.plain_model import PlainModel
 
 FP32 = 2.0**-24  # half a unit in the last place, relative
 BF16 = 2.0**-8
-SHAKEN = 3  # changed copies of the weights
-# Each activation is rounded too, once for each operation, and by chance several times in the same direction.
-FACTOR = 12.0
+SHAKEN = 3  # computations with changes
+# Their largest error is that of some changes drawn at random; rounding may also err in one direction.
+FACTOR = 20.0
 
-Compute = Callable[[Weights], Sequence[Tensor]]
+
+class ShakenModel(PlainModel):
+    """The plain model, whose intermediate results `shake` changes by a relative error of at most `unit`."""
+
+    unit = 0.0
+    generator: torch.Generator | None = None
+
+    def shake(self, unit: float, generator: torch.Generator) -> None:
+        """Change the weights now, and from now on what each part of the model gives."""
+        self.unit, self.generator = unit, generator
+        self.weights = {name: self.shaken(tensor) for name, tensor in self.weights.items()}
+
+    def shaken(self, x: Tensor) -> Tensor:
+        if self.generator is None:
+            return x
+        noise = torch.rand(x.shape, generator=self.generator, dtype=torch.float64)
+        return x * (1 + self.unit * (2 * noise - 1))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self.shaken(super().embed(ids))
+
+    def linear(self, x: Tensor, name: str, has_bias: bool) -> Tensor:
+        return self.shaken(super().linear(x, name, has_bias))
+
+    def norm(self, x: Tensor, name: str) -> Tensor:
+        return self.shaken(super().norm(x, name))
+
+    def block(self, x: Tensor, name: str) -> Tensor:
+        return self.shaken(super().block(x, name))
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        return self.shaken(super().__call__(ids))
+
+
+Compute = Callable[[Any], Sequence[Tensor]]
 
 
 class Exact(NamedTuple):
@@ -44,22 +78,21 @@ class Exact(NamedTuple):
             )
 
 
-def exactly(compute: Compute, weights: Weights, unit: float, seed: int = 0) -> list[Exact]:
-    """The results of `compute` in float64, each with its bound.
+def exactly(
+    compute: Compute, make: Callable[[], ShakenModel], unit: float, seed: int = 0
+) -> list[Exact]:
+    """The results of `compute(model)` in float64, each with its bound; `make` gives a new model.
 
     unit: the relative error of one rounding. A result that rounding alone decides, such as the gradient of the keys' biases,
     may be as far as one unit of all results together.
     """
-    weights = {name: tensor.double() for name, tensor in weights.items()}
-    exact = [result.detach() for result in compute(weights)]
+    exact = [result.detach() for result in compute(make())]
     generator = torch.Generator().manual_seed(seed)
     errors = [0.0] * len(exact)
     for _ in range(SHAKEN):
-        shaken = {}
-        for name, tensor in weights.items():
-            noise = 2 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64) - 1
-            shaken[name] = tensor.detach() * (1 + unit * noise)
-        for place, result in enumerate(compute(shaken)):
+        model = make()
+        model.shake(unit, generator)
+        for place, result in enumerate(compute(model)):
             errors[place] = max(errors[place], float((result.detach() - exact[place]).norm()))
     together = float(sum(result.square().sum() for result in exact)) ** 0.5
     return [
