@@ -121,7 +121,9 @@ def plant_vectors(folder: Path, texts: list[str], suffix: str, width: int, words
 
         source = folder / "vectors.txt"
         source.write_text("\n".join(found * 2) + "\n", encoding="utf-8")
-        with zeroed_memory():  # else fastText leaves most of the vectors as the allocator returns them
+        with (
+            zeroed_memory()
+        ):  # else fastText leaves most of the vectors as the allocator returns them
             model = fasttext.train_unsupervised(
                 str(source), dim=width, minCount=1, epoch=1, thread=1, bucket=50, verbose=0
             )
