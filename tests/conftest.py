@@ -40,6 +40,8 @@ FULL = (
     "storybook/test_truth.py::test_drawn_words_cannot_be_told_from_the_true_distribution[20000]",
     *(f"train/test_resume.py::test_a_resumed_run_is_bit_identical[{name}" for name in RESUMED),
     "train/test_stage.py",
+    "learn/test_nuisances.py",
+    "train/test_distributed.py",
 )
 
 

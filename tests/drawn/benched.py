@@ -150,7 +150,7 @@ def greedy_decoding_takes_the_likeliest_token(drawn: DrawnRun, folder: Path) -> 
         wanted = (run.params["cache"]["slide"], decode, run.params["beam_bench"]["length_penalty"])
         assert got == wanted, f"tinylm.load: expected {wanted}, got {got}"
         new = run.context + 6 if drawn.number % 2 else 6
-        start = run.texts("train")[drawn.number % len(run.texts("train"))][:12]
+        start = run.texts("train")[drawn.number % len(run.texts("train"))][:12].strip()
         if not run.tokenizer.encode(start):
             return
         text = model.generate(

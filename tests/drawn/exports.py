@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,9 @@ def check_logits(
     for dtype, unit in ((torch.float32, FP32), (torch.bfloat16, BF16))[: 1 + is_first]:
         with tempfile.TemporaryDirectory() as modules, pytest.MonkeyPatch.context() as patch:
             patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
+            patch.setattr(sys, "path", [*sys.path])
+            for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+                del sys.modules[name]  # of an export that is gone
             reader = transformers.AutoModelForCausalLM
             read = reader.from_pretrained(folder, dtype=dtype, **trust).eval()
         with torch.no_grad():

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 
@@ -159,7 +160,8 @@ def contents(folder: Path) -> dict[str, tuple[int, int]]:
 
 def ended(command: Callable[[], int]) -> tuple[int, list[str]]:
     """(exit code, lines on standard error)."""
-    with contextlib.redirect_stderr(io.StringIO()) as printed:
+    no_traceback = mock.patch.dict(os.environ, TINYLM_DEBUG="0")
+    with no_traceback, contextlib.redirect_stderr(io.StringIO()) as printed:
         code = command()
     return code, printed.getvalue().splitlines()
 

@@ -139,8 +139,10 @@ def advance(level: str, drawn: DrawnRun, folder: Path) -> None:
         try:
             for stage in stages_of(level, drawn):
                 run_stage(stage)
-        except TrainingFailed as error:
-            raise Diverged(str(error)) from None
+        except CommandFailed as error:
+            if TrainingFailed.__name__ in f"{type(error).__name__}: {error}":
+                raise Diverged(str(error)) from None
+            raise
 
 
 def _check_and_prepare() -> None:

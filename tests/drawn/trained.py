@@ -353,7 +353,7 @@ def check_gradient(run: Run, number: int, update: Updated) -> None:
     for name, grad in update.grads.items():
         difference = float((grad - factor * grads[name]).norm())
         text = f"update {number + 1}: gradient of {name} differs by {difference:.3g} of {norm:.3g}"
-        assert difference <= factor * allowed, text
+        assert difference <= factor * allowed + 1e-30, text  # less is lost in float32
 
 
 def plain_gradient(

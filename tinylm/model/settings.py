@@ -18,7 +18,7 @@ class ModelSettings:
     dropout: float = setting(low=0.0, high=0.99)
     norm: str = setting(choices=("pre", "post"))
     norm_kind: str = setting(choices=tuple(NORMS))
-    norm_eps: float = setting(above=0.0, high=1.0)
+    norm_eps: float = setting(low=1e-12, high=1.0)  # float32 holds it beside a variance
     final_norm: bool = setting()
     positions: str = setting(choices=("sinusoids", "learned", "rotary", "none"))
     activation: str = setting(choices=("relu", "gelu"))
