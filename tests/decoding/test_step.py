@@ -12,7 +12,7 @@ from tests.support.small import DECODE, needs_compiler, random_model
 from tinylm.base.config import InputError
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.session import Session, Step
+from tinylm.decoding.session import Session, Step, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels import library
 from tinylm.kernels.decoding import step as compiled
@@ -258,11 +258,11 @@ def test_operations_of_a_users_own_and_classes_that_were_replaced_are_noticed(mo
     assert type(decoding_step(random_model(VOCAB, WIDTH))) is Step
 
 
-def test_a_hook_on_the_model_itself_is_refused_since_no_step_calls_it():
+def test_a_hook_on_the_model_itself_is_refused_since_nothing_calls_it():
     model = random_model(VOCAB, WIDTH)
     model.register_forward_hook(zero)
-    with pytest.raises(InputError, match="hook"):
-        decoding_step(model)
+    with pytest.raises(InputError, match="hook"), decoding_mode(model):
+        pass
 
 
 @pytest.mark.parametrize("missing", ["compiler", "float32"])

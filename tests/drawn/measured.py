@@ -232,7 +232,7 @@ def seeds_are_scored_by_their_own_weights(drawn: DrawnRun, folder: Path) -> None
     first = trained["seed"]
     assert first == run.params["train"]["seed"], f"train.json: seed {first}"
     precision = trained["precision"]
-    rows = {first: headline | {"held_out_loss": math.log(trained["held_out_perplexity"])}}
+    rows = {first: headline | {"held_out_loss": trained["held_out_loss"]}}
     curves = {first: run.curve("loss", "held-out")}
     for seed in run.params["seeds"]["more"]:
         weights = run.weights(f"data/seeds/{seed}/model")
@@ -250,8 +250,8 @@ def seeds_are_scored_by_their_own_weights(drawn: DrawnRun, folder: Path) -> None
         assert not problem, problem
         left = run.json(f"data/seeds/{seed}/run")
         held_out, tolerance = run.split_loss(weights, "held_out", precision)
-        loss = math.log(left["figures"]["held_out_perplexity"])
-        problem = differs(f"seed {seed}: held-out", loss, min(held_out, MOST_NATS), 1e-6, tolerance)
+        loss = left["figures"]["held_out_loss"]
+        problem = differs(f"seed {seed}: held-out", loss, held_out, 1e-6, tolerance)
         assert not problem, problem
         rows[seed] = {name: score[name] for name in names} | {"held_out_loss": loss}
         curves[seed] = np.array(left["held_out"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.transformer import TinyLM
+from tinylm.model.transformer import TinyLM, has_hooks
 
 N = TypeVar("N", int, Tensor, np.ndarray)
 
@@ -33,7 +33,15 @@ def window_start(n: N, context: int, slide: str) -> N:
 
 @contextlib.contextmanager
 def decoding_mode(model: TinyLM) -> Iterator[None]:
-    """No gradients and no dropout inside; the model's mode is restored afterwards."""
+    """No gradients and no dropout inside; the model's mode is restored afterwards.
+
+    Raises InputError if a hook or a forward pass is set on the model itself, which nothing here calls.
+    """
+    if has_hooks(model) or "forward" in vars(model):
+        raise InputError(
+            "the model itself has a hook or another forward, which decoding would not call; "
+            "expected it on a part, such as model.blocks[0]"
+        )
     training = model.training
     model.eval()
     try:

@@ -15,7 +15,7 @@ from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedWeights
 from tinylm.kernels.library import CannotCompile, Library
 from tinylm.model.changes import change_of
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.transformer import TinyLM, has_hooks
+from tinylm.model.transformer import TinyLM
 
 FOLDER = Path(__file__).parent
 LIBRARY = Library(
@@ -125,17 +125,11 @@ def decoding_step(model: TinyLM, step: str = "auto") -> Step:
     """The step of this name: plain, compiled, or auto, which is the fastest that works here.
 
     auto: graphed on a CUDA card, compiled on a CPU; plain for a model that was changed, since only
-    that step calls its modules (`change_of`). Raises InputError for another name, if the step is
-    "compiled" and does not work here, and if a hook or a forward pass is set on the model itself, which
-    no step calls.
+    that step calls its modules (`change_of`). Raises InputError for another name, and if the step is
+    "compiled" and does not work here.
     """
     if step not in ("plain", "compiled", "auto"):
         raise InputError(f"step: expected plain, compiled or auto, got {step!r}")
-    if has_hooks(model) or "forward" in vars(model):
-        raise InputError(
-            "the model itself has a hook or another forward, which decoding would not call; "
-            "expected it on a part, such as model.blocks[0]"
-        )
     if step == "plain":
         return Step(model)
     obstacle = change_of(model)
