@@ -349,7 +349,7 @@ class LanguageModel:
 def pieces(
     tokenizer: Tokenizer, texts: Iterable[list[int]], unknown: Sequence[str] = ()
 ) -> Iterator[str]:
-    """What each text, as ids, adds to the one before; unknown: as in `Tokenizer.decode`.
+    """Yield what each text adds to the one before it. For `unknown` see `Tokenizer.decode`.
 
     Bytes that do not make a character yet wait for the next text, or for the end.
     """

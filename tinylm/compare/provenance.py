@@ -50,10 +50,10 @@ def _version() -> str:
 
 
 def _release() -> tuple[str, str]:
-    """(commit of tinylm's last release, its name); ("", "") where git has no commit.
+    """Find tinylm's last release: (its commit, its name), or ("", "") if git has no commit.
 
-    It is the tag of the version in pyproject.toml; any other tag may be somebody's own. Without
-    it, it is the commit that wrote that version, or the first commit where there is none.
+    That is the tag of the version in pyproject.toml; other tags may be a student's own. Without
+    that tag, it is the commit that set the version, or else the first commit.
     """
     tag = f"v{_version()}"
     if _git("merge-base", "--is-ancestor", f"refs/tags/{tag}", "HEAD") is not None:
@@ -92,10 +92,10 @@ def _changes(first: str, last: str | None = None) -> tuple[list[list[str]], str]
 
 
 def authorship() -> str:
-    """Whose code it is by git: tinylm's up to its last release, others' after that.
+    """Say who wrote the code, according to git: tinylm up to its last release, others after it.
 
-    What came with the clone is one line, which names its authors, so that a clone without a change
-    lists no file. The files that were changed since are listed.
+    Changes that came with the clone take one line with their authors, so an untouched clone lists no
+    files. Files that were changed in this clone are listed.
     """
     release, name = _release()
     if not release:

@@ -59,7 +59,7 @@ def _bare_splitter() -> Splitter:
 
 
 def _train_stories(tokenizer: Tokenizer, train: TokenStore) -> Iterator[list[str]]:
-    """The words of each train story, as in `words_of`."""
+    """Yield the words of each train story, split by `words_of`."""
     with Progress("train stories compared", len(train), "stories", if_slow=True) as progress:
         for index in range(len(train)):
             yield words_of(tokenizer, train.story(index).tolist())
