@@ -297,7 +297,7 @@ def pairs_of_metrics(run: Run) -> dict[str, dict[str, Any]]:
     samples = evaluated["samples"]
     pairs: dict[str, dict[str, Any]] = {
         "train": {
-            "val_loss": math.log(figures["train"]["held_out_perplexity"]),
+            "val_loss": figures["train"]["held_out_loss"],
             "epoch_s": times["train"]["epoch_s"],
         },
         "evaluate": {

@@ -20,7 +20,7 @@ from tests.drawn.corpora import LANGUAGES, MARKS
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.models import plain_model, random_model, settings_of
 from tests.drawn.properties import ALONE, holds
-from tests.drawn.rounding import BF16, FP32, Exact, exactly
+from tests.drawn.rounding import BF16, F16, FP32, Q8_0, Exact, exactly
 from tests.drawn.running import in_folder
 from tests.support.small import words_of
 from tinylm.base.config import InputError, read_section
@@ -41,8 +41,6 @@ WIDEST = 320
 BLOCK = 32  # numbers that Q8_0 scales together
 # Of the GGUF format: the tanh form of gelu, and a steep gelu instead of relu, each off by up to so much of the logits.
 GELU_ERROR = 5e-3
-# Q8_0 rounds weights and activations to 1/254 of the largest of a block.
-Q8 = 1 / 254
 TEXT = "the cat sat on a mat and saw two big dogs run far from home as rain came down fast"
 
 
@@ -153,7 +151,7 @@ def check_logits(
 def check_gguf(path: Path, model: TinyLM, ids: Tensor, where: str) -> None:
     """In F32, quantised to Q8_0, and in F16."""
     kinds = gguf.GGMLQuantizationType
-    for kind, unit in ((kinds.F32, FP32), (kinds.F16, 2.0**-11), (kinds.Q8_0, 4 * Q8)):
+    for kind, unit in ((kinds.F32, FP32), (kinds.F16, F16), (kinds.Q8_0, Q8_0)):
         exact = exact_logits(model, ids, unit)
         off = GELU_ERROR * float(exact.value.norm())
         logits = AsLlama(path, kind)(ids)

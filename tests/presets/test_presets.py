@@ -123,6 +123,9 @@ def test_the_stories_may_be_elsewhere(capsys):
     assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
     assert read_params().data.path == "own/stories.txt"
     assert write.current() == "word-10k"  # not taken for edited by hand
+    assert main(["preset", "quick", "--data", "own/stories.txt"]) == 0
+    assert write.current() == "quick"  # whose own stories come from the generator
+    assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
     assert main(["preset", "word-10k", "--data", "x", "--hub"]) == 2
     assert read_params().data.path == "own/stories.txt"
 

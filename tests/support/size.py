@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 26_634, ("tests",): 20_874}
-TOTAL_WORDS = 21_450  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 26_670, ("tests",): 20_874}
+TOTAL_WORDS = 21_520
 
 
 @dataclass(frozen=True)

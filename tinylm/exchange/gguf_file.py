@@ -2,13 +2,14 @@
 
 The tensors are those of the stock GPT-2 (`stock.py`) in float32, renamed by the library `gguf`. The
 activation of llama.cpp is the tanh form of gelu, on a CPU from a table in binary16. For a gelu
-model, logits differ by some 1e-3, for a relu model by 1e-5, since relu(z) = gelu(s z) / s except
+model, logits differ by some 1e-3, for a relu model by less, since relu(z) = gelu(s z) / s except
 for |z| < 5 / s: see `steepened`.
 
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 GGUF = "model.gguf"
-# s, a power of two: nothing is rounded. Quantised files keep the scale of a block in binary16, which
-# a larger one overflows.
-STEEPNESS = 2.0**12
+# s is a power of two, so nothing is rounded. It is at most this one, and smaller where a number of a
+# quantised file would leave the range of binary16, which ends at 65,504.
+STEEPEST = 2.0**12
+LARGEST_IN_F16 = 2.0**15
 
 
 def has_text(tokenizer: Tokenizer) -> bool:
@@ -53,7 +55,7 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer) -> ExportedModel
         )
     form = stock_form(model)
     if model.settings.activation == "relu":
-        form = steepened(form, STEEPNESS)
+        form = steepened(form, steepness(form))
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, form.config["n_layer"])
     with atomic_path(path) as temporary:
         writer = gguf.GGUFWriter(temporary, gguf.MODEL_ARCH_NAMES[gguf.MODEL_ARCH.GPT2])
@@ -69,6 +71,28 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer) -> ExportedModel
         writer.write_tensors_to_file()
         writer.close()
     return form
+
+
+def steepness(form: ExportedModel) -> float:
+    """The largest s with which matrices and activations of a relu model stay in binary16.
+
+    What enters matrix W (in, out) of a block is g x + b with a norm x of length sqrt(D). So what is
+    activated is at most sqrt(D) |g W| + |b W + c| in each column.
+    """
+    largest = 1.0
+    root = form.config["n_embd"] ** 0.5
+    for name, tensor in form.tensors.items():
+        if "wte." in name or "wpe." in name or "attn.c_proj.weight" in name:
+            largest = max(largest, float(tensor.abs().max()))
+        elif name.endswith("mlp.c_fc.weight"):
+            block = name.removesuffix("mlp.c_fc.weight")
+            gain, bias = (form.tensors[f"{block}ln_2.{part}"] for part in ("weight", "bias"))
+            moved = bias @ tensor + form.tensors[f"{block}mlp.c_fc.bias"]
+            activated = root * (gain[:, None] * tensor).norm(dim=0) + moved.abs()
+            entering = root * gain.abs() + bias.abs()
+            largest = max(largest, float(activated.max()), float(entering.max()))
+    power = math.floor(math.log2(LARGEST_IN_F16 / largest))
+    return float(max(1.0, min(STEEPEST, 2.0**power)))
 
 
 def steepened(form: ExportedModel, s: float) -> ExportedModel:

@@ -11,6 +11,7 @@ if __name__ == "__main__":
     sys.exit(guard(main))
 """
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -98,13 +99,16 @@ class Stage:
         results: go to data/figures/NAME.json, and are identical in every run under the same
             conditions.
         metrics: {row: {metric: value}}; each row goes to metrics/ROW.json for `dvc metrics show`.
-            None (could not be measured) is left out.
+            None (could not be measured) and infinity (a model that has diverged) are left out.
         times: go to data/times/NAME.json, with the seconds, the peak memory of this process and the
             conditions. They vary from run to run, so only stage report depends on that file.
         """
         write_json(paths.results(self.name), results)
         for row, values in (metrics or {}).items():
-            available = {name: value for name, value in values.items() if value is not None}
+            available = {}
+            for name, value in values.items():
+                if value is not None and math.isfinite(value):
+                    available[name] = value
             write_json(paths.metrics(row), available)
         seconds = round(time.perf_counter() - self.start, 3)
         measured = {"seconds": seconds, "peak_mib": round(own_peak_mib(), 1), **(times or {})}

@@ -23,6 +23,7 @@ BASE = "storybook"
 BASE_TITLE = "stories written here by a small generator; no network, minutes on a CPU"
 
 PLACE = "data.path"
+SOURCE = "data.source"
 
 Values = dict[str, Any]  # "section.key" -> value
 Params = dict[str, dict[str, Any]]  # section -> key -> value
@@ -153,16 +154,19 @@ def current(path: str | Path = PARAMS_FILE) -> str | None:
 
     Where the data are does not count: each user has them elsewhere (`tinylm preset NAME --data`).
     """
-    values = _without_place(flatten(load_params(path)))
+    values = flatten(load_params(path))
     for name in names():
         from_hub = [False, True] if name in HUB else [False]
-        if any(values == _without_place(preset_values(name, hub)) for hub in from_hub):
+        if any(_equal_but_for_place(values, preset_values(name, hub)) for hub in from_hub):
             return name
     return None
 
 
-def _without_place(values: Values) -> Values:
-    return {name: value for name, value in values.items() if name != PLACE}
+def _equal_but_for_place(values: Values, preset: Values) -> bool:
+    place = {PLACE: values[PLACE]}
+    if values[SOURCE] == "local":
+        place[SOURCE] = "local"
+    return values == preset | place
 
 
 def write_preset(

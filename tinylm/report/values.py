@@ -125,7 +125,7 @@ def _assignment(run: ReportData) -> tuple[list[tuple[str, ...]], list[str]]:
             names = row.get("names", {})
             asked_and_done = [str(names.get(str(value), value)) for value in (row["asked"], done)]
             differing.append((part, *asked_and_done, row.get("why", {}).get(str(done), chosen)))
-    if run.value("ckpt_bench_time.conditions.device") != "cuda":
+    if run.value("ckpt_bench_time.conditions.device") == "cpu":
         differing.append(("peak memory", "of a GPU", "of the CPU's allocator", "no GPU was used"))
     return differing, as_asked
 
