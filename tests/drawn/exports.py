@@ -38,6 +38,7 @@ transformers.logging.disable_progress_bar()
 FORMATS = ("transformers", "tinylm", "gguf")
 SHAPES = 12  # of one example
 WIDEST = 320
+LARGER = 8  # powers of two
 BLOCK = 32  # numbers that Q8_0 scales together
 # Of the GGUF format: the tanh form of gelu, and a steep gelu instead of relu, each off by up to so much of the logits.
 GELU_ERROR = 5e-3
@@ -176,6 +177,14 @@ def drawn_shape(rng: np.random.Generator) -> tuple[int, dict[str, Any]]:
     return width, changes | (REQUIRED if rng.random() < 0.8 else {})
 
 
+@torch.no_grad()
+def enlarge(model: TinyLM, factor: float) -> None:
+    """Multiply what the feed-forward layers activate, as long training at a high learning rate does."""
+    for name, parameter in model.named_parameters():
+        if ".up." in name:
+            parameter.mul_(factor)
+
+
 def check_shapes(drawn: DrawnRun, folder: Path, form: str) -> None:
     """Models of several shapes, exported in this format if it accepts them."""
     rng = np.random.default_rng(drawn.number)
@@ -186,6 +195,7 @@ def check_shapes(drawn: DrawnRun, folder: Path, form: str) -> None:
         width, changes = drawn_shape(rng)
         settings = settings_of(drawn, **changes)
         model = random_model(settings, len(tokenizer), width, drawn.number + number)
+        enlarge(model, 2.0 ** int(rng.integers(LARGER + 1)))
         models = folder / f"models{number}"
         save_model(models, model)
         trained = Trained(models, folder / "tokenizer.json", model, tokenizer, decode)

@@ -14,7 +14,7 @@ from torch import Tensor
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.plain_model import PlainModel, Weights
 from tests.drawn.properties import ALONE, holds
-from tests.drawn.rounding import BF16, FP32, Exact, ShakenModel, exactly
+from tests.drawn.rounding import FP32, UNITS, Exact, ShakenModel, exactly
 from tinylm.base.config import read_section
 from tinylm.decoding.session import Session
 from tinylm.kernels.decoding.graphed import GraphedStep
@@ -28,8 +28,6 @@ from tinylm.train.row_threads import RowThreads
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import accumulate_gradients
 from tinylm.vocab.batches import UNSCORED, Batch
-
-UNITS = {"fp32": FP32, "bf16": BF16}
 
 
 def settings_of(drawn: DrawnRun, **changes: Any) -> ModelSettings:

@@ -2,8 +2,8 @@
 
 A good computation gives what exact arithmetic gives if weights and intermediate results are changed as slightly as they are
 rounded. So the bound is what such changes do to the exact result. It grows where a model amplifies rounding, as a norm over
-two columns does, and the settings need not be known. There is no bound where numbers leave the range of the format, as
-those of a model do that has diverged.
+two columns does, and the settings need not be known. There is no bound where numbers leave the range of the format,
+as they do after training has diverged.
 """
 
 import math
@@ -18,11 +18,11 @@ from tests.drawn.plain_model import PlainModel
 FP32 = 2.0**-24  # half a unit in the last place, relative
 BF16 = 2.0**-8
 F16 = 2.0**-11
-Q8_0 = (
-    4 / 254
-)  # a block of weights and one of activations, each rounded to 1/254 of its largest number
-# The largest number that a computation may meet. Norms square theirs, in float32; rows that are not whole blocks of Q8_0
-# become F16.
+# Weights and activations are rounded to 1/254 of the largest number of a block.
+Q8_0 = 4 / 254
+UNITS = {"fp32": FP32, "bf16": BF16}  # of train.precision
+# The largest number for which a format promises anything. Norms square numbers in float32. Rows that are not whole blocks
+# of Q8_0 become F16.
 LARGEST = {FP32: 2.0**60, BF16: 2.0**60, F16: 2.0**15, Q8_0: 2.0**15}
 SHAKEN = 3  # computations with changes
 # Their largest error is that of some changes drawn at random; rounding may also err in one direction.
@@ -44,7 +44,9 @@ class ShakenModel(PlainModel):
     def shaken(self, x: Tensor) -> Tensor:
         if self.generator is None:
             return x
-        self.largest = max(self.largest, float(x.detach().abs().max()))
+        largest = float(x.detach().abs().max())
+        if not largest <= self.largest:  # NaN counts as the largest
+            self.largest = largest
         noise = torch.rand(x.shape, generator=self.generator, dtype=torch.float64)
         return x * (1 + self.unit * (2 * noise - 1))
 
@@ -109,7 +111,7 @@ def exactly(
         model.shake(unit, generator)
         for place, result in enumerate(compute(model)):
             errors[place] = max(errors[place], float((result.detach() - exact[place]).norm()))
-        if model.largest > LARGEST.get(unit, math.inf):
+        if not model.largest <= LARGEST[unit]:
             return [Exact(result, math.inf) for result in exact]
     together = float(sum(result.square().sum() for result in exact)) ** 0.5
     return [

@@ -1,6 +1,7 @@
 """What a stage writes; it fails if its inputs are edited while it runs, and an edit while training loses nothing."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -37,7 +38,10 @@ def test_results_metrics_and_times_are_written_with_the_conditions(folder):
     set_params(Path(), {"runtime.threads": 1})
     stage = Stage("kv_bench")
     stage.begin(seed=1)
-    metrics = {"kv/on": {"speedup": 2.5, "peak_mib": None}, "kv/off": {"peak_mib": 1.0}}
+    metrics = {
+        "kv/on": {"speedup": 2.5, "peak_mib": None, "perplexity": math.inf},
+        "kv/off": {"peak_mib": 1.0},
+    }
     stage.write({"same_ids": True}, metrics, {"settings": []})
     results = json.loads(Path(paths.results("kv_bench")).read_text())
     times = json.loads(Path(paths.times("kv_bench")).read_text())

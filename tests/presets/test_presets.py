@@ -119,13 +119,22 @@ def test_a_hand_edit_is_refused(hub):
     assert Path("params.yaml").read_bytes() == BASE_FILE.read_bytes()
 
 
+@pytest.mark.parametrize("name", write.names())
+def test_own_stories_do_not_hide_a_preset(name):
+    write_preset(name, data="own/stories.txt")
+    assert write.current() == name
+    write_preset("storybook")  # is not refused
+
+
+def test_a_file_without_a_place_is_no_preset():
+    Path("params.yaml").write_text("data: {}\n", encoding="utf-8")
+    assert write.current() is None
+
+
 def test_the_stories_may_be_elsewhere(capsys):
     assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
     assert read_params().data.path == "own/stories.txt"
     assert write.current() == "word-10k"  # not taken for edited by hand
-    assert main(["preset", "quick", "--data", "own/stories.txt"]) == 0
-    assert write.current() == "quick"  # whose own stories come from the generator
-    assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
     assert main(["preset", "word-10k", "--data", "x", "--hub"]) == 2
     assert read_params().data.path == "own/stories.txt"
 

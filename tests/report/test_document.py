@@ -75,6 +75,21 @@ def test_what_differs_from_the_assignment_is_listed(run, settings):
     assert {"positions", "texts in the cache"} <= set(as_asked.split(", "))
 
 
+@pytest.mark.parametrize("device", ["cpu", "NVIDIA H200"])
+def test_memory_of_a_gpu_is_what_the_assignment_asks_for(run, settings, device):
+    run.files["ckpt_bench_time"]["conditions"]["device"] = device
+    markdown = write_document(run, settings, {})
+    assert ("no GPU was used" in markdown) == (device == "cpu")
+
+
+@pytest.mark.parametrize("same", [True, False, None])
+def test_tokens_that_were_not_compared_are_not_called_the_same(run, settings, same):
+    run.files["kv_bench"]["same_ids"] = same
+    markdown = write_document(run, settings, {})
+    assert ("The tokens are the same" in markdown) == (same is not None)
+    assert ("The tokens were not compared" in markdown) == (same is None)
+
+
 def test_the_losses_of_other_hyperparameters_are_those_of_the_studies(run, settings):
     """The table's rows in order; names of studies and settings are those of studies/results."""
     markdown = plain(write_document(run, settings, {}))

@@ -2,7 +2,7 @@
 
 The tensors are those of the stock GPT-2 (`stock.py`) in float32, renamed by the library `gguf`. The
 activation of llama.cpp is the tanh form of gelu, on a CPU from a table in binary16. For a gelu
-model, logits differ by some 1e-3, for a relu model by less, since relu(z) = gelu(s z) / s except
+model, logits differ by some 1e-3, for a relu model by some 1e-5, since relu(z) = gelu(s z) / s except
 for |z| < 5 / s: see `steepened`.
 
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -21,9 +21,9 @@ from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 GGUF = "model.gguf"
-# s is a power of two, so nothing is rounded. It is at most this one, and smaller where a number of a
-# quantised file would leave the range of binary16, which ends at 65,504.
+# The largest s. A model with large numbers gets a smaller one (`steepness`).
 STEEPEST = 2.0**12
+# What no number of a file in binary16 may exceed, a factor of two below the end of its range.
 LARGEST_IN_F16 = 2.0**15
 
 
@@ -74,20 +74,22 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer) -> ExportedModel
 
 
 def steepness(form: ExportedModel) -> float:
-    """The largest s with which matrices and activations of a relu model stay in binary16.
+    """Choose the s of `steepened` for a relu model, at most STEEPEST.
 
-    What enters matrix W (in, out) of a block is g x + b with a norm x of length sqrt(D). So what is
-    activated is at most sqrt(D) |g W| + |b W + c| in each column.
+    It is the largest power of two, which rounds nothing, with which all matrices and activations fit
+    into binary16. The input of a feed-forward layer is g x + b, where the normalised x has length
+    sqrt(D). So its matrix W (in, out) and bias c give at most sqrt(D) |g W| + |b W + c| in each column.
     """
     largest = 1.0
     root = form.config["n_embd"] ** 0.5
-    for name, tensor in form.tensors.items():
+    tensors = {name: tensor.double() for name, tensor in form.tensors.items()}
+    for name, tensor in tensors.items():
         if "wte." in name or "wpe." in name or "attn.c_proj.weight" in name:
             largest = max(largest, float(tensor.abs().max()))
         elif name.endswith("mlp.c_fc.weight"):
             block = name.removesuffix("mlp.c_fc.weight")
-            gain, bias = (form.tensors[f"{block}ln_2.{part}"] for part in ("weight", "bias"))
-            moved = bias @ tensor + form.tensors[f"{block}mlp.c_fc.bias"]
+            gain, bias = (tensors[f"{block}ln_2.{part}"] for part in ("weight", "bias"))
+            moved = bias @ tensor + tensors[f"{block}mlp.c_fc.bias"]
             activated = root * (gain[:, None] * tensor).norm(dim=0) + moved.abs()
             entering = root * gain.abs() + bias.abs()
             largest = max(largest, float(activated.max()), float(entering.max()))

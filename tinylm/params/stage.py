@@ -99,7 +99,7 @@ class Stage:
         results: go to data/figures/NAME.json, and are identical in every run under the same
             conditions.
         metrics: {row: {metric: value}}; each row goes to metrics/ROW.json for `dvc metrics show`.
-            None (could not be measured) and infinity (a model that has diverged) are left out.
+            Left out: None (could not be measured), and what is not finite (the model has diverged).
         times: go to data/times/NAME.json, with the seconds, the peak memory of this process and the
             conditions. They vary from run to run, so only stage report depends on that file.
         """

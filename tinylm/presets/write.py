@@ -163,10 +163,10 @@ def current(path: str | Path = PARAMS_FILE) -> str | None:
 
 
 def _equal_but_for_place(values: Values, preset: Values) -> bool:
-    place = {PLACE: values[PLACE]}
-    if values[SOURCE] == "local":
-        place[SOURCE] = "local"
-    return values == preset | place
+    """Whether the values are the preset's, apart from those that `--data` sets."""
+    free = {PLACE, SOURCE} if values.get(SOURCE) == "local" else {PLACE}
+    one, other = ({name: each[name] for name in each.keys() - free} for each in (values, preset))
+    return one == other
 
 
 def write_preset(
