@@ -1,5 +1,6 @@
 """The page's model and tokenizers on V8, without a browser: the same ids, logits, texts and beams as tinylm's."""
 
+import dataclasses
 import itertools
 import json
 import unicodedata
@@ -8,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import tokenizers
-import torch
 from hypothesis import HealthCheck, given
 from hypothesis import settings as drawn
 from hypothesis import strategies as st
@@ -16,15 +16,15 @@ from py_mini_racer import MiniRacer
 
 from tests.lab.page_engine import Engine
 from tests.support.small import pairs, random_model
-from tinylm.decoding import filters
 from tinylm.decoding.beam_search import beam_search
-from tinylm.decoding.sampling import generate
+from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.ablation import switched_off
 from tinylm.evaluate.attention_maps import attention
 from tinylm.lab import build
 from tinylm.lab.build import bundle, rule_of
+from tinylm.lab.making import decoding_rules
 from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
 from tinylm.vocab.words import normalising_steps, word_patterns
@@ -107,28 +107,37 @@ def test_beams(model, engine, width, alpha):
         assert [beam["score"] for beam in beams] == pytest.approx(scores, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "rules", [{"topK": 7, "topP": 0.8}, {"penalty": 1.7}, {"temperature": 0.3}], ids=str
+DECODING = st.builds(
+    DecodeSettings,
+    temperature=st.sampled_from([0.0, 1e-6, 0.3, 1.0, 4.0]),
+    top_k=st.sampled_from([0, 1, 5, 20, VOCAB + 1]),
+    top_p=st.sampled_from([1.0, 0.9, 0.5, 0.01]),
+    fallback_mass=st.sampled_from([0.0, 0.3, 0.8, 1.0]),
+    repetition_penalty=st.sampled_from([1.0, 5.0, 50.0]),
+    repetition_window=st.sampled_from([None, 1, 2, 4, 30]),
 )
-def test_the_bars_are_the_chances_after_the_filters(model, engine, rules):
-    plain = {"temperature": 1.3, "topK": 0, "topP": 1.0, "penalty": 1.0}
-    rules = {**plain, "banned": [0, 2, 3], "eos": 1, **rules}
-    ids = [0, 5, 9, 5]
+TEXT_IDS = st.lists(st.sampled_from([0, 1, 5, 9, 7, 22]), min_size=3, max_size=25)
+U = np.linspace(0.005, 0.995, 100)
+
+
+@drawn(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(settings=DECODING, ids=TEXT_IDS)
+def test_the_page_draws_the_same_token_by_any_settings(model, engine, settings, ids):
     with decoding_mode(model):
-        logits = Session(model, [ids]).next_logits()
-    seen = torch.zeros_like(logits, dtype=torch.bool)
-    seen[0, [0, 5, 9]] = True
-    scores = filters.ban(filters.penalise_repeats(logits, seen, rules["penalty"]), rules["banned"])
-    best, ids_of_best = filters.top_k(scores, rules["topK"])
-    scaled = filters.top_p(filters.scale(best, rules["temperature"]), rules["topP"])
-    expected = np.zeros(VOCAB)
-    expected[ids_of_best[0].numpy()] = torch.softmax(scaled[0].double(), -1).numpy()
-    code = "(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)"
-    shown = engine.call(code, ids, rules)
-    after = [shown["after"][str(i)] for i in range(VOCAB)]
-    assert np.allclose(after, expected, atol=1e-6)
-    mass = sum(shown["before"][str(i)] for i in shown["candidates"])
-    assert shown["cut"] == pytest.approx(1 - mass, abs=1e-9)
+        session = Session(model, [ids] * len(U), new_tokens=1)
+        logits = session.next_logits()[0].tolist()
+        sampling = Sampling(session, settings, 1, eos_id=1, banned=[0, 2, 3])
+        sampling.u = U[:, None]
+        expected = sampling.step(0, with_log_probs=False).tolist()
+    rules = decoding_rules(settings)
+    assert len(rules) == len(dataclasses.fields(settings)) - 1, "the page knows all but the seed"
+    rules |= {"banned": [0, 2, 3], "eos": 1}
+    code = "(logits, ids, rules) => nextChances(Float32Array.from(logits), ids, rules)"
+    chances = engine.call(code, logits, ids, rules)
+    draw = "(chances, places) => places.map((u) => draw(chances, u))"
+    assert engine.call(draw, chances, U.tolist()) == expected
+    mass = sum(chances["before"][str(i)] for i in chances["candidates"])
+    assert chances["cut"] == pytest.approx(1 - mass, abs=1e-9)
 
 
 def test_a_head_switched_off_adds_nothing(model, engine):

@@ -93,15 +93,20 @@ def facts(
         "samples": samples,
         "truths": truths,
         "most": NEW_TOKENS,
-        "rules": {
-            "temperature": decode.temperature,
-            "topK": decode.top_k,
-            "topP": decode.top_p,
-            "penalty": decode.repetition_penalty,
-            "seed": decode.seed,
-            "stop": True,
-        },
+        "rules": decoding_rules(decode) | {"seed": decode.seed, "stop": True},
         "heads": _heads(run) if run else {},
+    }
+
+
+def decoding_rules(decode: DecodeSettings) -> dict[str, Any]:
+    """Each setting that decides a token, but the seed, by the page's name for it."""
+    return {
+        "temperature": decode.temperature,
+        "topK": decode.top_k,
+        "topP": decode.top_p,
+        "fallback": decode.fallback_mass,
+        "penalty": decode.repetition_penalty,
+        "window": decode.repetition_window,
     }
 
 

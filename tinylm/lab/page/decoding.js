@@ -1,6 +1,8 @@
 // From logits to the next token: tinylm/decoding/filters.py and sampling.py in JavaScript.
 import { softmax } from "./model.js";
 
+const FALLBACK_TOP_P = 0.9; // as in tinylm/decoding/settings.py
+
 // The n-th random number in [0, 1) of a seed: a counter, mixed by multiplications and shifts
 // (the finalizer of MurmurHash3, Appleby)
 export function uniform(seed, n) {
@@ -28,15 +30,41 @@ export function largest(scores, count) {
   return best;
 }
 
-function penalise(scores, ids, { penalty, eos }) {
-  for (const id of new Set(ids)) {
+// Make the tokens of the text less likely. window: only its latest tokens; null: all
+function penalise(scores, ids, { penalty, window, eos }) {
+  const recent = window ? ids.slice(-window) : ids;
+  for (const id of new Set(recent)) {
     if (id !== eos) scores[id] = scores[id] > 0 ? scores[id] / penalty : scores[id] * penalty;
   }
 }
 
+// The fewest of the likeliest tokens whose chances sum to p or more
+function nucleus(ids, chances, p) {
+  let held = 0;
+  const last = chances.findIndex((chance) => (held += chance) >= p);
+  return last < 0 ? ids : ids.slice(0, last + 1);
+}
+
+// The ids that may be drawn, best first.
+// fallback: where the topK likeliest hold less than this, the nucleus of all tokens takes their place
+function candidatesOf(scores, { temperature, topK, topP, fallback }) {
+  const allowed = (ids) => ids.filter((id) => scores[id] > -Infinity);
+  if (temperature === 0) return allowed(largest(scores, 1));
+  const chancesOf = (ids) => softmax(ids.map((id) => (scores[id] - scores[ids[0]]) / temperature));
+  const isCut = topK > 0 && topK < scores.length;
+  const best = allowed(largest(scores, isCut ? topK : scores.length));
+  if (isCut && fallback > 0) {
+    const all = allowed(largest(scores, scores.length));
+    const chances = chancesOf(all);
+    const held = chances.slice(0, best.length).reduce((sum, chance) => sum + chance, 0);
+    if (held < fallback) return nucleus(all, chances, FALLBACK_TOP_P);
+  }
+  return topP < 1 ? nucleus(best, chancesOf(best), topP) : best;
+}
+
 // Chances of the next token before and after penalty, temperature and filters; temperature 0
-// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), penalty (1: none),
-// banned ids, and the id `eos` that is never penalised.
+// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), fallback (0: none),
+// penalty (1: none), window of the penalty, banned ids, and the id `eos` that is never penalised.
 // -> {before, after (V), candidates: ids that may be drawn, best first, cut: the mass of `before`
 // outside them}
 export function nextChances(logits, ids, rules) {
@@ -44,17 +72,10 @@ export function nextChances(logits, ids, rules) {
   const scores = Float64Array.from(logits);
   if (rules.penalty !== 1) penalise(scores, ids, rules);
   for (const id of rules.banned) scores[id] = -Infinity;
-  const wanted = rules.temperature === 0 ? 1 : rules.topK || scores.length;
-  let candidates = largest(scores, wanted).filter((id) => scores[id] > -Infinity);
+  const candidates = candidatesOf(scores, rules);
   const top = scores[candidates[0]];
   const spread = rules.temperature || 1;
-  let chances = softmax(candidates.map((id) => (scores[id] - top) / spread));
-  if (rules.topP < 1) {
-    let held = 0;
-    const count = chances.findIndex((chance) => (held += chance) >= rules.topP) + 1;
-    candidates = candidates.slice(0, count || candidates.length);
-    chances = softmax(candidates.map((id) => (scores[id] - top) / spread));
-  }
+  const chances = softmax(candidates.map((id) => (scores[id] - top) / spread));
   const after = new Float64Array(scores.length);
   candidates.forEach((id, rank) => (after[id] = chances[rank]));
   const inside = candidates.reduce((sum, id) => sum + before[id], 0);
