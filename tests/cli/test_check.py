@@ -10,6 +10,7 @@ from tests.support.clone import set_params
 from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 from tinylm.cli import check, main
+from tinylm.download.stories import DataSettings
 from tinylm.params import estimate
 from tinylm.presets.write import FOLDER
 
@@ -70,6 +71,17 @@ def test_the_estimate_follows_the_size_of_the_corpus(capsys):
         "of the training are validation; less with a smaller data.held_out_share"
         in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("train_stories", [None, 1000])
+def test_the_share_of_evaluation_is_of_the_stories_that_are_read(train_stories):
+    Path("many.txt").write_text("A dog saw a cat.\n\n" * 500_000, encoding="utf-8")
+    data = DataSettings(
+        source="local", path="many.txt", held_out_share=0.2, train_stories=train_stories
+    )
+    corpus = estimate.corpus_of(data)
+    read = corpus.train / 0.8 if train_stories else corpus.train
+    assert corpus.evaluation == pytest.approx(0.2 * read)
 
 
 def test_problems_of_all_sections_and_the_machine_are_shown_at_once(capsys):

@@ -677,9 +677,8 @@ def heads_are_measured_by_their_attention_and_without_them(drawn: DrawnRun, fold
     heads = run.json("data/figures/evaluate")["heads"]
     assert not measured & set(heads["not_measured"]), f"not_measured: {heads['not_measured']}"
 
-    chosen = passages(run, 40)
-    assert heads["ablation"]["stories"] == len(chosen)
-    scored = sorted((passage for passage in chosen if len(passage) > 1), key=len)
+    scored = sorted((passage for passage in passages(run, 40) if len(passage) > 1), key=len)
+    assert heads["ablation"]["stories"] == len(scored)
     number = np.array([len(passage) - 1 for passage in scored])
     whole, whole_tolerance = sums(run, weights, scored)
     width = settings["head_width"] or run.params["embedding"]["width"] // settings["heads"]

@@ -220,7 +220,7 @@ def asked_checkpoints(run: Run) -> dict[str, int]:
     per_epoch = run.tokens_per_epoch
     if epochs is None:
         epochs = [float(f"{share * budget_of(run) / per_epoch:.3g}") for share in SHARES]
-    due = {f"{epoch:g}": round(epoch * per_epoch) for epoch in epochs}
+    due = {repr(float(epoch)).removesuffix(".0"): round(epoch * per_epoch) for epoch in epochs}
     return {name: tokens for name, tokens in due.items() if tokens}
 
 

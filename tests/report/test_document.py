@@ -8,6 +8,8 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
@@ -258,3 +260,11 @@ def test_a_users_matplotlibrc_changes_no_picture():
                 picture = draw_lines(frame, "title", "tokens", "loss")
             drawn.append((to_svg(picture), to_png(picture.drawing)))
     assert drawn[0] == drawn[1]
+
+
+@given(st.floats(1e6, 9.99e14) | st.sampled_from([999_499_999, 999_500_000, 999_999_999]))
+def test_a_large_number_is_below_a_thousand_of_its_unit(value):
+    shown, unit = big(value).split()
+    assert 1 <= float(shown) < 1000
+    size = {"million": 1e6, "billion": 1e9, "trillion": 1e12}[unit]
+    assert float(shown) * size == pytest.approx(value, rel=0.006)

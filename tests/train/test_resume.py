@@ -64,8 +64,8 @@ def test_a_checkpoint_at_the_end_of_the_run_has_its_last_weights(run, tmp_path, 
     """Though the run ends before its budget, where the next update would exceed it."""
     budget = {"tokens": None, "epochs": 0.5, "accumulation": accumulation}
     snapshots = Snapshots(tmp_path, PARTS, math.inf)
-    weights, _ = run(snapshots, keep_epochs=(0.2, 0.5), **budget)
-    assert kept(tmp_path) == {"0.2", "0.5"}
+    weights, _ = run(snapshots, keep_epochs=(0.2, 0.2000001, 0.5), **budget)
+    assert kept(tmp_path) == {"0.2", "0.2000001", "0.5"}
     last = load_file(tmp_path / "checkpoints/0.5.safetensors")
     for name, tensor in weights.items():
         assert torch.equal(tensor, last[name]), name

@@ -50,11 +50,12 @@ def count_pairs(ids: np.ndarray, size: int, window: int) -> Pairs:
     """The pairs within the window, each counted in both directions."""
     total: Pairs = (np.zeros(0, np.int64), np.zeros(0))
     for start in range(0, len(ids), TOKENS_AT_ONCE):
-        end = start + TOKENS_AT_ONCE
-        part = np.asarray(ids[start:end], dtype=np.int64)
+        end = min(start + TOKENS_AT_ONCE, len(ids))
+        part = np.asarray(ids[start : end + window], dtype=np.int64)  # with what follows its end
         counted = [total]
         for distance in range(1, min(window, len(part) - 1) + 1):
-            pairs = part[:-distance] * size + part[distance:]
+            second = part[distance:][: end - start]
+            pairs = part[: len(second)] * size + second
             keys, times = np.unique(pairs, return_counts=True)
             counted.append((keys, times / distance))
         total = _sum_pairs(counted)

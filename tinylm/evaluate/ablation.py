@@ -35,11 +35,10 @@ def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
 def ablate(model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int) -> Rows:
     """For each head, by how many nats per token the loss rises without it.
 
-    rows: ids of each story (T,); all tokens but the first are scored. loss_increase comes with its
-    95 % bootstrap interval over stories, each scored with and without the head (paired).
+    rows: ids of each story (T,), T > 1; all tokens but the first are scored. loss_increase comes
+    with its 95 % bootstrap interval over stories, each scored with and without the head (paired).
     """
-    rows = [row for row in rows if len(row) > 1]
-    rows.sort(key=len)
+    rows = sorted(rows, key=len)
     tokens = np.array([len(row) - 1 for row in rows])
     whole = sequence_nats(model, rows, BATCH_ROWS)
     table = head_table(model.settings.layers, model.settings.heads)

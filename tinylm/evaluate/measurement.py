@@ -80,7 +80,8 @@ def measure_attention(run: TrainedRun) -> MetricsAndTables:
     roles = _roles(run)
     measured = {row["role"] for row in roles}
     reason = f"fewer than {MIN_POSITIONS} comparable positions"
-    ablated = passages(run.evaluation, ABLATION_STORIES, model.settings.context)
+    chosen = passages(run.evaluation, ABLATION_STORIES, model.settings.context)
+    ablated = [ids for ids in chosen if len(ids) > 1]  # one token alone has no loss
     ablation = ablate(model, ablated, RESAMPLES, SEED)
     metrics = {
         "margin": MARGIN,

@@ -14,7 +14,14 @@ from tinylm.base.machine import pick_device
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
-from tinylm.model.checkpoint import CONFIG, WEIGHTS, check_vocabulary, load_checkpoints, load_model
+from tinylm.model.checkpoint import (
+    CONFIG,
+    WEIGHTS,
+    check_vocabulary,
+    checkpoint_name,
+    load_checkpoints,
+    load_model,
+)
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.kinds import open_tokenizer
@@ -75,7 +82,7 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
     """The model after this many epochs. Raises InputError, with the existing checkpoints."""
     checkpoints = dict(load_checkpoints(models, device))
     if epoch not in checkpoints:
-        epochs = ", ".join(f"{name:g}" for name in checkpoints)
+        epochs = ", ".join(map(checkpoint_name, checkpoints))
         present = epochs or "none, train.keep_epochs kept no weights"
         raise InputError(f"{models}: no weights of epoch {epoch:g}; available: {present}")
     return checkpoints[epoch]

@@ -83,6 +83,11 @@ def load_model(
     return _load_weights(weights, settings).to(device).eval(), config
 
 
+def checkpoint_name(epoch: float) -> str:
+    """The name of the weights after this many epochs, with all digits: 3, 0.25."""
+    return repr(float(epoch)).removesuffix(".0")
+
+
 def load_checkpoints(
     folder: str | Path, device: torch.device | str = "cpu"
 ) -> Iterator[tuple[float, TinyLM]]:

@@ -72,7 +72,10 @@ def corpus_of(data: DataSettings) -> Corpus:
     if data.source == "local":
         sizes = open_source(data).sizes
         train = sizes["train"] / STORY_BYTES
-        evaluation = data.held_out_share * train
+        read = train
+        if data.train_stories:
+            read = min(read, data.train_stories / (1 - data.held_out_share))
+        evaluation = data.held_out_share * read
         if "evaluation" in sizes:
             evaluation = sizes["evaluation"] / STORY_BYTES
     if data.train_stories:

@@ -91,7 +91,8 @@ def big(value: Any) -> str:
     if value is None:
         return ABSENT
     for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if value >= size:
+        as_shown = float(f"{value:.2e}")  # 999,999,999 is 1.00 billion
+        if value >= 1e6 and as_shown >= size:
             return f"{number(value / size)} {name}"
     return count(value)
 

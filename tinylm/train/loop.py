@@ -10,6 +10,7 @@ from torch import Tensor
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import Interrupted, signals_noted
 from tinylm.host.progress import Progress
+from tinylm.model.checkpoint import checkpoint_name
 from tinylm.train.core_share import CoreShare
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.graphs import new_trainer
@@ -151,7 +152,7 @@ class _Loop:
         for epoch, tokens in self.checkpoints.items():
             if self.snapshots is not None and after < tokens <= to:
                 self.record(self.trainer.finish())
-                self.snapshots.keep(f"{epoch:g}", self.trainer.model.state_dict())
+                self.snapshots.keep(checkpoint_name(epoch), self.trainer.model.state_dict())
 
     def record(self, results: list[Result]) -> None:
         """Add the results of updates to the curves."""
@@ -261,7 +262,7 @@ class _Loop:
         if not self.is_out_of_patience():
             self.keep_checkpoints(trainer.tokens, trainer.budget)
         elif missed:
-            epochs = ", ".join(f"{epoch:g}" for epoch in missed)
+            epochs = ", ".join(checkpoint_name(epoch) for epoch in missed)
             self.progress.write(f"early stopping: no checkpoint after {epochs} epochs")
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
