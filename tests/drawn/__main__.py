@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from queue import Empty
@@ -153,17 +154,15 @@ def main() -> int:
     found = Found()
     shown = started
     while any(worker.is_alive() for worker in workers) or not queue.empty():
-        try:
+        with suppress(Empty):
             part = queue.get(timeout=1)
-        except Empty:
-            continue
-        found.add(part)
-        for path in part.failures:
-            print(
-                Path(path).read_text("utf-8").partition("\nproperty:")[0],
-                f"\n  -> {path}",
-                flush=True,
-            )
+            found.add(part)
+            for path in part.failures:
+                print(
+                    Path(path).read_text("utf-8").partition("\nproperty:")[0],
+                    f"\n  -> {path}",
+                    flush=True,
+                )
         if time.monotonic() > shown + SHOW_EVERY_S:
             shown = time.monotonic()
             print(in_progress(found, started), flush=True)

@@ -236,11 +236,18 @@ def repaired(changes: Changes) -> Changes:
 
 
 def affordable(changes: Changes) -> Changes:
-    """With fewer epochs in layout windows, where one has each token as often as the context is long."""
-    if changes.get("train.layout") != "windows" or not changes.get("train.epochs"):
+    """With less training and validation in layout windows.
+
+    There an epoch, and a validation, reads each token as often as the context is long.
+    """
+    if changes.get("train.layout") != "windows":
         return changes
-    context = with_changes(changes)["model"]["context"]
-    return changes | {"train.epochs": float(f"{changes['train.epochs'] / context:.3g}")}
+    params = with_changes(changes)
+    context = params["model"]["context"]
+    cheaper = {"train.validate_every": min(context * params["train"]["validate_every"], 1000)}
+    if changes.get("train.epochs"):
+        cheaper["train.epochs"] = float(f"{changes['train.epochs'] / context:.3g}")
+    return changes | cheaper
 
 
 @st.composite
