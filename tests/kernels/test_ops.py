@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tests.support.small import model_settings, needs_compiler
+from tinylm.kernels.train import linear as fp32_linear
 from tinylm.kernels.train import output_loss as module
 from tinylm.kernels.train.dropout import keep_level, new_seed
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
@@ -275,3 +276,19 @@ def test_a_kernel_does_not_depend_on_torchs_default_type(name, dtype):
     finally:
         torch.set_default_dtype(torch.float32)
     assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda x, weight, bias: x @ weight.T,  # no bias
+        lambda x, weight, bias: F.linear(x, weight, bias) + 1e-3,
+        lambda x: x,  # other arguments
+    ],
+)
+def test_an_operation_of_torch_that_has_changed_is_not_used(monkeypatch, changed):
+    monkeypatch.setattr(fp32_linear, "_onednn_linear", changed)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    fp32_linear._has_onednn.cache_clear()
+    assert not fp32_linear.uses_onednn(torch.ones(2, 2))
+    fp32_linear._has_onednn.cache_clear()

@@ -3,16 +3,20 @@
 import re
 import shutil
 import subprocess
+import unicodedata
 
 import jinja2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from tinylm.report.drawing import Picture, to_svg
 from tinylm.report.html_page import to_html
-from tinylm.report.pdf import to_pdf
+from tinylm.report.pdf import missing_characters, to_pdf
 from tinylm.report.render import escape, render, to_terminal
+from tinylm.report.wording import isolated
 
 EVIL = (
     "<script>alert(1)</script> [x](javascript:a) ![i](http://a/b.png) `c` **b** _i_ a_b &lt; &amp; "
@@ -114,6 +118,19 @@ def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path)
     assert re.sub(r"\s+", "", SHOWN) in words
     for part in ("A # title", "A caption", "perplexity", "Extras"):
         assert part.replace(" ", "") in words
+
+
+def test_the_pdf_names_the_characters_that_its_fonts_lack():
+    assert missing_characters("Zoë, Ωμέγα, Борис – محمد\n") == ""
+    assert missing_characters("王李王") == "李王"
+    assert len(to_pdf("# 王\n\ntext\n")) > len(to_pdf("# a\n\ntext\n"))
+
+
+@given(st.text())
+def test_a_name_from_right_to_left_keeps_its_direction_to_itself(name):
+    shown = isolated(name)
+    runs_right = {unicodedata.bidirectional(letter) for letter in name} & {"R", "AL"}
+    assert shown == (f"\u2068{name}\u2069" if runs_right else name)
 
 
 def test_the_terminal_gets_tables_and_plain_text(markdown):

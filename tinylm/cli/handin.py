@@ -46,7 +46,11 @@ def _code() -> list[str]:
         )
     problems = []
     for name in files:
-        if not Path(name).is_file():
+        if Path(name).is_dir():
+            problems.append(
+                f"{name}: a link to a folder or a git submodule, which the zip cannot hold; replace it by its files"
+            )
+        elif not Path(name).is_file():
             problems.append(f"{name}: tracked by git, but missing")
     for name in untracked("tinylm", "stages"):
         problems.append(f"{name}: not tracked by git, so it would be left out; run git add {name}")

@@ -10,9 +10,11 @@ import matplotlib
 import typst
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from matplotlib import ft2font
 
 _LAYOUT = Path(__file__).with_name("pdf.typ")
 # Matplotlib ships DejaVu and typst the serif font, so that nothing has to be installed.
+MOST_SHOWN = 20  # characters that the warning lists
 _FONTS = Path(matplotlib.get_data_path()) / "fonts/ttf"
 _TYPST = {  # what each token of the Markdown becomes
     "heading_close": "]\n",
@@ -57,9 +59,31 @@ def to_pdf(
         for picture, svg in images.items():
             (folder / f"{picture}.svg").write_text(svg, encoding="utf-8")
         source = folder / "report.typ"
-        source.write_text(document + layout + _to_typst(markdown, images), encoding="utf-8")
+        content = _to_typst(_with_warning(markdown), images)
+        source.write_text(document + layout + content, encoding="utf-8")
         # No clock either; tags would double the file's size.
         return typst.compile(source, root=folder, font_paths=[_FONTS], timestamp=0, pdf_tags=False)
+
+
+def missing_characters(text: str) -> str:
+    """The characters of a text that the PDF's own fonts cannot draw, each once."""
+    drawn = ft2font.FT2Font(str(_FONTS / "DejaVuSans.ttf")).get_charmap()
+    letters = {letter for letter in text if letter.isprintable() and ord(letter) not in drawn}
+    return "".join(sorted(letters))
+
+
+def _with_warning(markdown: str) -> str:
+    """The Markdown with a warning below its title if characters are missing."""
+    missing = missing_characters(markdown)
+    if not missing:
+        return markdown
+    title, _, rest = markdown.partition("\n")
+    shown = " ".join(missing[:MOST_SHOWN]) + (" …" if len(missing) > MOST_SHOWN else "")
+    warning = (
+        f"**Warning:** the fonts of this PDF lack {shown}. Unless your system has a font with them, "
+        "they are boxes here; index.html shows them."
+    )
+    return f"{title}\n\n{warning}\n{rest}"
 
 
 def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:

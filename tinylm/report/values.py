@@ -13,7 +13,7 @@ from tinylm.evaluate.sense import read_text
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, ReportData
-from tinylm.report.wording import big, number
+from tinylm.report.wording import big, isolated, number
 from tinylm.storybook.truth import END, MEANING
 
 ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
@@ -80,6 +80,7 @@ def report_values(run: ReportData, settings: ReportSettings, lab: bool) -> dict[
     differing, as_asked = _assignment(run)
     return {
         "settings": settings,
+        "author": isolated(settings.author or ""),
         "lab": lab,
         "title": title_of(run, settings),
         "tiles": [(name, number(run.value(place))) for name, place in TILES],

@@ -1,5 +1,6 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,13 @@ def number(value: Any, digits: int = 3) -> str:
     if magnitude < -4:
         return _signed(scientific)
     return _signed(f"{value:,.{max(digits - 1 - magnitude, 0)}f}")
+
+
+def isolated(text: str) -> str:
+    """A text as it is; from right to left, with marks that keep its direction from what follows."""
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text):
+        return f"\u2068{text}\u2069"
+    return text
 
 
 def _signed(text: str) -> str:

@@ -159,6 +159,11 @@ def test_the_readme_says_which_code_was_changed_since_the_release_and_by_whom(he
     )
 
 
+def track_a_link(here):
+    (here / "linked").symlink_to(here / "tinylm", target_is_directory=True)
+    subprocess.run(["git", "add", "linked"], cwd=here, check=True)
+
+
 CASES = {
     "report: ": lambda here: (here / "report/report.pdf").unlink(),
     "report of params.yaml": lambda here: set_params(here, {"report.title": "x"}),
@@ -166,6 +171,7 @@ CASES = {
     "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
     "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),
     "tinylm/b.py": lambda here: write(here, "tinylm/b.py", ""),
+    "link to a folder": lambda here: track_a_link(here),
     "git": lambda here: shutil.rmtree(here / ".git"),
     "dvc.lock": lambda here: (here / "dvc.lock").unlink(),
 }

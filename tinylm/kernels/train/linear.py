@@ -17,7 +17,25 @@ from torch.nn import functional as F
 def _has_onednn() -> bool:
     """Whether torch has oneDNN and the processor is of a kind on which it was measured to be faster."""
     measured = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-    return measured and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return measured and _multiplies()
+
+
+def _multiplies() -> bool:
+    """Whether torch's operation for it, which is private and may change, still computes x W^T + b."""
+    x, weight = torch.arange(-7.0, 8.0).view(3, 5), torch.arange(-9.0, 11.0).view(4, 5)
+    try:
+        for bias in (None, torch.arange(4.0)):
+            # Whole numbers, so that the result is exact in any order of the sums.
+            if not _onednn_linear(x, weight, bias).equal(F.linear(x, weight, bias)):
+                return False
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return True
+
+
+def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return result
 
 
 def uses_onednn(x: Tensor) -> bool:
@@ -29,8 +47,7 @@ def uses_onednn(x: Tensor) -> bool:
 def fast_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear by the faster library, for use inside an autograd.Function.  (N, D), (F, D), (F,) -> (N, F)"""
     if uses_onednn(x):
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-        return result
+        return _onednn_linear(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
