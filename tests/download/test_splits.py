@@ -255,7 +255,6 @@ def test_the_storybook_reports_its_log_probabilities(corpus, monkeypatch):
 @pytest.mark.parametrize(
     ("source", "changes", "keys"),
     [
-        ("storybook", {}, ["train_stories", "evaluation_stories"]),
         ("storybook", {"overlap": 3, "drop_first_line": True}, ["overlap", "drop_first_line"]),
         ("hub", {"hub": ""}, ["hub"]),
         ("local", {"path": "", "column": ""}, ["path", "column"]),

@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     form = export_folder(Path(arguments.folder), trained, arguments.format)
     folder = visible(arguments.folder)
     print(f"{folder}: {form.architecture}, {form.parameters:,} parameters")
+    print(form.check)
     if arguments.format == "gguf":
         print("llama.cpp ignores section decode, and does not mask <sos>, <pad> and <unk>")
         return

@@ -126,8 +126,8 @@ def _open_storybook(settings: DataSettings) -> Source:
     from tinylm.storybook.corpus import generate
 
     def rows(role: str) -> Iterator[Row]:
-        sizes = (settings.train_stories or 0, settings.evaluation_stories or 0)
-        train, evaluation = generate(*sizes, settings.seed)
+        train_stories, evaluation_stories = settings.limits()
+        train, evaluation = generate(train_stories or 0, evaluation_stories or 0, settings.seed)
         for story in train if role == "train" else evaluation:
             yield story.text, story.log_prob
 
@@ -206,7 +206,7 @@ def _assign(
 
     read_first: gets {role: limit} where more stories follow than the settings read.
     """
-    limit = settings.evaluation_stories
+    train_limit, limit = settings.limits()
     share = settings.held_out_share if settings.held_out == "hash" else 0.0
     held_out_end = _key_at(share)
     evaluation_end = held_out_end if source.has_evaluation else _key_at(2 * share)
@@ -223,7 +223,7 @@ def _assign(
     evaluated = 0
     trained = 0
     for row in clean(source.rows("train")):
-        if trained == settings.train_stories:
+        if trained == train_limit:
             read_first["train"] = trained
             return
         if row.form in evaluation_forms:
@@ -281,7 +281,7 @@ def write_stories(
             path = Path(folder) / f"{split}.jsonl"
             files[split] = stack.enter_context(atomic_write(path, "wb"))
             totals[split] = {"stories": 0, "words": 0}
-        progress = stack.enter_context(Progress("stories", settings.train_stories, "stories"))
+        progress = stack.enter_context(Progress("stories", settings.limits()[0], "stories"))
         clean = partial(
             _clean,
             settings=settings,

@@ -13,6 +13,9 @@ from tinylm.base.files import require
 SPLITS = ("train", "held_out", "evaluation")
 
 
+STORYBOOK_STORIES = (20_000, 500)  # of train and evaluation, where the settings give no number
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Section `data` of params.yaml."""
@@ -29,14 +32,17 @@ class DataSettings:
     overlap: int = setting(0, low=0, high=1_000_000)
     seed: int = setting(1, low=0)
 
+    def limits(self) -> tuple[int | None, int | None]:
+        """(train, evaluation): the stories to write or to read at most, None for all."""
+        if self.source == "storybook":  # which has no end
+            train, evaluation = STORYBOOK_STORIES
+            return self.train_stories or train, self.evaluation_stories or evaluation
+        return self.train_stories, self.evaluation_stories
+
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
-        is_storybook = self.source == "storybook"
-        for name in ("train_stories", "evaluation_stories"):
-            if is_storybook and getattr(self, name) is None:
-                problems.append(f"{name}: expected a number >= 1 with source: storybook, got null")
-        if is_storybook and self.drop_first_line:  # log-probabilities are those of whole stories
+        if self.source == "storybook" and self.drop_first_line:  # log-probabilities are those of whole stories
             problems.append("drop_first_line: expected false with source: storybook, got true")
         if self.overlap and self.held_out == "hash":
             problems.append(f"overlap: expected 0 with held_out: hash, got {self.overlap}")

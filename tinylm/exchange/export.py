@@ -9,6 +9,7 @@ from tinylm.base.files import atomic_folder, write_bytes, write_json
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
 from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_originals
+from tinylm.exchange.read_back import check_export
 from tinylm.exchange.remote_code import CONFIGURATION, WRAPPER, remote_code
 from tinylm.exchange.stock import ExportedModel, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, tokenizer_files
@@ -82,7 +83,8 @@ def export(folder: Path, trained: Trained, form: str) -> ExportedModel:
     """Write a model and its originals into an empty folder; returns what was written.
 
     form: transformers, tinylm or gguf.
-    Raises InputError if no architecture of transformers, or of llama.cpp, computes the model.
+    Raises InputError if no architecture of transformers, or of llama.cpp, computes the model, or if
+    the files that were written do not.
     """
     if form == "gguf":
         exported = write_gguf(folder / GGUF, trained.model, trained.tokenizer)
@@ -95,7 +97,7 @@ def export(folder: Path, trained: Trained, form: str) -> ExportedModel:
         exported = stock_form(trained.model)
         _write_transformers(folder, trained, exported)
     write_originals(folder, trained)
-    return exported
+    return dataclasses.replace(exported, check=check_export(folder, trained.model, form))
 
 
 def export_folder(folder: Path, trained: Trained, form: str) -> ExportedModel:

@@ -61,13 +61,14 @@ GPT_NEOX = {
 class ExportedModel:
     """A model for transformers: class name, config.json, tensors under its names.
 
-    parameters: their number, tied ones counted once.
+    parameters: their number, tied ones counted once. check: what reading the files back has shown.
     """
 
     architecture: str
     config: dict[str, Any]
     tensors: dict[str, Tensor]
     parameters: int
+    check: str = ""
 
 
 def stock_problem(settings: ModelSettings) -> str:

@@ -73,15 +73,16 @@ def corpus_of(data: DataSettings) -> Corpus:
         sizes = open_source(data).sizes
         train = sizes["train"] / STORY_BYTES
         read = train
-        if data.train_stories:
+        if data.train_stories is not None:
             read = min(read, data.train_stories / (1 - data.held_out_share))
         evaluation = data.held_out_share * read
         if "evaluation" in sizes:
             evaluation = sizes["evaluation"] / STORY_BYTES
-    if data.train_stories:
-        train = min(train, data.train_stories)
-    if data.evaluation_stories:
-        evaluation = min(evaluation, data.evaluation_stories)
+    train_limit, evaluation_limit = data.limits()
+    if train_limit is not None:
+        train = min(train, train_limit)
+    if evaluation_limit is not None:
+        evaluation = min(evaluation, evaluation_limit)
     return Corpus(train, evaluation)
 
 
