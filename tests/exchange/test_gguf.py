@@ -3,8 +3,8 @@
 import gguf
 import pytest
 import torch
-import torch.nn.functional as F
 
+from tests.drawn.exports import AsLlama, check_gguf
 from tinylm.base.config import InputError
 from tinylm.exchange.gguf_file import write_gguf
 from tinylm.vocab.kinds import make_tokenizer
@@ -18,57 +18,13 @@ FORMS = {
 }
 
 
-class AsLlama:
-    """The graph of llama.cpp's gpt2 over what a file holds, in float64; `gelu`: the activation."""
-
-    def __init__(self, path, gelu=None):
-        reader = gguf.GGUFReader(path)
-        self.fields = {name: field.contents() for name, field in reader.fields.items()}
-        self.tensors = {}
-        for tensor in reader.tensors:
-            values = gguf.dequantize(tensor.data, tensor.tensor_type)
-            self.tensors[tensor.name] = torch.from_numpy(values.copy()).double()
-        self.gelu = gelu or (lambda x: F.gelu(x, approximate="tanh"))
-
-    def linear(self, name, x):
-        return x @ self.tensors[f"{name}.weight"].T + self.tensors.get(f"{name}.bias", 0.0)
-
-    def norm(self, name, x):
-        gain, bias = (self.tensors[f"{name}.{part}"] for part in ("weight", "bias"))
-        epsilon = self.fields["gpt2.attention.layer_norm_epsilon"]
-        return F.layer_norm(x, x.shape[-1:], gain, bias, epsilon)
-
-    def attention(self, block, x):
-        projected = self.linear(f"{block}.attn_qkv", self.norm(f"{block}.attn_norm", x))
-        heads = self.fields["gpt2.attention.head_count"]
-        q, k, v = (part.unflatten(-1, (heads, -1)) for part in projected.chunk(3, -1))
-        q, k, v = (part.transpose(0, 1) for part in (q, k, v))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.linear(f"{block}.attn_output", mixed.transpose(0, 1).flatten(1))
-
-    def __call__(self, ids):
-        embedding = self.tensors["token_embd.weight"]
-        x = embedding[ids] + self.tensors["position_embd.weight"][: len(ids)]
-        for layer in range(self.fields["gpt2.block_count"]):
-            block = f"blk.{layer}"
-            x = x + self.attention(block, x)
-            inner = self.gelu(self.linear(f"{block}.ffn_up", self.norm(f"{block}.ffn_norm", x)))
-            x = x + self.linear(f"{block}.ffn_down", inner)
-        return self.norm("output_norm", x) @ self.tensors.get("output.weight", embedding).T
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_the_file_holds_the_function(tmp_path, random_model, words, name):
     model = random_model(vocab=len(words), context=29, **({"tied_output": False} | FORMS[name]))
     write_gguf(tmp_path / "model.gguf", model, words)
-    is_relu = model.settings.activation == "relu"
-    llama = AsLlama(tmp_path / "model.gguf", None if is_relu else F.gelu)
     ids = torch.randint(len(words), (29,), generator=torch.Generator().manual_seed(2))
-    expected = model.double()(ids[None])[0].detach()
-    assert (llama(ids) - expected).abs().max() / expected.std() < 1e-5
-    if not is_relu:  # llama.cpp has the tanh form of gelu
-        tanh = AsLlama(tmp_path / "model.gguf")(ids)
-        assert 0 < (tanh - llama(ids)).abs().max() / expected.std() < 5e-3
+    check_gguf(tmp_path / "model.gguf", model, ids, "")
+    llama = AsLlama(tmp_path / "model.gguf")
     assert llama.fields["gpt2.context_length"] == 29
     assert llama.fields["gpt2.vocab_size"] == len(words)
     assert llama.fields["tokenizer.ggml.model"] == "no_vocab"

@@ -1,17 +1,17 @@
-"""The model against torch's finished functions, and its positions against the papers' formulas."""
+"""The model against plain code, and its positions against the papers' formulas."""
 
 import math
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
+from tests.drawn.models import plain_settings, weights_of
+from tests.drawn.plain_model import PlainModel
 from tests.support.small import model_settings
 from tinylm.model.norms import NORMS
 from tinylm.model.ops import apply_rotary
-from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import Block, TinyLM, rope_table, sinusoids
+from tinylm.model.transformer import rope_table, sinusoids
 
 NO_BIAS = {"qkv_bias": False, "attention_bias": False}
 VARIANTS = [
@@ -27,61 +27,14 @@ VARIANTS = [
 ]
 
 
-def torch_norm(norm: nn.Module, x: torch.Tensor, settings: ModelSettings) -> torch.Tensor:
-    if isinstance(norm, nn.Identity):
-        return x
-    if settings.norm_kind == "layer":
-        return F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, settings.norm_eps)
-    if settings.norm_kind == "rms":
-        return F.rms_norm(x, x.shape[-1:], norm.gain, settings.norm_eps)
-    if settings.norm_kind == "std":
-        normed = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + settings.norm_eps)
-        return normed * norm.gain + norm.bias
-    raise NotImplementedError(f"write the formula of norm_kind {settings.norm_kind} here")
-
-
-def torch_block(block: Block, x: torch.Tensor, settings: ModelSettings) -> torch.Tensor:
-    """The block by torch's finished functions, on our parameters."""
-    attention, forward = block.attention, block.feed_forward
-
-    def attend(x: torch.Tensor) -> torch.Tensor:
-        qkv = F.linear(x, attention.qkv.weight, attention.qkv.bias)
-        heads = qkv.unflatten(-1, (3, settings.heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(*heads, is_causal=True)
-        mixed = mixed.transpose(1, 2).flatten(2)
-        return F.linear(mixed, attention.out.weight, attention.out.bias)
-
-    def feed(x: torch.Tensor) -> torch.Tensor:
-        inner = getattr(F, settings.activation)(F.linear(x, forward.up.weight, forward.up.bias))
-        return F.linear(inner, forward.down.weight, forward.down.bias)
-
-    if settings.norm == "pre":
-        x = x + attend(torch_norm(block.norm1, x, settings))
-        return x + feed(torch_norm(block.norm2, x, settings))
-    x = torch_norm(block.norm1, x + attend(x), settings)
-    return torch_norm(block.norm2, x + feed(x), settings)
-
-
-def torch_logits(model: TinyLM, ids: torch.Tensor) -> torch.Tensor:
-    """The model made of torch's finished functions, on our parameters."""
-    x = F.embedding(ids, model.embedding * model.embedding_scale)
-    if model.settings.positions == "learned":
-        x = x + model.positions[: ids.shape[1]]
-    elif model.settings.positions == "sinusoids":
-        x = x + sinusoids(ids.shape[1], model.width)
-    for block in model.blocks:
-        x = torch_block(block, x, model.settings)
-    x = torch_norm(model.final_norm, x, model.settings)
-    if model.output is not None:
-        return F.linear(x, model.output.weight, model.output.bias)
-    logits = x @ model.embedding.T * model.embedding_scale / model.width**0.5
-    return logits if model.output_bias is None else logits + model.output_bias
-
-
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
-def test_model_matches_torch(new_model, ids, settings):
-    model = new_model(**{"width": 21, "head_width": None} | settings)
-    theirs = torch_logits(model, ids)
+def test_model_matches_plain_code(new_model, ids, settings):
+    model = new_model(**{"width": 21, "head_width": None, "positions": "learned"} | settings)
+    plain = PlainModel(weights_of(model), plain_settings(model))
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    for name in learned:
+        plain.weights[name].requires_grad_()
+    theirs = plain(ids)
     torch.testing.assert_close(model(ids), theirs, rtol=1e-11, atol=1e-11)
     targets = torch.randint(0, 31, ids.shape)
     targets[1, 3:] = -1
@@ -92,8 +45,7 @@ def test_model_matches_torch(new_model, ids, settings):
     torch.testing.assert_close(loss, reference, rtol=1e-12, atol=0)
     torch.testing.assert_close(model.token_loss(ids, targets).sum(), reference, rtol=1e-12, atol=0)
     loss.backward()
-    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    gradients = torch.autograd.grad(reference, list(learned.values()))
+    gradients = torch.autograd.grad(reference, [plain.weights[name] for name in learned])
     for parameter, wanted in zip(learned.values(), gradients, strict=True):
         torch.testing.assert_close(parameter.grad, wanted, rtol=1e-9, atol=1e-9)
 
