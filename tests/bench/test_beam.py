@@ -1,12 +1,10 @@
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from stages import beam_bench
 from tests.bench.conftest import results
-from tests.support.plain_run import PlainRun, near
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.bench import beam, measure
@@ -24,28 +22,6 @@ def test_methods_are_compared_with_greedy_decoding(finished_run):
     assert all("possible" not in row for row in methods.values())
     plotted = pd.read_csv(finished_run / "plots/beam_bench.csv")
     assert plotted["width"].tolist()[:4] == [1, 1, 1, 2]
-
-
-def test_texts_of_beam_search(finished_run):
-    plain = PlainRun(finished_run)
-    settings = plain.params["beam_bench"]
-    model = plain.model()
-    methods = {}
-    table = plain.table("data/beam_bench/outputs")
-    assert table["method"].tolist() == METHODS * 3
-    assert table["prompt"].nunique() == 3
-    for row in table.to_dict("records"):
-        start = [plain.vocabulary.index(word) for word in row["prompt"].split()]
-        new = [plain.vocabulary.index(word) for word in row["text"].split()]
-        new += [1] * (len(new) < settings["new_tokens"])  # the text has ended
-        log_prob = -sum(plain.nats(model, [0, *start, *new])[len(start) :])
-        assert row["log_prob"] == near(log_prob)
-        assert row["score"] == near(log_prob / len(new) ** settings["length_penalty"])
-        methods.setdefault(row["method"], []).append((log_prob, len(new)))
-    found = plain.json("data/figures/beam_bench")["methods"]
-    for name, texts in methods.items():
-        total, tokens = np.sum(texts, axis=0)
-        assert found[name]["log_prob_per_token"] == near(total / tokens)
 
 
 def test_texts_of_the_storybook_are_judged(folder, inline, change, monkeypatch):

@@ -1,7 +1,10 @@
-import numpy as np
+import statistics
 
-from tests.support.plain_run import PlainRun, assert_weights, near
-from tinylm.bench.seeds import METRICS, in_words, merge, scores_of
+import pytest
+
+from stages import train
+from tests.support.stages import read
+from tinylm.bench.seeds import METRICS, first_curve, in_words, merge, scores_of
 
 
 def test_one_seed_has_no_spread():
@@ -21,20 +24,21 @@ def test_a_seed_that_diverged_leaves_the_other_numbers():
     assert "diverged" in in_words(merged)
 
 
-def test_another_seed_and_the_spread(finished_run):
-    plain = PlainRun(finished_run, seed=2)
-    run = plain.training
-    np.testing.assert_allclose(plain.json("data/seeds/2/run")["held_out"], run.held_out, rtol=1e-4)
-    plain.assert_plotted("seeds", "seed 2", run.held_out)
-    models = [plain.model(), plain.model("data/seeds/2/model")]
-    assert_weights(models[1].state_dict(), run.weights[-1])
-    losses = [plain.loss(model, plain.ids["evaluation"]) for model in models]
-    held_out = [plain.loss(model, plain.ids["held_out"]) for model in models]
-    names = ("nats_per_token", "perplexity", "held_out_loss")
-    seeds = plain.json("data/figures/seeds")
-    for name, values in zip(names, (losses, np.exp(losses), held_out), strict=True):
-        assert [seeds["by_seed"][seed][name] for seed in "12"] == near(list(values))
-        sd = np.std(values, ddof=1)
-        assert seeds[name]["mean"] == near(np.mean(values))
-        assert seeds[name]["sd"] == near(sd, rel=1e-3)
-        assert seeds[name]["difference"] == near(12.7062 * 2**0.5 * sd, rel=1e-3)  # t, df 1
+def test_a_seed_is_a_training_with_that_seed(folder, change):
+    change({"train.seed": 2, "seeds.more": []})
+    train.main()
+    expected = read(folder / "data/seeds/2/run.json")["held_out"]
+    assert [list(row) for row in first_curve()] == [
+        pytest.approx(row, rel=1e-4) for row in expected
+    ]
+
+
+def test_the_spread_is_that_of_the_scores_of_all_seeds(finished_run):
+    seeds = read(finished_run / "data/figures/seeds.json")
+    first, second = losses = [seeds["by_seed"][seed]["nats_per_token"] for seed in "12"]
+    assert first != second
+    found = seeds["nats_per_token"]
+    sd = statistics.stdev(losses)
+    difference = 12.7062 * 2**0.5 * sd  # Student's t with one degree of freedom
+    expected = {"mean": (first + second) / 2, "sd": sd, "difference": difference}
+    assert found == pytest.approx(expected, rel=1e-4)

@@ -10,10 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from safetensors.torch import load_file
 
 from tests.support.clone import set_params
-from tests.support.plain_run import assert_weights
 from tinylm.host.command import BAD_INPUT
 from tinylm.train import distributed
 
@@ -31,8 +29,6 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
         pd.read_csv(run / "plots/loss.csv")["value"] for run in (finished_run, folder)
     )
     np.testing.assert_allclose(together, alone, rtol=1e-4)
-    expected = load_file(finished_run / "models/model.safetensors")
-    assert_weights(load_file(folder / "models/model.safetensors"), expected)
 
 
 def test_the_cause_is_the_rank_that_failed_not_one_that_torchrun_stopped():
