@@ -1,17 +1,16 @@
-"""The loop and its parts: accumulated gradients, budgets, the loss over a split; updates as on a CUDA card."""
+"""The loop and its parts: budgets, the loss over a split; updates as on a CUDA card."""
 
 import math
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.train import loop
 from tinylm.train.curves import Curves, TrainResult, run_metrics
 from tinylm.train.graphs import GraphedTrainer
 from tinylm.train.loop import train
-from tinylm.train.trainer import Trainer, accumulate_gradients, learning_rate
+from tinylm.train.trainer import Trainer, learning_rate
 from tinylm.train.validation import split_loss
 
 
@@ -19,25 +18,6 @@ from tinylm.train.validation import split_loss
 def start(new_run, new_settings):
     """start(settings): the result of a run of the small model."""
     return lambda **changes: train(new_run(new_settings(**changes)))
-
-
-@pytest.mark.parametrize(("recompute", "tied"), [("none", True), ("blocks", False)])
-def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
-    new_model, new_settings, ragged, recompute, tied
-):
-    model = new_model(new_settings(recompute=recompute), tied_output=tied).double()
-    nats = accumulate_gradients(model, ragged, "fp32")
-    ours = {name: parameter.grad for name, parameter in model.named_parameters()}
-    total = 0.0
-    for batch in ragged:
-        logits = model(batch.inputs).flatten(0, 1)
-        targets = batch.targets.flatten()
-        total += F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
-    assert nats.item() == pytest.approx(total.item(), rel=1e-12)
-    model.zero_grad()
-    (total / 39).backward()
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(ours[name], parameter.grad, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("optimizer", "precision"), [("adamw", "bf16"), ("muon", "bf16")])
