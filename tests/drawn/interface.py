@@ -75,9 +75,10 @@ class Oracle:
         self.unit = UNITS[lm.model.embedding.dtype]
         self.slide = lm.slide
         self.edited = edited
-        self._logits = functools.cache(self._compute)
+        self.known: dict[tuple[int, ...], Exact] = {}
 
-    def _compute(self, ids: tuple[int, ...]) -> Exact:
+    def _compute(self, ids: tuple[int, ...]) -> None:
+        """The logits after each of the ids, in one pass: later tokens change nothing for earlier ones."""
         inputs = torch.tensor([ids], device="cpu")
         dtype = torch.get_default_dtype()
 
@@ -89,23 +90,27 @@ class Oracle:
         torch.set_default_dtype(torch.float32)
         try:
             with torch.device("cpu"):
-                (exact,) = exactly(lambda plain: [plain(inputs)[0, -1]], make, self.unit)
+                rows = exactly(lambda plain: list(plain(inputs)[0]), make, self.unit)
         finally:
             torch.set_default_dtype(dtype)
-        return exact
+        for end, exact in enumerate(rows, start=1):
+            self.known.setdefault(ids[:end], exact)
 
     def logits(self, ids: list[int]) -> Exact:
         """(V,) after all ids."""
-        return self._logits(tuple(window(ids, self.settings["context"], self.slide)))
+        shown = tuple(window(ids, self.settings["context"], self.slide))
+        if shown not in self.known:
+            self._compute(shown)
+        return self.known[shown]
 
     def log_probs(self, ids: list[int], first: int) -> tuple[list[float], float]:
         """(ln P of each of ids[first:], how far each may be off)."""
         values, bound = [], 0.0
-        for end in range(first, len(ids)):
+        for end in range(len(ids) - 1, first - 1, -1):  # the longest window holds most of the others
             exact = self.logits(ids[:end])
             values.append(float(exact.value.log_softmax(-1)[ids[end]]))
             bound = max(bound, 2 * exact.bound)
-        return values, bound
+        return values[::-1], bound
 
 
 def near(got: Any, expected: Any, bound: float, what: str) -> None:
