@@ -106,7 +106,7 @@ class Oracle:
     def log_probs(self, ids: list[int], first: int) -> tuple[list[float], float]:
         """(ln P of each of ids[first:], how far each may be off)."""
         values, bound = [], 0.0
-        for end in range(len(ids) - 1, first - 1, -1):  # the longest window holds most of the others
+        for end in reversed(range(first, len(ids))):  # the longest window holds most of the others
             exact = self.logits(ids[:end])
             values.append(float(exact.value.log_softmax(-1)[ids[end]]))
             bound = max(bound, 2 * exact.bound)
