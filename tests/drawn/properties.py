@@ -35,6 +35,7 @@ MODULES: tuple[str, ...] = (
     "reruns",
     "measured",
     "benched",
+    "decoded",
 )
 
 Check = Callable[[DrawnRun, Path], None]
