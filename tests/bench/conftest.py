@@ -1,13 +1,12 @@
 """The finished run on a few stories, measured again with other settings."""
 
-import pickle
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.support.clone import set_params
-from tests.support.stages import read
+from tests.support.stages import measure_here, read
 from tinylm.bench import measure
 from tinylm.params.params import Params, read_params
 
@@ -34,16 +33,8 @@ def change(folder):
 
 @pytest.fixture
 def inline(monkeypatch):
-    """Settings are measured in this process: faster, and what they are given is pickled all the same."""
-
-    def call(function, task):
-        return function(pickle.loads(pickle.dumps(task)))
-
-    def call_each(function, tasks, together):
-        return (call(function, task) for task in tasks)
-
-    monkeypatch.setattr("tinylm.bench.measure.in_own_process", call)
-    monkeypatch.setattr("tinylm.bench.measure.in_own_processes", call_each)
+    """Settings are measured in this process."""
+    measure_here(monkeypatch)
 
 
 def results(folder: Path, stage: str) -> list[dict]:
