@@ -42,8 +42,8 @@ FULL = (
     "train/test_stage.py",
     "learn/test_nuisances.py",
     "drawn/test_drawn.py::test_whole_runs[0]",
-    "drawn/test_drawn.py::test_whole_runs[1]",
     "drawn/test_drawn.py::test_whole_runs[3]",
+    "drawn/test_drawn.py::test_whole_runs[4]",
     "drawn/test_drawn.py::test_a_property_alone[an_edit_reruns",
     "train/test_distributed.py",
 )
