@@ -1,11 +1,16 @@
 """Files are whole or as before, wherever their writer fails; damaged ones are refused."""
 
+import csv
 import errno
 import math
 import os
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinylm.base import files
 from tinylm.base.config import InputError
@@ -102,6 +107,15 @@ def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path):
         files.require(tmp_path / "a.bin", "vocab")
     with pytest.raises(InputError, match=r"dvc\.lock is missing; run dvc repro$"):
         files.require(tmp_path / "dvc.lock")
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=1))
+def test_any_text_survives_a_table(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        files.write_csv(path, ("one", "other"), rows)
+        with open(path, newline="", encoding="utf-8") as handle:
+            assert list(csv.reader(handle)) == [["one", "other"], *map(list, rows)]
 
 
 def test_csv_has_six_digits_and_quotes_commas(tmp_path):

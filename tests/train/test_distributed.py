@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from safetensors.torch import load_file
 
 from tests.support.clone import set_params
 from tinylm.host.command import BAD_INPUT
@@ -29,6 +30,11 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
         pd.read_csv(run / "plots/loss.csv")["value"] for run in (finished_run, folder)
     )
     np.testing.assert_allclose(together, alone, rtol=1e-4)
+    weights, expected = (
+        load_file(run / "models/model.safetensors") for run in (folder, finished_run)
+    )
+    for name, tensor in expected.items():
+        assert (weights[name] - tensor).norm() <= 1e-3 * tensor.norm(), name
 
 
 def test_the_cause_is_the_rank_that_failed_not_one_that_torchrun_stopped():

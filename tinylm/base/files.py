@@ -133,10 +133,27 @@ def write_json(path: str | Path, value: Any) -> None:
     write_bytes(path, f"{text}\n".encode())
 
 
+class TableFile:
+    """A file for csv.writer, with ROW_END as its line terminator, whose rows end with a line feed.
+
+    The writer quotes only cells that contain a sign of its terminator. A lone carriage return would
+    end a row for readers.
+    """
+
+    ROW_END = "\r\n"
+
+    def __init__(self, handle: IO[str]) -> None:
+        self.handle = handle
+
+    def write(self, row: str) -> int:
+        """Write one row."""
+        return self.handle.write(row.removesuffix(self.ROW_END) + "\n")
+
+
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a table, floats with six significant digits."""
     with atomic_write(path) as handle:
-        writer = csv.writer(handle, lineterminator="\n")
+        writer = csv.writer(TableFile(handle), lineterminator=TableFile.ROW_END)
         writer.writerow(header)
         for row in rows:
             writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row])

@@ -42,7 +42,9 @@ class DataSettings:
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
-        if self.source == "storybook" and self.drop_first_line:  # log-probabilities are those of whole stories
+        if (
+            self.source == "storybook" and self.drop_first_line
+        ):  # log-probabilities are those of whole stories
             problems.append("drop_first_line: expected false with source: storybook, got true")
         if self.overlap and self.held_out == "hash":
             problems.append(f"overlap: expected 0 with held_out: hash, got {self.overlap}")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tinylm.base import paths
-from tinylm.base.files import atomic_write
+from tinylm.base.files import TableFile, atomic_write
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.ablation import ablate
@@ -106,4 +106,9 @@ def write_tables(tables: Mapping[str, Any]) -> None:
     """Write each table to data/evaluate/NAME.csv, with five decimals."""
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
-            pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
+            pd.DataFrame(table).to_csv(
+                TableFile(handle),  # type: ignore[call-overload]
+                index=False,
+                float_format="%.5f",
+                lineterminator=TableFile.ROW_END,
+            )
