@@ -29,6 +29,7 @@ FULL = (
     "test_stages.py::test_a_full_disk",
     "pipeline/test_dvc.py",
     "pipeline/test_hand_in_elsewhere.py",
+    "pipeline/test_own_data.py",
     "vocab/test_longest_match.py::test_the_published_counts_of_tiny_shakespeare",
     "learn/test_exercises.py::test_use_tells_right_parts_from_a_wrong_one",
     "learn/test_grading.py::test_what_goes_wrong_in_a_function_names_its_line",
