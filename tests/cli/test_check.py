@@ -39,7 +39,7 @@ def plant(changes: dict) -> None:
 
 
 def problems() -> list[str]:
-    return check.find_all().problems
+    return check.find_all().problems.lines
 
 
 def test_a_folder_in_order_has_no_problem(capsys):

@@ -146,7 +146,7 @@ def advance(level: str, drawn: DrawnRun, folder: Path) -> None:
 
 
 def _check_and_prepare() -> None:
-    problems = find_all().problems
+    problems = find_all().problems.lines
     if problems:
         raise Refused("\n".join(problems))
     for stage in BEFORE_TRAINING:

@@ -4,13 +4,14 @@ The parser is ruamel.yaml, as in DVC (YAML 1.2: `1e-3` is a number, `off` is a s
 sees exactly what DVC hashed. PyYAML would parse YAML 1.1.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import math
 import reprlib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,26 @@ class InputError(Exception):
 
     Each line of the message names the file, the key or line, what was expected and what was found.
     """
+
+
+class Problems:
+    """The lines of several InputErrors, each line once."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Inside the block an InputError ends the block alone, and its lines are kept."""
+        try:
+            yield
+        except InputError as error:
+            self.lines += [line for line in str(error).splitlines() if line not in self.lines]
+
+    def refuse(self) -> None:
+        """Raise InputError with all lines, if there are any."""
+        if self.lines:
+            raise InputError("\n".join(self.lines))
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:

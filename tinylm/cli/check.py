@@ -6,7 +6,6 @@ that depend on the stories or the vocabulary are checked by stage vocab, before 
 """
 
 import argparse
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.config import PARAMS_FILE, InputError, Problems, load_params
 from tinylm.cli.command import check_clone
 from tinylm.params import estimate
 from tinylm.params.params import params_from, read_sections
@@ -29,16 +28,8 @@ FROM_HUB = "; tinylm preset NAME --hub takes data from the Hugging Face hub"
 class Findings:
     """A line for each problem, and for each point that is worth a note."""
 
-    problems: list[str] = dataclasses.field(default_factory=list)
+    problems: Problems = dataclasses.field(default_factory=Problems)
     notes: list[str] = dataclasses.field(default_factory=list)
-
-    @contextlib.contextmanager
-    def collected(self) -> Iterator[None]:
-        """Inside the block an InputError ends the block alone, and its lines are problems."""
-        try:
-            yield
-        except InputError as error:
-            self.problems += str(error).splitlines()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check_params(findings: Findings) -> dict[str, Any]:
     """The settings of each section of params.yaml without an error."""
     sections: dict[str, Any] = {}
-    with findings.collected():
+    with findings.problems.collected():
         values = load_params()
         findings.notes += _interpolated(values)
         sections, _ = read_sections(values)
@@ -128,7 +119,7 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
     for name, check in FILES.items():
         if name not in sections:
             continue
-        with findings.collected():
+        with findings.problems.collected():
             check(sections[name], findings.notes)
         if os.path.normpath(sections[name].path or "").startswith(".."):
             findings.notes.append(
@@ -150,7 +141,7 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
         )
     elif runtime.threads < useful_cores():
         findings.notes.append(f"runtime.threads: auto uses {useful_cores()} cores, which is faster")
-    with findings.collected():
+    with findings.problems.collected():
         device = pick_device(runtime.device)
         if "train" in sections:
             sections["train"].resolved(device)
@@ -171,8 +162,7 @@ def run(arguments: argparse.Namespace) -> None:
     findings = find_all()
     for note in findings.notes:
         print(f"note: {note}")
-    if findings.problems:
-        raise InputError("\n".join(findings.problems))
+    findings.problems.refuse()
     print("checked: no problems found")
     for line in _durations():
         print(line)

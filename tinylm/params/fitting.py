@@ -4,14 +4,13 @@ Stage vocab checks them as soon as the tokens are written, and each later stage 
 a bench's setting that does not fit is refused before training, not after it.
 """
 
-import contextlib
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE, Problems
 from tinylm.download.cleaning import clean_text
 from tinylm.download.stories import SPLITS
 from tinylm.params.params import Params
@@ -27,26 +26,6 @@ class Tokens:
         self.train, self.held_out, self.evaluation = (
             TokenStore(paths.TOKENS, split) for split in SPLITS
         )
-
-
-class Problems:
-    """The lines of several InputErrors, each line once."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, None] = {}
-
-    @contextlib.contextmanager
-    def collected(self) -> Iterator[None]:
-        """Inside the block an InputError ends the block alone, and its lines are kept."""
-        try:
-            yield
-        except InputError as error:
-            self._lines.update(dict.fromkeys(str(error).splitlines()))
-
-    def refuse(self) -> None:
-        """Raise InputError with all lines, if there are any."""
-        if self._lines:
-            raise InputError("\n".join(self._lines))
 
 
 # Each rule raises InputError. It calls what its stage calls; torch is imported only here, so that
