@@ -1,5 +1,6 @@
 """What is read of a revision, and which runs are one setting."""
 
+import copy
 import hashlib
 import json
 
@@ -78,7 +79,12 @@ def test_missing_or_damaged_files_are_noted_or_named_and_the_rest_read(revision)
 
 def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, lock):
     lock["seeds"] = {"params": {"params.yaml": {"seeds": {"more": [2, 3]}}}}
-    lock["seed_train@2"] = {"params": lock["train"]["params"]}
+    lock["seed_train@2"] = {
+        "params": lock["train"]["params"],
+        "deps": lock["train"]["deps"],
+        "outs": [{"path": "data/seeds/2", "md5": "w2"}],
+    }
+    lock["seed_score@2"] = {"deps": [{"path": "data/seeds/2", "md5": "w2"}]}
     lock["seed_train@3"] = {"params": {"params.yaml": {"train": {"lr": 9}}}}  # of an earlier run
     columns = {"nats": [1, 2, 3], "raw_bits": [None, 8, 9]}
     files = {f"data/seeds/{seed}.json": {"stories": columns} for seed in (2, 3)}
@@ -86,6 +92,43 @@ def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, loc
     assert list(stories) == [1, 2]
     assert stories[2]["nats"].tolist() == [1, 2, 3]
     assert stories[2]["tokens"].equals(stories[1]["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("stage", "path"),
+    [
+        ("seed_train@2", "tinylm/model"),
+        ("seed_train@2", "data/tokens"),
+        ("seed_score@2", "data/seeds/2"),
+        ("seed_score@2", "../stories.jsonl"),
+    ],
+)
+def test_a_seed_of_other_code_data_or_weights_does_not_count(revision, lock, stage, path):
+    lock["seeds"] = {"params": {"params.yaml": {"seeds": {"more": [2]}}}}
+    weights = {"path": "data/seeds/2", "md5": "w2"}
+    lock["seed_train@2"] = copy.deepcopy(lock["train"]) | {"outs": [weights]}
+    lock["seed_score@2"] = {"deps": [dict(weights), {"path": "../stories.jsonl", "md5": "s1"}]}
+    columns = {"nats": [1, 2, 3], "raw_bits": [None, 8, 9]}
+    files = {"data/seeds/2.json": {"stories": columns}}
+    assert list(read_result(revision(lock=lock, **files)).stories) == [1, 2]
+    changed = next(row for row in lock[stage]["deps"] if row["path"] == path)
+    changed["md5"] = "other"
+    result = read_result(revision(lock=lock, **files))
+    assert list(result.stories) == [1]
+    assert "seed 2 is of other" in result.notes[0]
+
+
+@pytest.mark.parametrize("stage", ["train", "evaluate"])
+def test_a_stage_that_has_not_run_on_new_data_gives_no_results(revision, lock, stage):
+    """As after `dvc exp run -S data.evaluation_stories=20 train`."""
+    lock["vocab"] = {"outs": [{"path": "data/tokens", "md5": "t1.dir"}]}
+    lock["evaluate"]["deps"].append({"path": "data/tokens", "md5": "t1.dir"})
+    assert read_result(revision(lock=lock)).perplexity == 2.5
+    changed = next(row for row in lock[stage]["deps"] if row["path"] == "data/tokens")
+    changed["md5"] = "t0.dir"
+    result = read_result(revision(lock=lock))
+    assert (result.perplexity, result.stories) == (None, {})
+    assert f"stage {stage} has not run" in result.notes[0]
 
 
 def test_runs_that_differ_in_train_seed_alone_are_one_setting(make_run):

@@ -102,3 +102,17 @@ def test_a_file_that_the_cache_has_lost_is_named(here, tmp_path):
 def test_names_that_lead_nowhere(here, name):
     with pytest.raises(InputError), opened([name]):
         pass
+
+
+def test_files_of_the_workspace_that_are_not_of_its_lock_are_named(here):
+    """As after `git checkout` without `dvc checkout`."""
+    path = "data/evaluate/stories.csv"
+    with opened(["main", "workspace"]) as revisions:
+        assert not any(revision.has_changed("make", path) for revision in revisions)
+        table = here / path
+        kept = table.read_text()
+        table.unlink()
+        table.write_text("train: {lr: 7}\n")
+        assert [revision.has_changed("make", path) for revision in revisions] == [False, True]
+        assert "dvc checkout" in revisions[1].notes[-1]
+        table.write_text(kept)

@@ -93,9 +93,9 @@ def test_an_exercise_from_start_to_hand_in(desk, capsys):
     assert (of, int(total)) == ("of", len(checks(COURSE["loss"].path("check.py"))))
     assert 0 <= int(held) < int(total)
     assert main(["handin", "me", "--exercises"]) == 0
-    with zipfile.ZipFile("exports/me.zip") as archive:
-        assert archive.namelist() == ["me/exercises/loss.py"]
-        assert archive.read("me/exercises/loss.py") == LOSS.read_bytes()
+    with zipfile.ZipFile("exports/me-exercises.zip") as archive:
+        assert archive.namelist() == ["me-exercises/exercises/loss.py"]
+        assert archive.read("me-exercises/exercises/loss.py") == LOSS.read_bytes()
     assert main(["exercise", "show", "loss"]) == 0
     assert "def token_loss" in capsys.readouterr().out
     LOSS.write_text(RIGHT, "utf-8")

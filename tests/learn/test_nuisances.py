@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import unicodedata
 import zipfile
 from collections import Counter, namedtuple
 from pathlib import Path
@@ -16,7 +17,7 @@ from tinylm.cli import main
 from tinylm.learn import apart, use
 from tinylm.learn.expect import difference, shown
 from tinylm.learn.folder import LARGEST, own_files, read_zip, write_files
-from tinylm.learn.grade import DONE, END, READ, checks, grade, status
+from tinylm.learn.grade import DONE, END, NOT_STARTED, READ, checks, grade, status
 from tinylm.learn.worker import judge_apart, load
 
 RIGHT = parse_yaml(SOLUTIONS, "solutions.yaml")
@@ -53,7 +54,7 @@ AFTERWARDS = ANYWHERE | {  # before the function's answer is computed they would
 
 def outcomes_of(name, files):
     """The outcomes for a folder with these files, each in a copy of this process."""
-    check = load(COURSE[name].path("check.py"), "check")
+    check = load(COURSE[name].path("check.py"), "the checks")
     with tempfile.TemporaryDirectory() as folder:
         write_files(files, Path(folder) / "exercises")
         file = Path(folder).resolve() / "exercises" / f"{name}.py"
@@ -129,10 +130,10 @@ def test_neighbours_are_the_students_own(how, tmp_path, monkeypatch):
 
 
 def test_a_neighbour_may_not_use_what_the_exercise_forbids():
-    files = {"loss.py": b"from helper import cross_entropy"}
-    files["helper.py"] = b"from torch.nn.functional import cross_entropy as f\ncross_entropy = f"
+    files = {"loss.py": b"from helper import mine"}
+    files["helper.py"] = b"from torch.nn.functional import cross_entropy as mine"
     outcome, *_ = outcomes_of("loss", files)
-    assert "uses cross_entropy" in outcome.lines[0]
+    assert outcome.lines[0] == "helper.py, line 1 uses cross_entropy"
 
 
 @pytest.mark.parametrize(
@@ -164,10 +165,10 @@ def test_the_folder_is_handed_in_and_graded_whole(tmp_path, monkeypatch, capsys)
     assert main(["exercise", "check", "block"]) == 0
     assert main(["handin", "me", "--exercises"]) == 0
     files = {*ONLY_HELPER, "data.csv"}
-    with zipfile.ZipFile("exports/me.zip") as archive:
-        assert set(archive.namelist()) == {f"me/exercises/{name}" for name in files}
+    with zipfile.ZipFile("exports/me-exercises.zip") as archive:
+        assert set(archive.namelist()) == {f"me-exercises/exercises/{name}" for name in files}
         members = [(info.filename, archive.read(info)) for info in archive.infolist()]
-    assert set(read_zip(Path("exports/me.zip"), COURSE)) == files
+    assert set(read_zip(Path("exports/me-exercises.zip"), COURSE)) == files
     windows = [(name.replace("/", "\\"), content) for name, content in members]
     zipped("=1+1.zip", windows)
     zipped("two.zip", [*members, ("other/exercises/loss.py", LOSS)])
@@ -180,7 +181,66 @@ def test_the_folder_is_handed_in_and_graded_whole(tmp_path, monkeypatch, capsys)
     assert "cannot be written" in found[str(blocked)]["problem"]
     write_files({"large.bin": bytes(LARGEST + 1)}, Path("exercises"))
     with pytest.raises(InputError, match=r"large\.bin"):
-        own_files()
+        own_files(COURSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "expected"),
+    [
+        ("loss", LOSS.replace("targets", "targets.softmax(-1)", 2), "0 of 6"),
+        (
+            "loss",
+            "def cross_entropy(logits, targets):\n    raise NotImplementedError\n",
+            NOT_STARTED,
+        ),
+    ],
+)
+def test_only_the_students_own_line_says_not_started(name, code, expected):
+    assert result(name, {f"{name}.py": code.encode()}) == expected
+
+
+@pytest.mark.parametrize("helper", ["check", "random", "stable_parts"])
+def test_a_helper_may_have_any_name_but_pythons(helper):
+    files = {
+        "loss.py": f"from exercises.{helper} import f\n{LOSS}".encode(),
+        f"{helper}.py": b"f = 1",
+    }
+    assert result("loss", files) == DONE
+    if helper == "check":
+        files["loss.py"] = f"from check import f\n{LOSS}".encode()
+        assert result("loss", files) == DONE
+
+
+def test_names_of_a_zip_are_those_that_an_import_finds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = f"from gr\u00f6\u00dfe import f\n{LOSS}"
+    for form in ("NFC", "NFD"):
+        name = unicodedata.normalize(form, "me/exercises/gr\u00f6\u00dfe.py")
+        path = Path(zipped("a.zip", [("me/exercises/loss.py", code), (name, "f = 1")]))
+        marked = path.read_bytes()
+        unmarked = marked.replace(b"\x14\x00\x00\x08", b"\x14\x00\x00\x00")
+        assert unmarked != marked
+        for content in (marked, unmarked):
+            path.write_bytes(content)
+            assert result("loss", read_zip(path, COURSE)) == DONE
+
+
+def test_copies_and_names_beside_the_right_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    loss = ("me/exercises/loss.py", LOSS)
+    zipped("copy.zip", [loss, ("me/exercises/exercises/loss.py", "")])
+    zipped("named.zip", [loss, ("me/exercises/Norm.py", ""), ("me/exercises/block (1).py", "")])
+    assert main(["exercise", "grade", "copy.zip"]) == 0
+    assert main(["exercise", "grade", "named.zip"]) == 0
+    assert "1 rows of hand-ins graded earlier were kept" in capsys.readouterr().out
+    assert [row["loss"] for row in grades().values()] == [DONE, DONE]
+    assert grades()["named.zip"]["problem"] == (
+        "Norm.py is not graded; expected norm.py; block (1).py is not graded; expected block.py"
+    )
+    assert main(["exercise", "grade", "copy.zip"]) == 0
+    assert len(grades()) == 2
+    Path("grades.csv").write_text("name,points\nAda,3\n")
+    assert main(["exercise", "grade", "copy.zip"]) == 2
 
 
 def test_use_is_limited_by_processor_time(tmp_path, monkeypatch, capsys):

@@ -66,9 +66,12 @@ def _hand_in_exercises(entry: str) -> None:
     from tinylm.learn.folder import own_files
 
     name = check_entry(entry)
-    started(load_course())
-    files = own_files()
-    path = write_zip(name, {f"{WORK}/{file}": content for file, content in files.items()})
+    course = load_course()
+    started(course)
+    files = own_files(course)
+    path = write_zip(
+        f"{name}-exercises", {f"{WORK}/{file}": content for file, content in files.items()}
+    )
     print(f"{path}: {len(files)} files")
 
 

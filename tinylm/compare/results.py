@@ -100,12 +100,13 @@ def read_result(revision: Revision) -> RevisionResult:
         keys = ", ".join(changed)
         revision.notes.append(f"{PARAMS_FILE} changed since the last run ({keys}); run dvc repro")
     result = RevisionResult(name, params, _inputs(stages), notes=revision.notes)
+    if outdated := _outdated(stages):
+        revision.notes.append(
+            f"stage {outdated} has not run on what the stages before it wrote; run dvc repro {outdated}"
+        )
+        return result
     metrics = revision.text(METRICS)
-    trained = _md5s(stages, "train", "outs").get(paths.MODELS)
-    evaluated = _md5s(stages, "evaluate", "deps").get(paths.MODELS)
-    if trained != evaluated:
-        revision.notes.append("stage evaluate has not scored this model; run dvc repro evaluate")
-    elif "evaluate" in stages:  # a run that diverged has losses, though no perplexity
+    if "evaluate" in stages:  # a run that diverged has losses, though no perplexity
         result.stories.update(_stories(revision, stages, params.get(SEED_KEY)))
     if metrics is not None:
         of_run = _md5s(stages, "evaluate", "outs").get(METRICS)
@@ -113,6 +114,17 @@ def read_result(revision: Revision) -> RevisionResult:
             return replace(result, perplexity=_perplexity(revision))
         revision.notes.append(f"{METRICS} is of another run than {LOCK}; commit both")
     return result
+
+
+def _outdated(stages: Mapping[str, Any]) -> str:
+    """The first stage that ran on something else than what the stages before it wrote; or ""."""
+    written: dict[str, str] = {}
+    for name in STAGES:
+        for path, md5 in _md5s(stages, name, "deps").items():
+            if written.get(path, md5) != md5:
+                return name
+        written |= _md5s(stages, name, "outs")
+    return ""
 
 
 def _params(stages: Mapping[str, Any]) -> Values:
@@ -171,15 +183,36 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
     if missing:
         revision.notes.append(f"{path} lacks the columns {', '.join(missing)}")
         return {}
+    if revision.has_changed("evaluate", path):
+        return {}
     tables = {seed: table}
     summarised = flatten(_params_of(stages, "seeds"))
     for more in summarised.get("seeds.more") or ():
-        if _params_of(stages, f"seed_train@{more}") == _params_of(stages, "train"):
-            score = _json(revision, paths.seed_score(more))
-            losses = pd.DataFrame(score.get("stories", {}))
-            if len(losses) == len(table):
-                tables[more] = table.assign(**losses[LOSSES].astype(float))
+        if not _is_a_seed_of(stages, more):
+            revision.notes.append(
+                f"seed {more} is of other settings, code or data; run dvc repro seeds"
+            )
+            continue
+        score_file = paths.seed_score(more)
+        score = _json(revision, score_file)
+        losses = pd.DataFrame(score.get("stories", {}))
+        if len(losses) == len(table) and not revision.has_changed(f"seed_score@{more}", score_file):
+            tables[more] = table.assign(**losses[LOSSES].astype(float))
     return {seed: _by_text(table) for seed, table in tables.items()}
+
+
+def _is_a_seed_of(stages: Mapping[str, Any], seed: Any) -> bool:
+    """Whether a further seed was trained and scored as the run was: settings, code and data."""
+    train, score = f"seed_train@{seed}", f"seed_score@{seed}"
+    if _params_of(stages, train) != _params_of(stages, "train"):
+        return False
+    for further, of_run in ((train, "train"), (score, "evaluate")):
+        inputs = _md5s(stages, of_run, "deps")
+        for path, md5 in _md5s(stages, further, "deps").items():
+            if inputs.get(path, md5) != md5:
+                return False
+    scored = _md5s(stages, score, "deps")
+    return all(scored.get(path, md5) == md5 for path, md5 in _md5s(stages, train, "outs").items())
 
 
 def _by_text(table: pd.DataFrame) -> pd.DataFrame:

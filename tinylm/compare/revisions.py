@@ -40,6 +40,23 @@ class Revision:
             self.notes.append(f"{path}: cannot be read ({str(error).splitlines()[0]})")
         return None
 
+    def has_changed(self, stage: str, path: str) -> bool:
+        """Whether a stage's output, or a file of it, is not that of dvc.lock; with a note.
+
+        Only files of the workspace can differ; those of a commit are found by its dvc.lock.
+        """
+        if self.commit is not None:
+            return False
+        for found in self.files.repo.stage.collect(stage):
+            for out in found.outs:
+                is_it = path == out.def_path or path.startswith(f"{out.def_path}/")
+                if is_it and out.status():
+                    self.notes.append(
+                        f"{out.def_path} is not that of dvc.lock; run dvc checkout, dvc pull or dvc repro"
+                    )
+                    return True
+        return False
+
 
 @contextlib.contextmanager
 def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Revision]]:

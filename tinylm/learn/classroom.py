@@ -1,15 +1,18 @@
 """`tinylm exercise grade`: the hand-ins of a class, each a zip file, into one table."""
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from tinylm.base.config import InputError
 from tinylm.base.files import write_csv
 from tinylm.base.printable import visible
 from tinylm.learn.course import Exercise
-from tinylm.learn.folder import Files, read_zip
+from tinylm.learn.folder import Files, misnamed, read_zip
 from tinylm.learn.grade import DONE, NOT_STARTED, grade, problem, status
 
 TABLE = "grades.csv"
+HAND_IN = "hand-in"  # its first column
 MISSING = "missing"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
 
@@ -40,7 +43,25 @@ def grade_files(files: Files, course: dict[str, Exercise]) -> tuple[dict[str, st
         results[name] = status(exercise, outcomes)
         if reason := problem(outcomes):
             problems.append(f"{name}: {reason}")
-    return results, "; ".join(problems)
+    return results, "; ".join(problems + misnamed(files, course))
+
+
+def _earlier_rows(again: set[str], course: dict[str, Exercise]) -> list[dict[str, str]]:
+    """The rows of grades.csv without those of hand-ins that are graded again.
+
+    Raises InputError if the table is not of this command.
+    """
+    if not Path(TABLE).exists():
+        return []
+    ours = {HAND_IN, *course, "done", "problem"}
+    with open(TABLE, newline="", encoding="utf-8") as handle:
+        reader = csv.DictReader(handle)
+        columns = reader.fieldnames or []
+        if not columns or not set(columns) <= ours or columns[0] != HAND_IN:
+            raise InputError(
+                f"{TABLE}: expected a table that this command wrote, got columns {', '.join(columns)}; move it away"
+            )
+        return [row for row in reader if row[HAND_IN] not in again]
 
 
 def _cell(text: str) -> str:
@@ -52,15 +73,17 @@ def _cell(text: str) -> str:
 def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     """Grade all hand-ins; print a row for each as it is graded, and write grades.csv.
 
-    The columns are the exercises that somebody has handed in, in the order of the course.
+    The columns are the exercises that somebody has handed in, in the order of the course. Rows of
+    an earlier table stay, but for hand-ins that are graded again.
     """
     hand_ins = {path: read_hand_in(path, course) for path in paths}
-    handed_in = set().union(*(files for files, _ in hand_ins.values()))
-    names = [name for name in course if f"{name}.py" in handed_in]
-    header = ["hand-in", *names, "done", "problem"]
+    before = _earlier_rows(set(map(_cell, paths)), course)
+    handed_in = set().union(*(files for files, _ in hand_ins.values()), *before)
+    names = [name for name in course if handed_in & {name, f"{name}.py"}]
+    header = [HAND_IN, *names, "done", "problem"]
     widths = [max(map(len, map(_cell, paths))), *(max(len(name), 6) for name in header[1:])]
     _print_row(header, widths)
-    rows = []
+    rows = [[row.get(name, MISSING) for name in header] for row in before]
     for path, (files, unreadable) in hand_ins.items():
         results, ungraded = grade_files(files, course)
         cells = [results.get(name, MISSING) for name in names]
@@ -69,7 +92,9 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
         _print_row(rows[-1], widths)
         write_csv(TABLE, header, rows)  # after each, so that an interruption loses no row
     unread = sum(not files for files, _ in hand_ins.values())
-    print(f"{TABLE}: {unread} of {len(rows)} hand-ins could not be read")
+    print(f"{TABLE}: {unread} of {len(hand_ins)} hand-ins could not be read")
+    if before:
+        print(f"{TABLE}: {len(before)} rows of hand-ins graded earlier were kept")
 
 
 def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.base.printable import visible
 from tinylm.host.command import CommandFailed
-from tinylm.learn.course import WORK, Exercise
+from tinylm.learn.course import WORK, Exercise, load_course
 from tinylm.learn.folder import own_files
 from tinylm.learn.grade import DONE, NOT_STARTED, checks, grade, status
 
@@ -68,7 +68,7 @@ def draw(exercise: Exercise) -> Path:
 
 def graded(exercise: Exercise) -> tuple[str, str]:
     """(status, a line for each property); the first wrong one has its counterexample."""
-    outcomes = grade(exercise, own_files())
+    outcomes = grade(exercise, own_files(load_course()))
     result = status(exercise, outcomes)
     if result not in (DONE, NOT_STARTED):
         result = f"in progress, {result} checks"

@@ -1,5 +1,8 @@
 """The student's folder `exercises`, which is graded and handed in as a whole."""
 
+import contextlib
+import re
+import unicodedata
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -10,6 +13,7 @@ from tinylm.learn.course import WORK, Exercise
 
 LARGEST = 1_000_000  # bytes of one file
 MOST = 20_000_000  # bytes of all
+UTF8_FLAG = 0x800  # of a zip: its names are UTF-8
 MADE = (".csv", ".png")  # written next to an exercise by `use` and `start`
 
 Files = dict[str, bytes]  # {path below exercises: content}, such as loss.py
@@ -20,15 +24,10 @@ def _is_own(parts: tuple[str, ...]) -> bool:
     return bool(parts) and not any(part.startswith((".", "__pycache__")) for part in parts)
 
 
-def _without_made(names: Iterable[str]) -> list[str]:
+def _without_made(names: Iterable[str], course: Iterable[str]) -> list[str]:
     """The names without the tables and pictures that tinylm writes next to an exercise."""
-    given = set(names)
-    kept = []
-    for name in sorted(given):
-        path = PurePosixPath(name)
-        if path.suffix not in MADE or str(path.with_suffix(".py")) not in given:
-            kept.append(name)
-    return kept
+    made = {f"{exercise}{suffix}" for exercise in course for suffix in MADE}
+    return sorted(set(names) - made)
 
 
 def _check_size(files: Files) -> None:
@@ -40,15 +39,18 @@ def _check_size(files: Files) -> None:
         raise ValueError(f"{WORK}: expected at most {MOST:,} bytes in all files")
 
 
-def own_files() -> Files:
-    """The files of the folder here. Raises InputError if they are too large to be handed in."""
+def own_files(course: Iterable[str]) -> Files:
+    """The files of the folder here, but for what tinylm writes next to the exercises of the course.
+
+    Raises InputError if they are too large to be handed in.
+    """
     found = {}
     for path in WORK.rglob("*"):
         parts = path.relative_to(WORK).parts
         if _is_own(parts) and path.is_file():
             found["/".join(parts)] = path
     files: Files = {}
-    for name in _without_made(found):
+    for name in _without_made(found, course):
         with found[name].open("rb") as handle:
             files[name] = handle.read(LARGEST + 1)
     try:
@@ -56,6 +58,33 @@ def own_files() -> Files:
     except ValueError as error:
         raise InputError(f"{error}; move what is not needed out of the folder") from None
     return files
+
+
+def _name_of(info: zipfile.ZipInfo) -> str:
+    """The path of a file in a zip, in the form that an import of it has."""
+    name = info.filename
+    if not info.flag_bits & UTF8_FLAG:  # some programs write UTF-8 without saying so
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode("utf-8")
+    # Windows' separators; and macOS' letters, which it takes apart from their accents
+    return unicodedata.normalize("NFC", name.replace("\\", "/"))
+
+
+def _above(folder: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [folder[:length] for length in range(len(folder))]
+
+
+def misnamed(files: Iterable[str], course: Iterable[str]) -> list[str]:
+    """A line for each file whose name is that of a missing exercise but for case or an ending."""
+    given = set(files)
+    lines = []
+    for name in sorted(given):
+        stem = re.sub(
+            r"([ _-]*(\(\d+\)|\d+|copy|final|new))+$", "", name.removesuffix(".py").casefold()
+        )
+        if name.endswith(".py") and stem in course and f"{stem}.py" not in given:
+            lines.append(f"{name} is not graded; expected {stem}.py")
+    return lines
 
 
 def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
@@ -69,7 +98,7 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
     with zipfile.ZipFile(path) as archive:
         members = []
         for info in archive.infolist():
-            name = info.filename.replace("\\", "/")  # as some programs for Windows write it
+            name = _name_of(info)
             if not name.endswith("/"):
                 members.append((PurePosixPath(name).parts, info))
         folders = set()
@@ -78,6 +107,8 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
                 folders.add(parts[:-1])
         if not folders:
             raise ValueError(f"it contains no {WORK}/NAME.py")
+        copies = {folder for folder in folders if folders & set(_above(folder))}
+        folders -= copies  # a student's own copies, in a folder of the folder
         if len(folders) > 1:
             names = ", ".join(sorted("/".join(folder) for folder in folders))
             raise ValueError(f"it contains exercises in {len(folders)} folders: {names}")
@@ -93,7 +124,7 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
             with archive.open(info) as member:
                 files[name] = member.read(LARGEST + 1)  # whatever size the archive claims
             _check_size(files)
-    return {name: files[name] for name in _without_made(files)}
+    return {name: files[name] for name in _without_made(files, course)}
 
 
 def write_files(files: Files, folder: Path) -> None:

@@ -38,6 +38,7 @@ _OWNERS: tuple[Any, ...] = (builtins, math, torch, torch.Tensor, torch.nn.functi
 
 def refuse(source: bytes, path: str, avoid: Iterable[str]) -> None:
     """Raise Wrong at the first import or attribute of a file that it may not use."""
+    file = Path(path).name
     for node in ast.walk(ast.parse(source, path)):
         name = ""
         if isinstance(node, ast.Attribute):
@@ -47,7 +48,7 @@ def refuse(source: bytes, path: str, avoid: Iterable[str]) -> None:
         elif isinstance(node, ast.ImportFrom):
             name = node.module or ""
         if set(name.split(".")) & set(avoid):
-            line = f"line {node.lineno} uses {name}"  # type: ignore[attr-defined]
+            line = f"{file}, line {node.lineno} uses {name}"  # type: ignore[attr-defined]
             raise Wrong([line], "the exercise is to write this part yourself")
 
 

@@ -28,7 +28,6 @@ MOST_LINES = 8  # of a traceback
 LONGEST = 2000  # characters of a line
 
 ADVICE: dict[type[BaseException], str] = {
-    NotImplementedError: UNWRITTEN,
     OutOfTime: "no result after some seconds: does this loop end?",
     ImportError: (
         "this import fails here; use torch, Python's own modules and files of your folder exercises"
@@ -53,8 +52,11 @@ def explain(error: BaseException, file: Path) -> tuple[list[str], str]:
     if isinstance(error, Wrong):
         return error.lines, error.suggestion
     suggestion = "".join(advice for kind, advice in ADVICE.items() if isinstance(error, kind))
+    frames = traceback.extract_tb(error.__traceback__)
+    if _is_unwritten(error, frames, file):
+        suggestion = UNWRITTEN
     lines = []
-    for frame in traceback.extract_tb(error.__traceback__):
+    for frame in frames:
         path = Path(frame.filename)
         if path.is_relative_to(file.parent):
             where = "" if path == file else f"{path.name}, "
@@ -64,6 +66,15 @@ def explain(error: BaseException, file: Path) -> tuple[list[str], str]:
         lines += "".join(traceback.format_exception_only(error)).splitlines()[:MOST_LINES]
     here = f"{file.parents[1]}{os.sep}"  # a temporary folder, which says nothing to the student
     return [line[:LONGEST].replace(here, "") for line in lines], suggestion
+
+
+def _is_unwritten(error: BaseException, frames: traceback.StackSummary, file: Path) -> bool:
+    """Whether a line of the student's raised NotImplementedError; torch raises it, too."""
+    if not isinstance(error, NotImplementedError) or not frames:
+        return False
+    last = frames[-1]
+    is_own = Path(last.filename).is_relative_to(file.parent)
+    return is_own and "NotImplementedError" in (last.line or "")
 
 
 def judge(name: str, check: ModuleType, file: Path, avoid: list[str]) -> Outcome:
@@ -116,7 +127,7 @@ def judge_apart(name: str, check: ModuleType, file: Path, avoid: list[str]) -> t
 
 def outcomes(check: str, file: Path, avoid: list[str]) -> Iterator[Outcome]:
     """Each property's outcome, up to the first that takes too long."""
-    module = load(check, "check")
+    module = load(check, "the checks")  # a name that a student's import cannot have
     for name in (READ, *checks(check)):
         outcome, was_stopped = judge_apart(name, module, file, avoid)
         yield outcome
