@@ -172,7 +172,7 @@ def test_the_folder_is_handed_in_and_graded_whole(tmp_path, monkeypatch, capsys)
     windows = [(name.replace("/", "\\"), content) for name, content in members]
     zipped("=1+1.zip", windows)
     zipped("two.zip", [*members, ("other/exercises/loss.py", LOSS)])
-    blocked = zipped("blocked.zip", [*members, ("me/exercises/parts", b"")])
+    blocked = zipped("blocked.zip", [*members, ("me-exercises/exercises/parts", b"")])
     assert main(["exercise", "grade", "=1+1.zip", "two.zip", str(blocked)]) == 0
     found = grades()
     assert list(found) == ["'=1+1.zip", "two.zip", str(blocked)]
