@@ -7,22 +7,26 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import tinylm
 from tests.support.random_run import CONTEXT, make_run
+from tests.support.small import random_model, words_of
 from tinylm.api.language_model import load, pieces
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
 from tinylm.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData
+from tinylm.storybook.corpus import generate as generate_stories
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
@@ -232,3 +236,38 @@ def test_a_character_of_several_tokens_is_shown_when_it_is_whole(kind, size):
     assert "".join(parts) == "a😀c日"
     if kind == "bpe":
         assert list(pieces(tokenizer, [ids[:-2]])) == ["a😀c", "\ufffd"]
+
+
+@pytest.fixture
+def storyteller():
+    """A random model over the words of two stories of the storybook."""
+    train, _ = generate_stories(2, 1, 1)
+    tokenizer = words_of([story.text for story in train])
+    model = random_model(len(tokenizer), 16, context=24)
+    return tinylm.LanguageModel(model, tokenizer, DecodeSettings())
+
+
+def test_truth_says_what_it_leaves_out(storyteller):
+    story = next(iter(generate_stories(1, 1, 9)[0])).text
+    with pytest.warns(UserWarning, match="only the first 24 are shown") as caught:
+        table = storyteller.truth(story)
+    assert len(table) == 24
+    assert "<unk>" in str(caught[0].message)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("call", ["perplexity", "generate"])
+@pytest.mark.parametrize(
+    "table", [pd.DataFrame({"story": ["a cat"]}), {"story": "a cat"}], ids=["table", "dict"]
+)
+def test_a_table_is_not_its_column_names(lm, call, table):
+    with pytest.raises(InputError, match="name the column"):
+        getattr(lm, call)(table)
+
+
+def test_warnings_point_to_the_line_that_called(lm):
+    for call in (lm.log_prob, lm.perplexity, lm.attention, lm.generate, lm.next_words):
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="zzz") as caught:
+                call("the zzz")
+            assert [warning.filename for warning in caught] == [__file__]

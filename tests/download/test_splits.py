@@ -177,6 +177,19 @@ def test_files_that_are_not_read_are_named(corpus):
     assert all(name in line for name in info["not_read"])
 
 
+def test_a_name_in_capital_letters_is_named_and_a_file_is_read_once(corpus):
+    """`datasets` takes VALIDATION.jsonl for train; a README may list a file twice."""
+    folder = corpus.folder / "set"
+    folders.write_stories(folder / "Train.jsonl", STORIES)
+    folders.write_stories(folder / "VALIDATION.jsonl", ["Held."])
+    info = corpus.write(replace(LOCAL, path=str(folder)))
+    assert "VALIDATION.jsonl is read as train" in remarks(info)[0]
+    files = "configs:\n- config_name: default\n  data_files: [Train.jsonl, 'T*.jsonl']\n"
+    (folder / "README.md").write_text(f"---\n{files}---\n")
+    info = corpus.write(replace(LOCAL, path=str(folder)))
+    assert info["files"]["train"] == ["Train.jsonl"]
+
+
 def test_a_file_of_two_splits_is_refused(corpus):
     settings = corpus.dataset(STORIES, ["Held."])
     folders.write_stories(corpus.folder / "dataset/valid_train.jsonl", ["Both."])

@@ -92,6 +92,32 @@ def test_tokens_that_were_not_compared_are_not_called_the_same(run, settings, sa
     assert ("The tokens were not compared" in markdown) == (same is None)
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "lower", "sentence"),
+    [
+        ("bpe", False, "Case is kept; punctuation is kept."),
+        ("words", True, "Letters become lower case; punctuation is dropped."),
+    ],
+)
+def test_only_words_drop_punctuation(run, settings, tokenizer, lower, sentence):
+    chosen = {"tokenizer": tokenizer, "lower_case": lower, "punctuation": "drop"}
+    run.params["vocab"].update(chosen)
+    assert sentence in " ".join(write_document(run, settings, {}).split())
+
+
+@pytest.mark.parametrize("own_evaluation", [True, False])
+def test_a_cut_stream_is_described_as_one(run, settings, own_evaluation):
+    run.params["data"]["held_out"] = "tokens"
+    splits = run.files["download"]["splits"]
+    splits["held_out"] = {"stories": 0, "words": 0}
+    if not own_evaluation:
+        splits["evaluation"] = {"stories": 0, "words": 0}
+    text = " ".join(write_document(run, settings, {}).split())
+    assert "| held-out | – | – |" in text
+    assert ("so are train stories" in text) is own_evaluation
+    assert ("the held-out text once more" in text) is not own_evaluation
+
+
 def test_the_losses_of_other_hyperparameters_are_those_of_the_studies(run, settings):
     """The table's rows in order; names of studies and settings are those of studies/results."""
     markdown = plain(write_document(run, settings, {}))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
@@ -15,7 +14,7 @@ import torch
 
 from tinylm.api.results import Attention, NextWord, NextWords, Text
 from tinylm.base.config import InputError, read_section
-from tinylm.base.printable import visible
+from tinylm.base.printable import visible, warn_caller
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
@@ -38,6 +37,16 @@ def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> Non
     if not isinstance(value, Integral) or not low <= int(value) <= high:
         wanted = f">= {low}" if high == math.inf else f"from {low} to {high}"
         raise InputError(f"{name}: expected a whole number {wanted}, got {value!r}")
+
+
+def _list_of_texts(texts: Iterable[str]) -> list[str]:
+    """The texts. Raises InputError for a table or a dictionary, whose elements are its keys."""
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        raise InputError(
+            f"expected texts, got a {type(texts).__name__}, whose elements are its keys; "
+            "name the column, as in table['story'], or take values()"
+        )
+    return list(texts)
 
 
 def _plain(value: Any) -> Any:
@@ -123,7 +132,7 @@ class LanguageModel:
 
         "" starts a story; temperature=0 is greedy. Raises InputError for a value out of range.
         """
-        given = [prompt] if isinstance(prompt, str) else list(prompt)
+        given = [prompt] if isinstance(prompt, str) else _list_of_texts(prompt)
         prompts = self._ids(given)
         settings = self._settings(max_tokens, changes)
         continuations = generate(
@@ -226,8 +235,16 @@ class LanguageModel:
         """
         if problem := problem_with(self.tokenizer):
             raise InputError(f"truth: {problem}")
+        self._warn_of_unknown(
+            self._clean(text), "", "; both numbers at one are of all <unk> together"
+        )
+        words = self.tokenizer.split(self._clean(text))
         with decoding_mode(self.model):
-            return explain(self.model, self.tokenizer, self.tokenizer.split(self._clean(text)))
+            table = explain(self.model, self.tokenizer, words)
+        is_whole = len(table) > len(words)
+        if not is_whole and len(table) == self.model.settings.context:
+            warn_caller(f"the text has {len(words)} words; only the first {len(table)} are shown")
+        return table
 
     def log_prob(self, text: str, given: str = "") -> float:
         """ln P of a text in nats, after `given` or as the start of a story.
@@ -260,7 +277,8 @@ class LanguageModel:
         <eos> is counted where there is one. It is the perplexity of stage evaluate where a row is a
         story and fits the context. Raises InputError without a token to predict.
         """
-        stories = list(map(self._clean, [texts] if isinstance(texts, str) else texts))
+        given = [texts] if isinstance(texts, str) else _list_of_texts(texts)
+        stories = list(map(self._clean, given))
         nats = 0.0
         tokens = 0
         for text in stories:
@@ -282,9 +300,7 @@ class LanguageModel:
             _check_range("max_tokens", max_tokens, 1)
             room = min(max_tokens, room)
         elif len(ids) > room:
-            warnings.warn(
-                f"the text has {len(ids)} tokens; only the first {room} are shown", stacklevel=2
-            )
+            warn_caller(f"the text has {len(ids)} tokens; only the first {room} are shown")
         with decoding_mode(self.model):
             maps = attention(self.model, ids[:room])
         words = list(map(self.tokenizer.shown, ids[:room]))
@@ -319,14 +335,14 @@ class LanguageModel:
             raise InputError(f"expected a text, got {text!r:.80}")
         return clean_text(text)
 
-    def _warn_of_unknown(self, text: str, name: str = "") -> None:
+    def _warn_of_unknown(self, text: str, name: str = "", more: str = "") -> None:
         unknown = list(dict.fromkeys(self.tokenizer.unknown_words(text)))
         if unknown:
             words = ", ".join(repr(visible(word)) for word in unknown[:MAX_UNKNOWN_SHOWN])
             if len(unknown) > MAX_UNKNOWN_SHOWN:
                 words += f" and {len(unknown) - MAX_UNKNOWN_SHOWN} more"
-            message = f"{name}words not in the vocabulary are read as <unk>: {words}"
-            warnings.warn(message, stacklevel=4)
+            message = f"{name}words not in the vocabulary are read as <unk>: {words}{more}"
+            warn_caller(message)
 
     def _opened(self, text: str) -> list[int]:
         """Ids of a story that may go on: without the token that ends it, if there is one."""

@@ -1,6 +1,8 @@
 """Text as it may be shown: on a terminal and in pages."""
 
+import inspect
 import unicodedata
+import warnings
 from typing import Any
 
 # The joiners U+200C and U+200D are part of words.
@@ -19,3 +21,13 @@ def visible(text: Any) -> str:
             character = _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
         shown.append(character)
     return "".join(shown)
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line that called tinylm, so that each cell of a notebook warns on its own."""
+    level = 1
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "tinylm":
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, stacklevel=max(level, 2))

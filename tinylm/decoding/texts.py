@@ -1,9 +1,9 @@
 """Text in, text out."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from tinylm.base.printable import warn_caller
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
@@ -27,10 +27,9 @@ def encode_prompts(
     for number, text in enumerate(prompts, start=1):
         ids = tokenizer.encode_prompt(text, f"prompt {number}")
         if start := window_start(len(ids), context, slide):
-            warnings.warn(
+            warn_caller(
                 f"prompt {number} has {len(ids)} tokens, but the context holds {context}; "
-                f"the model sees only the last {len(ids) - start} at first",
-                stacklevel=2,
+                f"the model sees only the last {len(ids) - start} at first"
             )
         encoded.append(ids)
     return encoded

@@ -37,7 +37,8 @@ def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]
         raise InputError(f"{path}: expected a folder that `datasets` can read ({reason})") from None
     splits = {}
     for split, names in listed.items():
-        splits[str(split)] = [path / os.path.relpath(name, root) for name in names]
+        once = dict.fromkeys(names)  # a README may name a file and a pattern that matches it
+        splits[str(split)] = [path / os.path.relpath(name, root) for name in once]
         for file in splits[str(split)]:
             if ".." in file.relative_to(path).parts:
                 raise InputError(f"{path}/README.md: expected files inside this folder, got {file}")

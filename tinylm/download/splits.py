@@ -13,6 +13,7 @@ held_out is empty here, and so is evaluation if the data has no such split.
 import contextlib
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,10 @@ def open_source(settings: DataSettings) -> Source:
         read = {"train", official} & set(splits)
         if unread := unread_files(folder, splits, read):
             description["not_read"] = unread
+        if capital := [
+            file for file in description["files"]["train"] if _looks_like_evaluation(file)
+        ]:
+            description["capital_names"] = capital
 
     def rows(role: str) -> Iterator[Row]:
         for path in inputs[role]:
@@ -114,6 +119,16 @@ def open_source(settings: DataSettings) -> Source:
                 yield text, None
 
     return Source(name, description, bool(official), rows, sizes)
+
+
+def _looks_like_evaluation(file: str) -> bool:
+    """Whether a name in lower case, which `datasets` asks for, would be one of an evaluation split."""
+    words = re.split(r"[^a-z]+", file.lower())
+    return (
+        file != file.lower()
+        and not {"train", "training"} & set(words)
+        and bool(set(OFFICIAL_EVALUATION) & set(words))
+    )
 
 
 def _text_bytes(path: Path) -> float:
@@ -313,12 +328,15 @@ def remarks(corpus: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"data.{'hub' if corpus['source'] == 'hub' else 'path'}: not read: {', '.join(shown)}{more}"
         )
+    for file in corpus.get("capital_names", ())[:SHOWN_FILES]:
+        lines.append(
+            f"{file} is read as train; in lower case its name would make it a split of its own"
+        )
     if corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
         lines.append(HELD_OUT_IS_EVALUATION)
     for role, count in corpus.get("read_first", {}).items():
-        lines.append(
-            f"read the first {count:,} stories of {role}; data.{role}_stories: null reads all"
-        )
+        read = "train and held-out had" if role == "train" else "evaluation had"
+        lines.append(f"read until {read} {count:,} stories; data.{role}_stories: null reads all")
     for reason, count in corpus.get("dropped", {}).items():
         if count:
             lines.append(f"dropped: {count:,} {DROPPED[reason]}")

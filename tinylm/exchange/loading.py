@@ -83,7 +83,12 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
     checkpoints = dict(load_checkpoints(models, device))
     if epoch not in checkpoints:
         epochs = ", ".join(map(checkpoint_name, checkpoints))
-        present = epochs or "none, train.keep_epochs kept no weights"
+        reason = (
+            "an export has the last ones"
+            if models.name == ORIGINALS
+            else "train.keep_epochs kept none"
+        )
+        present = epochs or f"none, {reason}"
         raise InputError(f"{models}: no weights of epoch {epoch:g}; available: {present}")
     return checkpoints[epoch]
 

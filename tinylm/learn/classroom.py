@@ -83,7 +83,9 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     header = [HAND_IN, *names, "done", "problem"]
     widths = [max(map(len, map(_cell, paths))), *(max(len(name), 6) for name in header[1:])]
     _print_row(header, widths)
-    rows = [[row.get(name, MISSING) for name in header] for row in before]
+    rows = []
+    for row in before:
+        rows.append([row.get(name, MISSING) for name in header])
     for path, (files, unreadable) in hand_ins.items():
         results, ungraded = grade_files(files, course)
         cells = [results.get(name, MISSING) for name in names]

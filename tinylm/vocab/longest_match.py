@@ -14,13 +14,13 @@ The rule, which reproduces the published token counts on Tiny Shakespeare:
 """
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from tinylm.base.config import InputError
+from tinylm.base.printable import warn_caller
 from tinylm.download.cleaning import unify
 from tinylm.host.progress import Progress
 from tinylm.vocab.byte_level import (
@@ -108,7 +108,7 @@ class LongestMatchTokenizer(ByteTokens):
         unspelt = self._unspelt(text)
         if unspelt:
             shown = repr("".join(unspelt[:10]))
-            warnings.warn(f"characters outside the vocabulary are left out: {shown}", stacklevel=2)
+            warn_caller(f"characters outside the vocabulary are left out: {shown}")
             for character in unspelt:
                 text = text.replace(character, "")
         return self._ids_of_lines(text)
