@@ -26,7 +26,9 @@ def _is_own(parts: tuple[str, ...]) -> bool:
 
 def _without_made(names: Iterable[str], course: Iterable[str]) -> list[str]:
     """The names without the tables and pictures that tinylm writes next to an exercise."""
-    made = {f"{exercise}{suffix}" for exercise in course for suffix in MADE}
+    made = set()
+    for exercise in course:
+        made |= {f"{exercise}{suffix}" for suffix in MADE}
     return sorted(set(names) - made)
 
 
