@@ -115,7 +115,7 @@ def test_a_seed_of_other_code_data_or_weights_does_not_count(revision, lock, sta
     changed["md5"] = "other"
     result = read_result(revision(lock=lock, **files))
     assert list(result.stories) == [1]
-    assert "seed 2 is of other" in result.notes[0]
+    assert "seed 2 was run with other" in result.notes[0]
 
 
 @pytest.mark.parametrize("stage", ["train", "evaluate"])
@@ -128,7 +128,7 @@ def test_a_stage_that_has_not_run_on_new_data_gives_no_results(revision, lock, s
     changed["md5"] = "t0.dir"
     result = read_result(revision(lock=lock))
     assert (result.perplexity, result.stories) == (None, {})
-    assert f"stage {stage} has not run" in result.notes[0]
+    assert f"stage {stage} ran on older" in result.notes[0]
 
 
 def test_runs_that_differ_in_train_seed_alone_are_one_setting(make_run):

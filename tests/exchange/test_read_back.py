@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
+import math
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from tinylm.base.config import InputError
-from tinylm.exchange import export
+from tinylm.exchange import export, read_back
 from tinylm.exchange.export import export_folder
 from tinylm.exchange.read_back import check_export
 from tinylm.exchange.stock import stock_form
@@ -56,7 +57,7 @@ def test_each_matrix_and_gain_of_the_files_is_compared(
     assert len(changed) >= 13
     for name in changed:
         save_file(tensors | {name: tensors[name] * 1.5}, weights, metadata={"format": "pt"})
-        with pytest.raises(InputError, match="another function"):
+        with pytest.raises(InputError, match="do not reproduce the model"):
             check_export(folder, model, form)
 
 
@@ -68,8 +69,37 @@ def test_the_configuration_is_compared(has_transformers, random_model, words, ex
     config = json.loads(text)
     config[key] = 2 if key == "n_head" else 0.5
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="another function"):
+    with pytest.raises(InputError, match="do not reproduce the model"):
         check_export(folder, model, "transformers")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_files_that_are_not_numbers_are_refused(
+    has_transformers, random_model, words, export_of, value
+):
+    model = random_model(vocab=len(words), positions="learned")
+    folder = export_of(model)
+    weights = folder / "model.safetensors"
+    tensors = load_file(weights)
+    name = "transformer.h.0.mlp.c_proj.weight"
+    save_file(tensors | {name: tensors[name] * value}, weights, metadata={"format": "pt"})
+    with pytest.raises(InputError, match="do not reproduce the model"):
+        check_export(folder, model, "transformers")
+
+
+def test_without_a_working_transformers_the_own_graph_reads(
+    random_model, words, export_of, monkeypatch
+):
+    model = random_model(vocab=len(words), positions="learned")
+    folder = export_of(model)
+
+    def broken(folder):
+        raise ImportError("too old")
+
+    monkeypatch.setattr(read_back, "_by_transformers", broken)
+    assert "own GPT-2 (transformers could not: too old)" in check_export(
+        folder, model, "transformers"
+    )
 
 
 def test_nothing_is_left_of_a_wrong_export(random_model, words, trained_of, tmp_path, monkeypatch):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.learn.test_grading import COURSE, SOLUTIONS, grades, zipped
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli import main
-from tinylm.learn import apart, use
+from tinylm.learn import apart, classroom, use
 from tinylm.learn.expect import difference, shown
-from tinylm.learn.folder import LARGEST, own_files, read_zip, write_files
+from tinylm.learn.folder import LARGEST, misnamed, own_files, read_zip, write_files
 from tinylm.learn.grade import DONE, END, NOT_STARTED, READ, checks, grade, status
 from tinylm.learn.worker import judge_apart, load
 
@@ -225,6 +225,23 @@ def test_names_of_a_zip_are_those_that_an_import_finds(tmp_path, monkeypatch):
             assert result("loss", read_zip(path, COURSE)) == DONE
 
 
+def interrupted(files, course):
+    raise KeyboardInterrupt
+
+
+@given(
+    st.sampled_from(sorted(COURSE)),
+    st.sampled_from(["", " (1)", "_2", " copy", "-final", "v2"]),
+    st.booleans(),
+)
+def test_a_renamed_exercise_is_hinted(name, suffix, is_capital):
+    file = f"{name.title() if is_capital else name}{suffix}.py"
+    hint = [] if file == f"{name}.py" else [f"{file} is not graded; expected {name}.py"]
+    assert [line for line in misnamed([file], COURSE) if line.endswith(f" {name}.py")] == hint
+    assert misnamed([file, f"{name}.py"], {name}) == []
+    assert misnamed(["1" * 60 + "_loss.py"], COURSE) == []
+
+
 def test_copies_and_names_beside_the_right_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     loss = ("me/exercises/loss.py", LOSS)
@@ -239,6 +256,10 @@ def test_copies_and_names_beside_the_right_one(tmp_path, monkeypatch, capsys):
     )
     assert main(["exercise", "grade", "copy.zip"]) == 0
     assert len(grades()) == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classroom, "grade_files", interrupted)
+        assert main(["exercise", "grade", "copy.zip", "named.zip"]) != 0
+    assert [row["loss"] for row in grades().values()] == [DONE, DONE]
     Path("grades.csv").write_text("name,points\nAda,3\n")
     assert main(["exercise", "grade", "copy.zip"]) == 2
 

@@ -236,13 +236,14 @@ class LanguageModel:
         if problem := problem_with(self.tokenizer):
             raise InputError(f"truth: {problem}")
         self._warn_of_unknown(
-            self._clean(text), "", "; both numbers at one are of all <unk> together"
+            self._clean(text),
+            "",
+            "; both probabilities of such a word are those of <unk> as a whole",
         )
         words = self.tokenizer.split(self._clean(text))
         with decoding_mode(self.model):
             table = explain(self.model, self.tokenizer, words)
-        is_whole = len(table) > len(words)
-        if not is_whole and len(table) == self.model.settings.context:
+        if len(words) > len(table) == self.model.settings.context:
             warn_caller(f"the text has {len(words)} words; only the first {len(table)} are shown")
         return table
 

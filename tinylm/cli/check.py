@@ -71,7 +71,7 @@ def _check_corpus(data: Any, notes: list[str]) -> None:
     _require_readable("data.path", data.path, FROM_HUB)
     if data.source != "storybook" and data.train_stories is not None:
         notes.append(
-            f"data.train_stories: reading ends when train and held-out have {data.train_stories:,} stories; "
+            f"data.train_stories: reading stops once train and held-out together have {data.train_stories:,} stories; "
             "null reads all"
         )
     if data.source == "local":

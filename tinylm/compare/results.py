@@ -102,7 +102,7 @@ def read_result(revision: Revision) -> RevisionResult:
     result = RevisionResult(name, params, _inputs(stages), notes=revision.notes)
     if outdated := _outdated(stages):
         revision.notes.append(
-            f"stage {outdated} has not run on what the stages before it wrote; run dvc repro {outdated}"
+            f"stage {outdated} ran on older outputs of earlier stages; run dvc repro {outdated}"
         )
         return result
     metrics = revision.text(METRICS)
@@ -190,7 +190,7 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
     for more in summarised.get("seeds.more") or ():
         if not _is_a_seed_of(stages, more):
             revision.notes.append(
-                f"seed {more} is of other settings, code or data; run dvc repro seeds"
+                f"seed {more} was run with other settings, code or data; run dvc repro seeds"
             )
             continue
         score_file = paths.seed_score(more)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tinylm.base.config import InputError
@@ -47,14 +48,22 @@ class Revision:
         """
         if self.commit is not None:
             return False
-        for found in self.files.repo.stage.collect(stage):
-            for out in found.outs:
-                is_it = path == out.def_path or path.startswith(f"{out.def_path}/")
-                if is_it and out.status():
-                    self.notes.append(
-                        f"{out.def_path} is not that of dvc.lock; run dvc checkout, dvc pull or dvc repro"
-                    )
-                    return True
+        from dvc.exceptions import DvcException
+
+        try:
+            stages = self.files.repo.stage.collect(stage)
+        except DvcException:
+            self.notes.append(
+                f"stage {stage} is of dvc.lock, but not of params.yaml; run dvc repro"
+            )
+            return True
+        for out in chain.from_iterable(found.outs for found in stages):
+            is_it = path == out.def_path or path.startswith(f"{out.def_path}/")
+            if is_it and "modified" in out.status().values():
+                self.notes.append(
+                    f"{out.def_path} does not match dvc.lock; run dvc checkout, dvc pull or dvc repro"
+                )
+                return True
         return False
 
 

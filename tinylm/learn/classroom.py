@@ -46,22 +46,23 @@ def grade_files(files: Files, course: dict[str, Exercise]) -> tuple[dict[str, st
     return results, "; ".join(problems + misnamed(files, course))
 
 
-def _earlier_rows(again: set[str], course: dict[str, Exercise]) -> list[dict[str, str]]:
-    """The rows of grades.csv without those of hand-ins that are graded again.
-
-    Raises InputError if the table is not of this command.
-    """
+def _earlier_rows(course: dict[str, Exercise]) -> dict[str, dict[str, str]]:
+    """The rows of grades.csv by hand-in. Raises InputError if the table is not of this command."""
     if not Path(TABLE).exists():
-        return []
+        return {}
     ours = {HAND_IN, *course, "done", "problem"}
-    with open(TABLE, newline="", encoding="utf-8") as handle:
-        reader = csv.DictReader(handle)
-        columns = reader.fieldnames or []
-        if not columns or not set(columns) <= ours or columns[0] != HAND_IN:
-            raise InputError(
-                f"{TABLE}: expected a table that this command wrote, got columns {', '.join(columns)}; move it away"
-            )
-        return [row for row in reader if row[HAND_IN] not in again]
+    try:
+        with open(TABLE, newline="", encoding="utf-8-sig") as handle:
+            reader = csv.DictReader(handle)
+            columns = reader.fieldnames or []
+            rows = {row.get(HAND_IN, ""): row for row in reader}
+    except ValueError as error:
+        raise InputError(f"{TABLE}: expected UTF-8 ({error}); move it away") from None
+    if columns[:1] != [HAND_IN] or not set(columns) <= ours:
+        raise InputError(
+            f"{TABLE}: expected a table that this command wrote, got columns {', '.join(columns)}; move it away"
+        )
+    return rows
 
 
 def _cell(text: str) -> str:
@@ -77,22 +78,23 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     an earlier table stay, but for hand-ins that are graded again.
     """
     hand_ins = {path: read_hand_in(path, course) for path in paths}
-    before = _earlier_rows(set(map(_cell, paths)), course)
-    handed_in = set().union(*(files for files, _ in hand_ins.values()), *before)
+    earlier = _earlier_rows(course)
+    before = {path: row for path, row in earlier.items() if path not in set(map(_cell, paths))}
+    handed_in = set().union(*(files for files, _ in hand_ins.values()), *earlier.values())
     names = [name for name in course if handed_in & {name, f"{name}.py"}]
     header = [HAND_IN, *names, "done", "problem"]
     widths = [max(map(len, map(_cell, paths))), *(max(len(name), 6) for name in header[1:])]
     _print_row(header, widths)
-    rows = []
-    for row in before:
-        rows.append([row.get(name, MISSING) for name in header])
+    table = {}
+    for path, row in earlier.items():
+        table[path] = [row.get(name, MISSING) for name in header]
     for path, (files, unreadable) in hand_ins.items():
         results, ungraded = grade_files(files, course)
         cells = [results.get(name, MISSING) for name in names]
         done = str(cells.count(DONE))
-        rows.append([_cell(path), *cells, done, _cell(unreadable or ungraded)])
-        _print_row(rows[-1], widths)
-        write_csv(TABLE, header, rows)  # after each, so that an interruption loses no row
+        table[_cell(path)] = [_cell(path), *cells, done, _cell(unreadable or ungraded)]
+        _print_row(table[_cell(path)], widths)
+        write_csv(TABLE, header, table.values())  # after each, so that an interruption loses no row
     unread = sum(not files for files, _ in hand_ins.values())
     print(f"{TABLE}: {unread} of {len(hand_ins)} hand-ins could not be read")
     if before:

@@ -16,6 +16,8 @@ MOST = 20_000_000  # bytes of all
 UTF8_FLAG = 0x800  # of a zip: its names are UTF-8
 MADE = (".csv", ".png")  # written next to an exercise by `use` and `start`
 
+SUFFIX = re.compile(r"([ _-]*(\(\d\d?\)|copy|final|new|v?\d\d?))?")  # of a renamed file
+
 Files = dict[str, bytes]  # {path below exercises: content}, such as loss.py
 
 
@@ -77,15 +79,15 @@ def _above(folder: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def misnamed(files: Iterable[str], course: Iterable[str]) -> list[str]:
-    """A line for each file whose name is that of a missing exercise but for case or an ending."""
+    """A line for each file whose name is that of a missing exercise apart from case or a suffix."""
     given = set(files)
     lines = []
     for name in sorted(given):
-        stem = re.sub(
-            r"([ _-]*(\(\d+\)|\d+|copy|final|new))+$", "", name.removesuffix(".py").casefold()
-        )
-        if name.endswith(".py") and stem in course and f"{stem}.py" not in given:
-            lines.append(f"{name} is not graded; expected {stem}.py")
+        stem = name.casefold().removesuffix(".txt").removesuffix(".py")
+        for exercise in course:
+            is_like_it = stem.startswith(exercise) and SUFFIX.fullmatch(stem[len(exercise) :])
+            if is_like_it and name != f"{exercise}.py" and f"{exercise}.py" not in given:
+                lines.append(f"{name} is not graded; expected {exercise}.py")
     return lines
 
 
@@ -108,7 +110,9 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
             if parts[-2:-1] == (WORK.name,) and parts[-1] in wanted:
                 folders.add(parts[:-1])
         if not folders:
-            raise ValueError(f"it contains no {WORK}/NAME.py")
+            present = [parts[-1] for parts, _ in members if parts[-2:-1] == (WORK.name,)]
+            hints = "".join(f"; {line}" for line in misnamed(present, course))
+            raise ValueError(f"it contains no {WORK}/NAME.py{hints}")
         copies = {folder for folder in folders if folders & set(_above(folder))}
         folders -= copies  # a student's own copies, in a folder of the folder
         if len(folders) > 1:

@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from matplotlib import ft2font
 
+MOST_SHOWN = 20  # characters that the warning lists
 _LAYOUT = Path(__file__).with_name("pdf.typ")
 # Matplotlib ships DejaVu and typst the serif font, so that nothing has to be installed.
-MOST_SHOWN = 20  # characters that the warning lists
 _FONTS = Path(matplotlib.get_data_path()) / "fonts/ttf"
 _TYPST = {  # what each token of the Markdown becomes
     "heading_close": "]\n",
@@ -81,7 +81,7 @@ def _with_warning(markdown: str) -> str:
     shown = " ".join(missing[:MOST_SHOWN]) + (" …" if len(missing) > MOST_SHOWN else "")
     warning = (
         f"**Warning:** the fonts of this PDF lack {shown}. Unless your system has a font with them, "
-        "they are boxes here; index.html shows them."
+        "they appear as boxes here; index.html shows them."
     )
     return f"{title}\n\n{warning}\n{rest}"
 
