@@ -34,7 +34,7 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
         load_file(run / "models/model.safetensors") for run in (folder, finished_run)
     )
     for name, tensor in expected.items():
-        assert (weights[name] - tensor).norm() <= 1e-3 * tensor.norm(), name
+        assert (weights[name] - tensor).norm() <= 0.01 * tensor.norm(), name
 
 
 def test_the_cause_is_the_rank_that_failed_not_one_that_torchrun_stopped():
