@@ -1,6 +1,8 @@
 """A trained model from Python: the command's texts, probabilities that add up, own prompts of section `report`."""
 
+import copy
 import dataclasses
+import functools
 import re
 import shutil
 import warnings
@@ -22,6 +24,7 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
+from tinylm.model.ops import Ops
 from tinylm.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
@@ -271,3 +274,30 @@ def test_warnings_point_to_the_line_that_called(lm):
             with pytest.warns(UserWarning, match="zzz") as caught:
                 call("the zzz")
             assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize("name", ["attention", "linear", "norm"])
+@pytest.mark.parametrize("where", ["all blocks", "one block"])
+def test_a_replaced_operation_serves_every_method(lm, monkeypatch, name, where):
+    usual = getattr(Ops, name)
+
+    def mine(self, *arguments, **options):
+        return 0.5 * usual(self, *arguments, **options)
+
+    before = lm.generate(PROMPT, max_tokens=8, temperature=0, log_probs=True)
+    if where == "all blocks":
+        monkeypatch.setattr(Ops, name, mine)
+    else:
+        part = lm.model.blocks[0].norm1 if name == "norm" else lm.model.blocks[0].attention
+        own = copy.copy(part.ops)
+        setattr(own, name, functools.partial(mine, own))
+        part.ops = own
+    text = lm.generate(PROMPT, max_tokens=8, temperature=0, log_probs=True)
+    assert text.log_probs != pytest.approx(before.log_probs)
+    expected = lm.log_prob(lm.tokenizer.decode(text.new_ids), given=PROMPT)
+    (likeliest,) = lm.next_words(PROMPT, 1)
+    assert likeliest.probability == pytest.approx(np.exp(text.log_probs[0]), rel=1e-4)
+    if not text.finished:
+        assert sum(text.log_probs) == pytest.approx(expected, rel=1e-4)
+    (beam,) = lm.beams(PROMPT, 1, max_tokens=8, n_best=1)
+    assert beam.new_ids == text.new_ids

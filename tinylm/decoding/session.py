@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tinylm.base.config import InputError
+from tinylm.model.changes import replaces_attention
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.transformer import TinyLM, has_hooks
 
@@ -115,7 +116,8 @@ class Session:
         self.model = model
         self.step = step or Step(model)
         self.slide = slide
-        self.use_cache = use_cache
+        # A cache does not call the operation, so a user's own would have no effect.
+        self.use_cache = use_cache and not replaces_attention(model)
         self.context = model.settings.context
         width = max(lengths) + new_tokens
         self.capacity = min(self.context, width)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
+from tinylm.model.ops import Ops
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, FeedForward, Norm, SelfAttention, TinyLM, has_hooks
 
@@ -29,6 +30,9 @@ def _methods() -> Iterator[tuple[type, str, Any]]:
 
 
 _METHODS = tuple(_methods())
+_OPERATIONS = sorted(
+    name for name, method in vars(Ops).items() if name[0] != "_" and callable(method)
+)
 
 
 def change_of(model: TinyLM) -> str:
@@ -52,10 +56,26 @@ def change_of(model: TinyLM) -> str:
             return f"{where} is a {type(module).__name__}"
         if has_hooks(module):
             return f"{where} has a hook"
-        if not type(getattr(module, "ops", "")).__module__.startswith(("tinylm.", "builtins")):
-            return f"{where} has operations of its own"
+        if operation := _replaced_operation(module):
+            return f"the operation {operation} of {where} was replaced"
         if _attributes(module) != attributes:
             return f"{where} was changed: an attribute, a method or the shape of a weight"
+    return ""
+
+
+def replaces_attention(model: TinyLM) -> bool:
+    """Whether attention is a user's function, which decoding with a cache would not call."""
+    return any(_replaced_operation(module) == "attention" for module in model.modules())
+
+
+def _replaced_operation(module: nn.Module) -> str:
+    """The first operation of a module that is not tinylm's, attention before others; or ""."""
+    ops = getattr(module, "ops", None)
+    for name in _OPERATIONS if ops is not None else ():
+        method = getattr(ops, name, None)
+        function = getattr(method, "__func__", method)
+        if not str(getattr(function, "__module__", "")).startswith("tinylm."):
+            return name
     return ""
 
 
