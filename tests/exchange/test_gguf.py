@@ -63,3 +63,35 @@ def test_what_llama_cpp_lacks_is_refused_by_its_key(export_of, random_model, wor
     key = next(iter(settings))
     with pytest.raises(InputError, match=rf"model\.{key}: "):
         export_of(random_model(vocab=len(words), **settings), "gguf")
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [
+        ("F16", 0.9999),
+        ("Q8_0", 0.999),
+        ("Q5_1", 0.99),
+        ("Q5_0", 0.99),
+        ("Q4_1", 0.98),
+        ("Q4_0", 0.98),
+    ],
+)
+def test_quantising_keeps_the_logits(tmp_path, random_model, words, activation, kind, least):
+    """In each type that the library gguf can write; a steep relu once gave logits of 0 in all of them."""
+    model = random_model(
+        vocab=len(words),
+        width=64,
+        heads=2,
+        feed_forward=128,
+        activation=activation,
+        positions="learned",
+    )
+    path = tmp_path / "model.gguf"
+    write_gguf(path, model, words)
+    ids = torch.tensor([1, 5, 9, 4, 7, 3, 8])
+    with torch.no_grad():
+        exact = model.double()(ids[None])[0]
+        logits = AsLlama(path, gguf.GGMLQuantizationType[kind])(ids)
+    together = torch.stack([exact.flatten(), logits.flatten()])
+    assert torch.corrcoef(together)[0, 1] > least
