@@ -260,3 +260,33 @@ def test_the_fingerprint_has_settings_data_and_code(tmp_path, new_settings):
     data.write_text("2")
     second = fingerprint_of({"train": new_settings(lr=1.0)}, [str(data)], "other")
     assert {key for key in first if first[key] != second[key]} == {"train.lr", str(data), "code"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device"), [(torch.float64, "cpu"), (torch.bfloat16, "cpu"), (torch.float32, "meta")]
+)
+def test_what_another_library_sets_as_default_changes_no_weight(
+    new_settings, new_model, new_batches, held_out, new_run, dtype, device
+):
+    def new():
+        settings = new_settings(tokens=1200, validate_every=5, unknown=0.2)
+        torch.manual_seed(11)
+        return new_run(
+            settings,
+            model=new_model(settings),
+            batches=new_batches(layout=settings.layout),
+            held_out=lambda: held_out(settings.layout),
+        )
+
+    expected = new()
+    train(expected, sample_every=1000)
+    changed = new()
+    torch.set_default_dtype(dtype)
+    torch.set_default_device(device)
+    try:
+        train(changed, sample_every=1000)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    for name, tensor in expected.model.state_dict().items():
+        assert changed.model.state_dict()[name].equal(tensor), name

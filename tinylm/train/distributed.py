@@ -105,7 +105,7 @@ class Group:
 
     def gather(self, *values: float) -> Tensor:
         """The values of every rank.  -> (size, values) float64, equal bits on all ranks"""
-        mine = torch.tensor(values, dtype=torch.float64)
+        mine = torch.tensor(values, dtype=torch.float64, device="cpu")
         if self.size == 1:
             return mine[None]
         gathered = [torch.empty_like(mine) for _ in range(self.size)]

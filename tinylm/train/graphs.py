@@ -41,7 +41,8 @@ class GraphedTrainer(Trainer):
         self._device = model.embedding.device
         self._is_cuda = self._device.type == "cuda"
         # tokens and number of the update, learning rate of each optimizer
-        self._scalars = torch.zeros(2 + len(self.optimizers), device=self._device)
+        count = 2 + len(self.optimizers)
+        self._scalars = torch.zeros(count, dtype=torch.float32, device=self._device)
         self._results = torch.zeros(2, dtype=torch.float64, device=self._device)
         self._graphs: dict[tuple[int, int], _Graph] = {}
         self._pool: Any = None
@@ -75,7 +76,7 @@ class GraphedTrainer(Trainer):
         factor = self.learning_rate_factor(tokens)
         rates = [factor * peak for _, peak in self.optimizers]
         scalars = [float(tokens), float(self.updates + 1), *rates]
-        pinned = torch.tensor(scalars, pin_memory=self._is_cuda)
+        pinned = torch.tensor(scalars, dtype=torch.float32, device="cpu", pin_memory=self._is_cuda)
         self._scalars.copy_(pinned, non_blocking=True)
         graph.replay()
         return self.record_update(tokens, factor, self._read_later())
@@ -84,7 +85,7 @@ class GraphedTrainer(Trainer):
         """A function that waits for this update and returns [nats, gradient norm]."""
         if not self._is_cuda:
             return self._results.clone().tolist
-        copy = torch.empty(2, dtype=torch.float64, pin_memory=True)
+        copy = torch.empty(2, dtype=torch.float64, device="cpu", pin_memory=True)
         copy.copy_(self._results, non_blocking=True)
         copied = torch.cuda.Event()
         copied.record()

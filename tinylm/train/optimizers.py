@@ -62,7 +62,9 @@ class Adam:
         if isinstance(number, Tensor):
             self._apply_fused_update(lr, number, tensors)
         elif self.fused:
-            number_tensor = torch.tensor(float(number), device=tensors[0][0].device)
+            number_tensor = torch.tensor(
+                float(number), dtype=torch.float32, device=tensors[0][0].device
+            )
             self._apply_fused_update(lr, number_tensor, tensors)
         else:
             self._apply_update(lr, number, *tensors)

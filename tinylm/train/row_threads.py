@@ -55,7 +55,7 @@ class RowThreads:
             return accumulate(self._models[0], list(batches))
         while len(self._models) < count:
             self._models.append(with_own_gradients(self._models[0]))
-        seeds = torch.randint(1 << 62, (count,)).tolist()
+        seeds = torch.randint(1 << 62, (count,), device="cpu").tolist()
 
         def accumulate_share(index: int) -> Tensor:
             torch.set_num_threads(available // count)  # applies to this thread only
