@@ -12,6 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import HealthCheck, given
+from hypothesis import settings as drawn
+from hypothesis import strategies as st
 
 import tinylm
 from tests.support.random_run import CONTEXT, make_run
@@ -276,28 +279,44 @@ def test_warnings_point_to_the_line_that_called(lm):
             assert [warning.filename for warning in caught] == [__file__]
 
 
-@pytest.mark.parametrize("name", ["attention", "linear", "norm"])
-@pytest.mark.parametrize("where", ["all blocks", "one block"])
-def test_a_replaced_operation_serves_every_method(lm, monkeypatch, name, where):
+def halved(name):
+    """An operation that gives half of what it gave."""
     usual = getattr(Ops, name)
 
     def mine(self, *arguments, **options):
         return 0.5 * usual(self, *arguments, **options)
 
+    return mine
+
+
+OPERATIONS = ("attention", "linear", "norm", "add_dropout")
+
+
+@drawn(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    names=st.sets(st.sampled_from(OPERATIONS), min_size=1),
+    block=st.sampled_from([None, 0, 1]),
+)
+def test_replaced_operations_serve_every_method(lm, names, block):
+    """Those of `Ops`, or of one block alone."""
     before = lm.generate(PROMPT, max_tokens=8, temperature=0, log_probs=True)
-    if where == "all blocks":
-        monkeypatch.setattr(Ops, name, mine)
-    else:
-        part = lm.model.blocks[0].norm1 if name == "norm" else lm.model.blocks[0].attention
-        own = copy.copy(part.ops)
-        setattr(own, name, functools.partial(mine, own))
-        part.ops = own
-    text = lm.generate(PROMPT, max_tokens=8, temperature=0, log_probs=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            mine = halved(name)
+            if block is None:
+                patch.setattr(Ops, name, mine)
+                continue
+            for part in lm.model.blocks[block].modules():
+                if hasattr(part, "ops"):
+                    own = copy.copy(part.ops)
+                    setattr(own, name, functools.partial(mine, own))
+                    patch.setattr(part, "ops", own)
+        text = lm.generate(PROMPT, max_tokens=8, temperature=0, log_probs=True)
+        (likeliest,) = lm.next_words(PROMPT, 1)
+        (beam,) = lm.beams(PROMPT, 1, max_tokens=8, n_best=1)
+        given_prompt = lm.log_prob(lm.tokenizer.decode(text.new_ids), given=PROMPT)
     assert text.log_probs != pytest.approx(before.log_probs)
-    expected = lm.log_prob(lm.tokenizer.decode(text.new_ids), given=PROMPT)
-    (likeliest,) = lm.next_words(PROMPT, 1)
     assert likeliest.probability == pytest.approx(np.exp(text.log_probs[0]), rel=1e-4)
     if not text.finished:
-        assert sum(text.log_probs) == pytest.approx(expected, rel=1e-4)
-    (beam,) = lm.beams(PROMPT, 1, max_tokens=8, n_best=1)
+        assert sum(text.log_probs) == pytest.approx(given_prompt, rel=1e-4)
     assert beam.new_ids == text.new_ids

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from tinylm.base.config import InputError
+from tests.support.size import ROOT
+from tinylm.base.config import InputError, read_yaml
 from tinylm.compare.comparison import compare
 from tinylm.compare.results import by_setting, read_result, stories_of
 
@@ -94,41 +95,48 @@ def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, loc
     assert stories[2]["tokens"].equals(stories[1]["tokens"])
 
 
-@pytest.mark.parametrize(
-    ("stage", "path"),
-    [
-        ("seed_train@2", "tinylm/model"),
-        ("seed_train@2", "data/tokens"),
-        ("seed_score@2", "data/seeds/2"),
-        ("seed_score@2", "../stories.jsonl"),
-    ],
-)
-def test_a_seed_of_other_code_data_or_weights_does_not_count(revision, lock, stage, path):
-    lock["seeds"] = {"params": {"params.yaml": {"seeds": {"more": [2]}}}}
-    weights = {"path": "data/seeds/2", "md5": "w2"}
-    lock["seed_train@2"] = copy.deepcopy(lock["train"]) | {"outs": [weights]}
-    lock["seed_score@2"] = {"deps": [dict(weights), {"path": "../stories.jsonl", "md5": "s1"}]}
+RUN = ("download", "vocab", "train", "evaluate")
+PARTNERS = {"train": "seed_train@2", "evaluate": "seed_score@2"}
+PARTNERS |= {further: stage for stage, further in PARTNERS.items()}
+
+
+def locked(stage):
+    """A stage of the project's dvc.yaml as dvc.lock has it; the MD5 of each file is its path."""
+    declared = read_yaml(ROOT / "dvc.yaml")["stages"][stage.partition("@")[0]]
+    rows = {}
+    for key in ("deps", "outs"):
+        paths = [
+            path.replace("${item.seed}", "2") for path in declared[key] if isinstance(path, str)
+        ]
+        rows[key] = [{"path": path, "md5": path} for path in paths]
+    return rows | {"params": {"params.yaml": {"train": {"lr": 0.003, "seed": 1}}}}
+
+
+LOCKED = {stage: locked(stage) for stage in (*RUN, "seed_train@2", "seed_score@2")}
+LOCKED["seeds"] = {"params": {"params.yaml": {"seeds": {"more": [2]}}}}
+DEPS = {stage: [row["path"] for row in LOCKED[stage].get("deps", ())] for stage in LOCKED}
+WRITTEN = {row["path"] for stage in RUN for row in LOCKED[stage]["outs"]}
+CASES = [("", "")] + [(stage, path) for stage in DEPS for path in DEPS[stage]]
+
+
+@pytest.mark.parametrize(("stage", "changed"), CASES)
+def test_only_seeds_and_stages_of_one_run_count(revision, stage, changed):
+    """After any input of any stage has changed without the stages that share it."""
+    lock = copy.deepcopy(LOCKED)
+    for row in lock.get(stage, {}).get("deps", ()):
+        if row["path"] == changed:
+            row["md5"] = "another"
     columns = {"nats": [1, 2, 3], "raw_bits": [None, 8, 9]}
-    files = {"data/seeds/2.json": {"stories": columns}}
-    assert list(read_result(revision(lock=lock, **files)).stories) == [1, 2]
-    changed = next(row for row in lock[stage]["deps"] if row["path"] == path)
-    changed["md5"] = "other"
-    result = read_result(revision(lock=lock, **files))
-    assert list(result.stories) == [1]
-    assert "seed 2 was run with other" in result.notes[0]
-
-
-@pytest.mark.parametrize("stage", ["train", "evaluate"])
-def test_a_stage_that_has_not_run_on_new_data_gives_no_results(revision, lock, stage):
-    """As after `dvc exp run -S data.evaluation_stories=20 train`."""
-    lock["vocab"] = {"outs": [{"path": "data/tokens", "md5": "t1.dir"}]}
-    lock["evaluate"]["deps"].append({"path": "data/tokens", "md5": "t1.dir"})
-    assert read_result(revision(lock=lock)).perplexity == 2.5
-    changed = next(row for row in lock[stage]["deps"] if row["path"] == "data/tokens")
-    changed["md5"] = "t0.dir"
-    result = read_result(revision(lock=lock))
-    assert (result.perplexity, result.stories) == (None, {})
-    assert f"stage {stage} ran on older" in result.notes[0]
+    result = read_result(revision(lock=lock, **{"data/seeds/2.json": {"stories": columns}}))
+    expected = [1, 2]
+    if stage in RUN and changed in WRITTEN:
+        expected = []
+        assert result.perplexity is None
+        assert f"stage {stage} ran on older" in result.notes[0]
+    elif changed in DEPS.get(PARTNERS.get(stage, ""), ()) or changed == "data/seeds/2":
+        expected = [1]
+        assert "seed 2 was run with other" in result.notes[0]
+    assert list(result.stories) == expected
 
 
 def test_runs_that_differ_in_train_seed_alone_are_one_setting(make_run):

@@ -1,5 +1,6 @@
 """Properties of exports, read by those for whom they are made: transformers, and llama.cpp's GPT-2 in plain code."""
 
+import importlib.util
 import random
 import re
 import sys
@@ -26,6 +27,7 @@ from tests.support.small import words_of
 from tinylm.base.config import InputError, read_section
 from tinylm.cli import main
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.exchange import read_back
 from tinylm.exchange.export import export_folder
 from tinylm.exchange.loading import Trained
 from tinylm.exchange.stock import REQUIRED
@@ -203,6 +205,9 @@ def check_shapes(drawn: DrawnRun, folder: Path, form: str) -> None:
         ids = torch.from_numpy(rng.integers(len(tokenizer), size=length))
         target = folder / f"export{number}"
         if exported(target, trained, form):
+            with pytest.MonkeyPatch.context() as patch:  # as where transformers is not installed
+                patch.setattr(importlib.util, "find_spec", lambda name: None)
+                read_back.check_export(target, model, form)
             check_logits(target, model, form, ids, f"width {width}, {changes}, ", not number)
 
 

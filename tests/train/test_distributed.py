@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import torch
 from safetensors.torch import load_file
 
 from tests.support.clone import set_params
@@ -34,7 +35,10 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
         load_file(run / "models/model.safetensors") for run in (folder, finished_run)
     )
     for name, tensor in expected.items():
-        assert (weights[name] - tensor).norm() <= 0.01 * tensor.norm(), name
+        found = weights[name]
+        if name.endswith("qkv.bias"):  # softmax takes keys' biases away: their gradient is rounding
+            tensor, found = (torch.cat([t.chunk(3)[0], t.chunk(3)[2]]) for t in (tensor, found))
+        torch.testing.assert_close(found, tensor, rtol=1e-3, atol=1e-4)
 
 
 def test_the_cause_is_the_rank_that_failed_not_one_that_torchrun_stopped():

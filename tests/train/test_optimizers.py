@@ -48,6 +48,21 @@ def test_adam_matches_torch(decoupled, weight_decay, betas, fused):
             torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
+def test_the_number_of_an_update_is_exact_whatever_the_default_dtype():
+    """bfloat16 has no 257."""
+    results = []
+    for default in (torch.float32, torch.bfloat16):
+        parameter = torch.linspace(-1, 1, 6, dtype=torch.float32)
+        parameter.grad = torch.ones_like(parameter)
+        torch.set_default_dtype(default)
+        try:
+            Adam([parameter], (0.9, 0.98), 1e-8, 0.0, True, fused=True).step(0.1, 257)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        results.append(parameter)
+    assert results[0].equal(results[1])
+
+
 def test_the_fused_kernel_gets_no_transposed_parameters():
     assert not Adam([torch.zeros(2, 3).T], (0.9, 0.98), 1e-8, 0.0, True, fused=True).fused
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from tests.support.folders import contents
 from tinylm.base.config import InputError
 from tinylm.host.command import Interrupted
+from tinylm.kernels.train import linear
 from tinylm.train import loop
 from tinylm.train.loop import train
 from tinylm.train.snapshot import Snapshots, checkpoint_tokens, fingerprint_of
@@ -278,12 +279,15 @@ def test_what_another_library_sets_as_default_changes_no_weight(
             held_out=lambda: held_out(settings.layout),
         )
 
+    has_onednn = linear._has_onednn()
     expected = new()
     train(expected, sample_every=1000)
     changed = new()
+    linear._has_onednn.cache_clear()  # found out again, under these defaults
     torch.set_default_dtype(dtype)
     torch.set_default_device(device)
     try:
+        assert linear._has_onednn() == has_onednn
         train(changed, sample_every=1000)
     finally:
         torch.set_default_device(None)

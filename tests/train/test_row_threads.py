@@ -14,7 +14,9 @@ from tinylm.vocab.batches import Batch
 ROWS = 5
 
 
-def gradients(threads: int, ops: Ops, dropout: float = 0.0, recompute: str = "none"):
+def gradients(
+    threads: int, ops: Ops, dropout: float = 0.0, recompute: str = "none", device: str = "cpu"
+):
     """Loss and gradients of two mini-batches in one vector, and the number of threads that computed it."""
     ids = torch.randint(4, 31, (ROWS, 12), generator=torch.Generator().manual_seed(3))
     batch = Batch(ids[:, :-1], ids[:, 1:], ROWS * 11)
@@ -31,7 +33,8 @@ def gradients(threads: int, ops: Ops, dropout: float = 0.0, recompute: str = "no
         used.add(id(own))
         return accumulate_gradients(own, batches, "fp32", total=2 * batch.tokens)
 
-    nats = row_threads.run(accumulate, [batch, batch])
+    with torch.device(device):
+        nats = row_threads.run(accumulate, [batch, batch])
     assert torch.get_num_threads() == threads
     torch.set_num_threads(before)
     parts = [nats[None].float(), *(p.grad.flatten() for p in model.parameters())]
@@ -52,6 +55,7 @@ def test_dropout_and_recomputation_give_the_same_bytes_each_time():
     assert used == 3
     assert torch.equal(first, gradients(3, NativeOps(), dropout=0.3)[0])
     assert torch.equal(first, gradients(3, NativeOps(), dropout=0.3, recompute="blocks")[0])
+    assert torch.equal(first, gradients(3, NativeOps(), dropout=0.3, device="meta")[0])
     assert not torch.allclose(first, gradients(3, NativeOps())[0])  # something was dropped
 
 

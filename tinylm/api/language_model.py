@@ -238,7 +238,7 @@ class LanguageModel:
         self._warn_of_unknown(
             self._clean(text),
             "",
-            "; both probabilities of such a word are those of <unk> as a whole",
+            "; the probabilities shown for them are those of <unk>, which stands for all such words",
         )
         words = self.tokenizer.split(self._clean(text))
         with decoding_mode(self.model):

@@ -134,10 +134,10 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 class TableFile:
-    """A file for csv.writer, with ROW_END as its line terminator, whose rows end with a line feed.
+    """A text file for csv.writer whose rows end with a line feed; ROW_END is the writer's terminator.
 
-    The writer quotes only cells that contain a sign of its terminator. A lone carriage return would
-    end a row for readers.
+    The writer quotes a cell only if it contains a character of its terminator. With a line feed
+    alone, a carriage return in a cell would stay unquoted, and readers would end the row there.
     """
 
     ROW_END = "\r\n"

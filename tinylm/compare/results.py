@@ -117,7 +117,7 @@ def read_result(revision: Revision) -> RevisionResult:
 
 
 def _outdated(stages: Mapping[str, Any]) -> str:
-    """The first stage that ran on something else than what the stages before it wrote; or ""."""
+    """The first stage that did not run on the latest outputs of earlier stages; "" if all did."""
     written: dict[str, str] = {}
     for name in STAGES:
         for path, md5 in _md5s(stages, name, "deps").items():

@@ -42,9 +42,9 @@ class Revision:
         return None
 
     def has_changed(self, stage: str, path: str) -> bool:
-        """Whether a stage's output, or a file of it, is not that of dvc.lock; with a note.
+        """Whether the workspace's copy of a stage's output differs from dvc.lock; adds a note if so.
 
-        Only files of the workspace can differ; those of a commit are found by its dvc.lock.
+        path: the output or a file in it. Files of a commit cannot differ: its dvc.lock finds them.
         """
         if self.commit is not None:
             return False
@@ -53,9 +53,7 @@ class Revision:
         try:
             stages = self.files.repo.stage.collect(stage)
         except DvcException:
-            self.notes.append(
-                f"stage {stage} is of dvc.lock, but not of params.yaml; run dvc repro"
-            )
+            self.notes.append(f"params.yaml no longer has stage {stage} of dvc.lock; run dvc repro")
             return True
         for out in chain.from_iterable(found.outs for found in stages):
             is_it = path == out.def_path or path.startswith(f"{out.def_path}/")

@@ -116,7 +116,7 @@ class Session:
         self.model = model
         self.step = step or Step(model)
         self.slide = slide
-        # A cache does not call the operation, so a user's own would have no effect.
+        # With a cache Ops.attention is not called, so a user's replacement would have no effect.
         self.use_cache = use_cache and not replaces_attention(model)
         self.context = model.settings.context
         width = max(lengths) + new_tokens

@@ -335,7 +335,7 @@ def remarks(corpus: Mapping[str, Any]) -> list[str]:
     if corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
         lines.append(HELD_OUT_IS_EVALUATION)
     for role, count in corpus.get("read_first", {}).items():
-        read = "train and held-out had" if role == "train" else "evaluation had"
+        read = "train and held-out together had" if role == "train" else "evaluation had"
         lines.append(f"read until {read} {count:,} stories; data.{role}_stories: null reads all")
     for reason, count in corpus.get("dropped", {}).items():
         if count:

@@ -13,7 +13,7 @@ from tinylm.base.files import require
 SPLITS = ("train", "held_out", "evaluation")
 
 
-STORYBOOK_STORIES = (20_000, 500)  # of train and evaluation, where the settings give no number
+STORYBOOK_STORIES = (20_000, 500)  # for train and evaluation, unless the settings give a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class DataSettings:
     seed: int = setting(1, low=0)
 
     def limits(self) -> tuple[int | None, int | None]:
-        """(train, evaluation): the stories to write or to read at most, None for all."""
+        """(train, evaluation): at most how many stories are written or read; None for all."""
         if self.source == "storybook":  # which has no end
             train, evaluation = STORYBOOK_STORIES
             return self.train_stories or train, self.evaluation_stories or evaluation
@@ -42,9 +42,8 @@ class DataSettings:
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
-        if (
-            self.source == "storybook" and self.drop_first_line
-        ):  # log-probabilities are those of whole stories
+        # The storybook's log-probabilities are those of whole stories.
+        if self.source == "storybook" and self.drop_first_line:
             problems.append("drop_first_line: expected false with source: storybook, got true")
         if self.overlap and self.held_out == "hash":
             problems.append(f"overlap: expected 0 with held_out: hash, got {self.overlap}")

@@ -28,9 +28,10 @@ from tinylm.model.transformer import TinyLM
 
 Logits = Callable[[Tensor], Tensor]  # ids (B, T) -> (B, T, V) float64
 MOST_TOKENS = 256  # random ids whose logits are compared
-# Largest difference, as a share of the largest logit of the centred ones. llama.cpp's gelu is its tanh form.
+# The largest difference allowed, as a share of the largest logit once each token's mean is subtracted. It is wider for
+# llama.cpp, whose gelu is the tanh form.
 BOUND = {"transformers": 1e-3, "tinylm": 1e-3, "gguf": 1e-2}
-# A model with large weights is not defined more closely than float32 computes it.
+# With large weights float32 itself is inexact, so a difference of so many times its rounding error is allowed.
 ROUNDINGS = 10
 GGUF_NAMES = {  # as in stock.GPT2
     "inputs": "token_embd",
@@ -61,13 +62,14 @@ def check_export(folder: Path, model: TinyLM, form: str) -> str:
     """
     ours = copy.deepcopy(model).cpu().eval()
     length = min(MOST_TOKENS, model.settings.context)
-    generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(model.vocab_size, (1, length), generator=generator, device="cpu")
-    rounded = ours.float()(ids).double()
-    exact = ours.double()(ids)
-    del ours
-    reader, logits = _reader_of(folder, form)
-    found = logits(ids)
+    with torch.device("cpu"):  # whatever torch.set_default_device says
+        generator = torch.Generator().manual_seed(1)
+        ids = torch.randint(model.vocab_size, (1, length), generator=generator)
+        rounded = ours.float()(ids).double()
+        exact = ours.double()(ids)
+        del ours
+        reader, logits = _reader_of(folder, form)
+        found = logits(ids)
     if not exact.isfinite().all():
         return "the model's logits are not finite, so the files were not compared with it"
     # A constant added to all logits of a token changes no probability, but would hide differences.

@@ -99,7 +99,7 @@ def facts(
 
 
 def decoding_rules(decode: DecodeSettings) -> dict[str, Any]:
-    """Each setting that decides a token, but the seed, by the page's name for it."""
+    """The settings that decide a token, except the seed, under the page's names."""
     return {
         "temperature": decode.temperature,
         "topK": decode.top_k,

@@ -75,7 +75,7 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     """Grade all hand-ins; print a row for each as it is graded, and write grades.csv.
 
     The columns are the exercises that somebody has handed in, in the order of the course. Rows of
-    an earlier table stay, but for hand-ins that are graded again.
+    an earlier table stay, except those of hand-ins that are graded again.
     """
     hand_ins = {path: read_hand_in(path, course) for path in paths}
     earlier = _earlier_rows(course)

@@ -15,7 +15,6 @@ LARGEST = 1_000_000  # bytes of one file
 MOST = 20_000_000  # bytes of all
 UTF8_FLAG = 0x800  # of a zip: its names are UTF-8
 MADE = (".csv", ".png")  # written next to an exercise by `use` and `start`
-
 SUFFIX = re.compile(r"([ _-]*(\(\d\d?\)|copy|final|new|v?\d\d?))?")  # of a renamed file
 
 Files = dict[str, bytes]  # {path below exercises: content}, such as loss.py
@@ -70,11 +69,12 @@ def _name_of(info: zipfile.ZipInfo) -> str:
     if not info.flag_bits & UTF8_FLAG:  # some programs write UTF-8 without saying so
         with contextlib.suppress(UnicodeError):
             name = name.encode("cp437").decode("utf-8")
-    # Windows' separators; and macOS' letters, which it takes apart from their accents
+    # Windows may write backslashes; macOS stores letters and their accents separately.
     return unicodedata.normalize("NFC", name.replace("\\", "/"))
 
 
 def _above(folder: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The folders that contain this one."""
     return [folder[:length] for length in range(len(folder))]
 
 
@@ -113,8 +113,8 @@ def read_zip(path: Path, course: dict[str, Exercise]) -> Files:
             present = [parts[-1] for parts, _ in members if parts[-2:-1] == (WORK.name,)]
             hints = "".join(f"; {line}" for line in misnamed(present, course))
             raise ValueError(f"it contains no {WORK}/NAME.py{hints}")
-        copies = {folder for folder in folders if folders & set(_above(folder))}
-        folders -= copies  # a student's own copies, in a folder of the folder
+        nested = {folder for folder in folders if folders & set(_above(folder))}
+        folders -= nested  # copies that a student keeps inside the folder
         if len(folders) > 1:
             names = ", ".join(sorted("/".join(folder) for folder in folders))
             raise ValueError(f"it contains exercises in {len(folders)} folders: {names}")

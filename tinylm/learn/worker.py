@@ -69,7 +69,7 @@ def explain(error: BaseException, file: Path) -> tuple[list[str], str]:
 
 
 def _is_unwritten(error: BaseException, frames: traceback.StackSummary, file: Path) -> bool:
-    """Whether a line of the student's raised NotImplementedError; torch raises it, too."""
+    """Whether the student's own code raised NotImplementedError, which torch also raises."""
     if not isinstance(error, NotImplementedError) or not frames:
         return False
     last = frames[-1]

@@ -30,9 +30,7 @@ def _methods() -> Iterator[tuple[type, str, Any]]:
 
 
 _METHODS = tuple(_methods())
-_OPERATIONS = sorted(
-    name for name, method in vars(Ops).items() if name[0] != "_" and callable(method)
-)
+_OPERATIONS = [name for name, method in vars(Ops).items() if name[0] != "_" and callable(method)]
 
 
 def change_of(model: TinyLM) -> str:
@@ -56,27 +54,27 @@ def change_of(model: TinyLM) -> str:
             return f"{where} is a {type(module).__name__}"
         if has_hooks(module):
             return f"{where} has a hook"
-        if operation := _replaced_operation(module):
-            return f"the operation {operation} of {where} was replaced"
+        for operation in _OPERATIONS:
+            if _is_replaced(module, operation):
+                return f"the operation {operation} of {where} was replaced"
         if _attributes(module) != attributes:
             return f"{where} was changed: an attribute, a method or the shape of a weight"
     return ""
 
 
 def replaces_attention(model: TinyLM) -> bool:
-    """Whether attention is a user's function, which decoding with a cache would not call."""
-    return any(_replaced_operation(module) == "attention" for module in model.modules())
+    """Whether a user has replaced attention, which decoding with a cache does not call."""
+    return any(_is_replaced(module, "attention") for module in model.modules())
 
 
-def _replaced_operation(module: nn.Module) -> str:
-    """The first operation of a module that is not tinylm's, attention before others; or ""."""
+def _is_replaced(module: nn.Module, operation: str) -> bool:
+    """Whether a module has this operation of `Ops` from outside tinylm."""
     ops = getattr(module, "ops", None)
-    for name in _OPERATIONS if ops is not None else ():
-        method = getattr(ops, name, None)
-        function = getattr(method, "__func__", method)
-        if not str(getattr(function, "__module__", "")).startswith("tinylm."):
-            return name
-    return ""
+    if ops is None:
+        return False
+    method = getattr(ops, operation, None)
+    function = getattr(method, "__func__", method)
+    return not str(getattr(function, "__module__", "")).startswith("tinylm.")
 
 
 @functools.lru_cache(maxsize=8)

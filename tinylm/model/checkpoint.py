@@ -84,7 +84,7 @@ def load_model(
 
 
 def checkpoint_name(epoch: float) -> str:
-    """The name of the weights after this many epochs, with all digits: 3, 0.25."""
+    """The name of a checkpoint: its number of epochs, with all digits, such as 3 or 0.25."""
     return repr(float(epoch)).removesuffix(".0")
 
 

@@ -32,7 +32,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def isolated(text: str) -> str:
-    """A text as it is; from right to left, with marks that keep its direction from what follows."""
+    """The text; if it reads from right to left, between marks that leave the order of what follows."""
     if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text):
         return f"\u2068{text}\u2069"
     return text

@@ -25,7 +25,7 @@ def keep_level(dropout: float) -> tuple[int, float]:
 
 def new_seed() -> int:
     """A seed for the dropout mask of one tensor, drawn from the thread's generator."""
-    return int(torch.randint(1 << 62, (), generator=dropout_generator()))
+    return int(torch.randint(1 << 62, (), generator=dropout_generator(), device="cpu"))
 
 
 class NativeDropout(torch.autograd.Function):
