@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from tinylm.report.drawing import Picture, to_svg
 from tinylm.report.html_page import to_html
-from tinylm.report.pdf import missing_characters, to_pdf
+from tinylm.report.pdf import MOST_SHOWN, _with_warning, missing_characters, to_pdf
 from tinylm.report.render import escape, render, to_terminal
 from tinylm.report.wording import isolated
 
@@ -120,6 +120,11 @@ def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path)
 def test_the_pdf_names_the_characters_that_its_fonts_lack():
     assert missing_characters("Zoë, Ωμέγα, Борис – محمد\n") == ""
     assert missing_characters("王李王") == "李王"
+    title, _, warning, *rest = _with_warning("# 王\n\ntext\n").split("\n")
+    assert (title, rest[-2:]) == ("# 王", ["text", ""])
+    assert "lack U+738B. " in warning  # the character itself would be a box
+    many = _with_warning("".join(map(chr, range(0x4E00, 0x4E00 + MOST_SHOWN + 5))) + "\n")
+    assert "and 5 more" in many
     assert len(to_pdf("# 王\n\ntext\n")) > len(to_pdf("# a\n\ntext\n"))
 
 

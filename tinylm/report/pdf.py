@@ -78,10 +78,12 @@ def _with_warning(markdown: str) -> str:
     if not missing:
         return markdown
     title, _, rest = markdown.partition("\n")
-    shown = " ".join(missing[:MOST_SHOWN]) + (" …" if len(missing) > MOST_SHOWN else "")
+    names = [f"U+{ord(letter):04X}" for letter in missing[:MOST_SHOWN]]
+    if len(missing) > MOST_SHOWN:
+        names.append(f"and {len(missing) - MOST_SHOWN} more")
     warning = (
-        f"**Warning:** the fonts of this PDF lack {shown}. Unless your system has a font with them, "
-        "they appear as boxes here; index.html shows them."
+        f"**Warning:** the fonts of this PDF lack {', '.join(names)}. Unless your system has a font with "
+        "them, they appear as boxes here; index.html shows them."
     )
     return f"{title}\n\n{warning}\n{rest}"
 
