@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 from tinylm.base.config import InputError
@@ -42,6 +43,18 @@ def test_right_files_pass_by_each_reader(
     if has_transformers and form == "transformers":
         reader = "transformers 5"
     assert reader in said
+
+
+def test_reading_back_prints_nothing_and_leaves_transformers_as_it_was(
+    random_model, words, export_of, capfd
+):
+    transformers.logging.enable_progress_bar()
+    verbosity = transformers.logging.get_verbosity()
+    export_of(random_model(vocab=len(words), positions="learned"))
+    assert "".join(capfd.readouterr()) == ""
+    assert transformers.logging.get_verbosity() == verbosity
+    assert transformers.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
 
 
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])

@@ -5,10 +5,11 @@ gguf, the graph of GPT-2 or GPT-NeoX is computed here from the tensors of the fi
 format tinylm is read by `TinyLM`, whose code it ships.
 """
 
+import contextlib
 import copy
 import dataclasses
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -109,9 +110,24 @@ def _reader_of(folder: Path, form: str) -> tuple[str, Logits]:
 def _by_transformers(folder: Path) -> tuple[str, Logits]:
     import transformers
 
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with _quiet(transformers.logging):
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     model = model.double().eval()
     return f"transformers {transformers.__version__}", lambda ids: model(ids).logits
+
+
+@contextlib.contextmanager
+def _quiet(logging: Any) -> Iterator[None]:
+    """Without transformers' progress bars and notes, which are about loading a model to use it."""
+    verbosity, shows_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if shows_bars:
+            logging.enable_progress_bar()
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
