@@ -8,11 +8,11 @@ from pathlib import Path
 
 from benchmarks import decoding, loss, training
 from benchmarks.frame import Options, as_record, keep, table, versions
+from tinylm.base.command import CommandFailed, Parser, run_command
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
-from tinylm.host.command import CommandFailed, Parser, guard
-from tinylm.host.runtime import conditions
-from tinylm.host.starting import start_command
+from tinylm.base.runtime import conditions
+from tinylm.base.starting import start_command
 
 RESULTS = Path("benchmarks/results.json")
 LINES = {
@@ -90,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

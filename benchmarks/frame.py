@@ -14,9 +14,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tinylm.base.command import CommandFailed
 from tinylm.base.files import read_json, write_json
-from tinylm.host.command import CommandFailed
-from tinylm.host.processes import cores
+from tinylm.base.processes import cores
 
 ROOT = Path(__file__).parents[1]
 PEERS = ("ctranslate2", "llama-cpp-python")

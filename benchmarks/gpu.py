@@ -24,11 +24,11 @@ from benchmarks.contenders.decoding import our_decode
 from benchmarks.contenders.nanogpt import NanoGPT, windows
 from benchmarks.frame import Spread, spread
 from benchmarks.shape import Shape
+from tinylm.base.command import run_command
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
+from tinylm.base.runtime import conditions
 from tinylm.bench import measure
-from tinylm.host.command import guard
-from tinylm.host.runtime import conditions
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.train.trainer import Trainer, Update
 
@@ -269,4 +269,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -13,7 +13,7 @@ from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.presets.write import BASE, preset_text
+from tinylm.params.presets.write import BASE, preset_text
 from tinylm.train import graphs
 from tinylm.train.preparation import prepare_process, training_model
 from tinylm.train.settings import TrainSettings

@@ -1,5 +1,5 @@
 """The stages of dvc.yaml, one script each: `python -m stages.NAME`."""
 
-from tinylm.host.starting import start_command
+from tinylm.base.starting import start_command
 
 start_command()

@@ -3,9 +3,9 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import write_csv
 from tinylm.bench import accum, measure
-from tinylm.host.command import guard
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 
@@ -33,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -4,9 +4,9 @@ import itertools
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import beam, measure
-from tinylm.host.command import guard
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
@@ -59,4 +59,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

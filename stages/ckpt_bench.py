@@ -4,9 +4,9 @@ import sys
 from dataclasses import replace
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import write_csv
 from tinylm.bench import ckpt, measure
-from tinylm.host.command import guard
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
 
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
+from tinylm.base.processes import cores
 from tinylm.download.splits import remarks, write_stories
-from tinylm.host.command import guard
-from tinylm.host.processes import cores
 from tinylm.params.stage import Stage
 
 
@@ -22,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -3,13 +3,13 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import write_csv, write_json
 from tinylm.evaluate import measurement
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.evaluate.truth import above_floor
-from tinylm.host.command import guard
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.params.stage import Stage
 
@@ -51,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -3,10 +3,10 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import write_csv
 from tinylm.bench import kv, measure
 from tinylm.decoding.session import Step
-from tinylm.host.command import guard
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
 from tinylm.vocab.kinds import open_tokenizer
@@ -53,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.host.command import guard
+from tinylm.base.command import run_command
 from tinylm.lab.making import write_lab
 from tinylm.params.stage import Stage
 from tinylm.report.document import write_report
@@ -32,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

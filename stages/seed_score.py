@@ -3,10 +3,10 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import require, write_json
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline, score_split
-from tinylm.host.command import guard
 from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.params.stage import Stage, seed_argument
 from tinylm.vocab.kinds import open_tokenizer
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -4,8 +4,8 @@ import dataclasses
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import sha256, write_json
-from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
 from tinylm.params.stage import Stage, seed_argument
 from tinylm.train.curves import run_metrics
@@ -47,4 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -3,9 +3,9 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import seeds
-from tinylm.host.command import guard
 from tinylm.params.stage import Stage
 
 
@@ -28,4 +28,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

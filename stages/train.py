@@ -3,9 +3,9 @@
 import sys
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
 from tinylm.base.files import sha256
-from tinylm.host.command import guard
-from tinylm.host.tables import print_description
+from tinylm.base.tables import print_description
 from tinylm.model.checkpoint import save_model
 from tinylm.model.describe import describe, summary
 from tinylm.params.stage import Stage
@@ -13,8 +13,8 @@ from tinylm.train.curves import TrainResult, run_metrics, write_curves
 from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
 from tinylm.train.preparation import TrainingRun, prepare
+from tinylm.train.samples import SamplePrinter
 from tinylm.vocab.kinds import open_tokenizer
-from tinylm.watch.samples import SamplePrinter
 
 
 def main() -> None:
@@ -55,4 +55,4 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

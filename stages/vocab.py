@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
+from tinylm.base.command import run_command
+from tinylm.base.processes import cores
+from tinylm.base.progress import seconds_shown
 from tinylm.download.stories import SPLITS, read_texts
-from tinylm.embedding.matrix import embedding_matrix
-from tinylm.host.command import guard
-from tinylm.host.processes import cores
-from tinylm.host.progress import seconds_shown
 from tinylm.params.fitting import check_tokens
 from tinylm.params.stage import Stage
+from tinylm.vocab.embedding.matrix import embedding_matrix
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, save_matrix
 
@@ -63,4 +63,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -23,9 +23,9 @@ from studies.records import (
     settings_of,
 )
 from studies.scaling import law_tables
+from tinylm.base.command import Parser, run_command
 from tinylm.evaluate.statistics import claims, holm, p_value, seed_error
-from tinylm.host.command import Parser, guard
-from tinylm.presets.write import differences, preset_values, shown
+from tinylm.params.presets.write import differences, preset_values, shown
 from tinylm.report import render
 
 TEMPLATE = FOLDER / "published.md.j2"
@@ -170,4 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

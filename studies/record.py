@@ -15,11 +15,11 @@ import pandas as pd
 
 from studies import answers
 from studies.records import RUNS, entries, read_run, settings_of
+from tinylm.base.command import Parser, run_command
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_bytes
-from tinylm.host.command import Parser, guard
-from tinylm.presets.write import differences, flatten, names, shown
-from tinylm.sweep.recording import git
+from tinylm.experiments.recording import git
+from tinylm.params.presets.write import differences, flatten, names, shown
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 OTHER_SECTIONS = ("runtime", "report", "seeds")  # they change no result of a run
@@ -106,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

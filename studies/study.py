@@ -19,12 +19,12 @@ import pandas as pd
 from studies.published import result_table
 from studies.records import FOLDER, RESULTS, Record, read_result
 from studies.scaling import generator_loss
+from tinylm.base.command import CommandFailed, Parser, run_command
 from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.base.files import require, write_bytes
-from tinylm.host.command import CommandFailed, Parser, guard
-from tinylm.presets.write import Values, flatten, preset_values
-from tinylm.sweep import begin, engines, plan
-from tinylm.sweep.recording import git
+from tinylm.experiments import begin, engines, plan
+from tinylm.experiments.recording import git
+from tinylm.params.presets.write import Values, flatten, preset_values
 
 FILE = FOLDER / "studies.yaml"
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
@@ -171,4 +171,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from studies.records import FOLDER
 from tinylm.base import paths
+from tinylm.base.command import Parser, run_command
 from tinylm.base.files import write_bytes
 from tinylm.download.stories import read_texts
 from tinylm.evaluate.truth import Position, compare, read_words, true_tokens
-from tinylm.host.command import Parser, guard
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END
@@ -118,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

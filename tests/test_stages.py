@@ -10,7 +10,7 @@ import pytest
 from tests.support.stages import ROOT, is_measured, plant, read, run, small_params
 from tinylm.base.config import read_yaml
 from tinylm.base.files import sha256
-from tinylm.host.processes import exclusive_lock
+from tinylm.base.processes import exclusive_lock
 
 
 @pytest.fixture

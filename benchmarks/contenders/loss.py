@@ -13,12 +13,12 @@ import torch
 from benchmarks.contenders.nanogpt import NanoGPT, learning_rate, windows
 from benchmarks.frame import Setup, Step
 from benchmarks.shape import PAD_ID, Shape, model_settings, section, train_settings
-from tinylm.embedding.matrix import embedding_matrix
-from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.train.preparation import new_run
 from tinylm.train.trainer import Trainer
 from tinylm.train.validation import split_loss
 from tinylm.vocab.batches import Batch, scoring_batches
+from tinylm.vocab.embedding.matrix import embedding_matrix
+from tinylm.vocab.embedding.settings import EmbeddingSettings
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 

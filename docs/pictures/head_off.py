@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 import tinylm
+from tinylm.base.command import run_command
 from tinylm.base.files import write_bytes
 from tinylm.evaluate.ablation import switched_off
-from tinylm.host.command import guard
 from tinylm.model.transformer import TinyLM
 
 ROOT = Path(__file__).parents[2]
@@ -151,4 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -28,7 +28,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
 from tinylm.model.ops import Ops
-from tinylm.presets.write import FOLDER
+from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData

@@ -14,7 +14,7 @@ PIPELINE = "stages: {train: {deps: [stages/train.py, tinylm/model, data/tokens]}
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    for name in ("stages/train.py", "tinylm/model/norms.py", "tinylm/host/command.py"):
+    for name in ("stages/train.py", "tinylm/model/norms.py", "tinylm/params/params.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "dvc.yaml").write_text(PIPELINE)
@@ -24,7 +24,11 @@ def tree(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("edited", "changes"),
-    [("stages/train.py", True), ("tinylm/model/norms.py", True), ("tinylm/host/command.py", False)],
+    [
+        ("stages/train.py", True),
+        ("tinylm/model/norms.py", True),
+        ("tinylm/params/params.py", False),
+    ],
 )
 def test_the_sum_changes_with_the_code_that_dvc_yaml_lists(tree, edited, changes):
     before = code.code_sha256("train")

@@ -7,10 +7,10 @@ import torch
 
 from stages import accum_sweep
 from tests.bench.conftest import results
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.bench import accum, measure, training
 from tinylm.bench.measure import AccumSettings
-from tinylm.host.command import CommandFailed
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, write_store

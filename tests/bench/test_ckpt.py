@@ -3,9 +3,9 @@ import torch
 
 from tests.bench.conftest import results
 from tests.support.stages import read
+from tinylm.base.command import CommandFailed
 from tinylm.bench import ckpt
 from tinylm.bench.operations import PARTS, shares
-from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import load_model
 
 

@@ -6,9 +6,9 @@ import torch
 
 from stages import kv_bench
 from tests.bench.conftest import results
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.bench import kv
-from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import load_model, save_model
 
 

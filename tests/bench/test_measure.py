@@ -9,10 +9,10 @@ import torch
 
 from stages import beam_bench, ckpt_bench, kv_bench
 from tests.bench.conftest import results
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.bench import measure
-from tinylm.host.command import CommandFailed
 
 CPU = torch.device("cpu")
 MIB_FLOATS = (1 << 20) // 4

@@ -12,7 +12,7 @@ from tinylm.base.files import read_json
 from tinylm.cli import check, main
 from tinylm.download.stories import DataSettings
 from tinylm.params import estimate
-from tinylm.presets.write import FOLDER
+from tinylm.params.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
 

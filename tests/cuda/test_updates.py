@@ -12,7 +12,7 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels.decoding.graphed import GraphedStep
-from tinylm.presets.write import BASE, preset_values
+from tinylm.params.presets.write import BASE, preset_values
 from tinylm.train.graphs import GraphedTrainer, new_trainer
 from tinylm.train.preparation import training_model
 from tinylm.train.settings import TrainSettings

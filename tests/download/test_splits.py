@@ -9,10 +9,11 @@ import pytest
 
 from tests.support import folders
 from tinylm.base.config import InputError, read_section
-from tinylm.download import in_order, splits
+from tinylm.download import splits
 from tinylm.download.splits import remarks, write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
+from tinylm.text import in_order
 
 LOCAL = DataSettings(source="local", path="", hub="a/b@0123", held_out_share=0.2)
 

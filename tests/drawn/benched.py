@@ -31,13 +31,13 @@ from tinylm.base.seeding import derive_seed
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.download.same_story import spaced
 from tinylm.evaluate.bleu import Bleu
 from tinylm.evaluate.sense import read_text
 from tinylm.model.checkpoint import load_model
 from tinylm.report.pictures import PICTURES
 from tinylm.report.sources import read_run
 from tinylm.report.values import template_values
+from tinylm.text.same_story import spaced
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore
 

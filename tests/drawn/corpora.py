@@ -11,7 +11,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from tests.support.stages import STORIES
-from tinylm.embedding.skipgram import zeroed_memory
+from tinylm.vocab.embedding.skipgram import zeroed_memory
 
 # A few words of each language, some with marks that some tokenizer or font treats in its own way.
 LANGUAGES = {

@@ -9,9 +9,9 @@ from tests.drawn import benched, measured
 from tests.drawn.drawing import FIELDS, DrawnRun, complaints
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.running import Refused, arrive, in_folder, run_stage
+from tinylm.base.command import CommandFailed
 from tinylm.bench import beam
 from tinylm.decoding.session import Session
-from tinylm.host.command import CommandFailed
 
 # None is what the functions of decoding assume when they are told nothing, and each changes the texts of a small model.
 TOLD: dict[str, Any] = {

@@ -23,7 +23,7 @@ from tests.drawn.rounding import BF16, F16, FP32, Exact, ShakenModel, exactly
 from tests.drawn.running import in_folder
 from tinylm.api.language_model import LanguageModel
 from tinylm.base.config import InputError
-from tinylm.download.cleaning import clean_text
+from tinylm.text.cleaning import clean_text
 
 NEW = 6  # tokens of a text
 LEAST = -30.0  # nats of a probability that is compared

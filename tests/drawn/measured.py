@@ -24,7 +24,6 @@ from tinylm.base.config import read_section
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.download.same_story import spaced
 from tinylm.evaluate.bleu import Bleu, bleu_of
 from tinylm.evaluate.head_roles import HeadRoles, role_pairs
 from tinylm.evaluate.memorised import nearest_story
@@ -42,6 +41,7 @@ from tinylm.evaluate.statistics import (
 from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.storybook.truth import END
+from tinylm.text.same_story import spaced
 from tinylm.vocab.words import Splitter
 
 FIVE_DECIMALS = 6e-6  # half of the last digit in data/evaluate/*.csv, and rounding

@@ -20,10 +20,10 @@ import yaml
 from tests.drawn.drawing import DrawnRun
 from tests.support.stages import STORIES, plant
 from tinylm.base import config
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.bench import measure
 from tinylm.cli.check import find_all
-from tinylm.host.command import CommandFailed
 from tinylm.train.trainer import TrainingFailed
 
 # What stands before train: these know the stories and the vocabulary, and may still refuse them.

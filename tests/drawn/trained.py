@@ -21,21 +21,21 @@ from tests.drawn.plain_model import Weights
 from tests.drawn.properties import holds
 from tests.drawn.rounding import SHAKEN, UNITS, Exact, ShakenModel, exactly
 from tests.drawn.running import advance, in_folder, run_stage
+from tinylm.base.command import CommandFailed, Interrupted
 from tinylm.base.config import InputError, read_section
 from tinylm.base.seeding import derive_seed, seed_everything
-from tinylm.download.cleaning import clean_text
-from tinylm.download.same_story import bare_text
-from tinylm.embedding.counts import WINDOW, count_vectors
-from tinylm.embedding.settings import SEED
-from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
+from tinylm.text.cleaning import clean_text
+from tinylm.text.same_story import bare_text
 from tinylm.train import trainer as trainer_module
 from tinylm.train.muon import MARGIN, MOMENTUM, QUINTICS
 from tinylm.train.optimizers import EPS
 from tinylm.train.snapshot import SHARES
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.embedding.counts import WINDOW, count_vectors
+from tinylm.vocab.embedding.settings import SEED
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
 # Words in the names of files.

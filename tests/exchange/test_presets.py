@@ -12,7 +12,7 @@ from tinylm.base.config import parse_yaml, read_section
 from tinylm.exchange.export import export
 from tinylm.exchange.stock import stock_problem
 from tinylm.model.settings import ModelSettings
-from tinylm.presets.write import names, preset_text
+from tinylm.params.presets.write import names, preset_text
 
 TEXT = "the cat saw two big dogs run home"
 READER = """

@@ -9,7 +9,7 @@ from tests.support.stages import small_params
 from tinylm.base.config import InputError, load_params
 from tinylm.params import estimate
 from tinylm.params.params import SECTIONS, params_from, read_params
-from tinylm.presets.write import FOLDER
+from tinylm.params.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
 for section, values in {  # what the limits below are counted from, whatever the preset is tuned to

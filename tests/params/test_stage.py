@@ -11,9 +11,9 @@ import yaml
 from tests.support.clone import set_params
 from tests.support.stages import before_training, run
 from tinylm.base import code, paths
-from tinylm.host.command import guard
+from tinylm.base.command import run_command
+from tinylm.params.presets.write import FOLDER
 from tinylm.params.stage import Stage
-from tinylm.presets.write import FOLDER
 from tinylm.train.snapshot import Snapshots
 
 
@@ -71,7 +71,7 @@ def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(folder, capsys,
         edit()
         stage.write({})
 
-    assert (guard(main) != 0) == (name is not None)
+    assert (run_command(main) != 0) == (name is not None)
     errors = capsys.readouterr().err.splitlines()
     assert [name in line for line in errors] == [True] * (name is not None)
 

@@ -11,7 +11,7 @@ from tests.support.closure import ROOT, sections_read, written
 from tests.support.stages import is_measured
 from tinylm.base.config import load_params, read_yaml
 
-PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
+PARAMS = load_params(ROOT / "tinylm/params/presets/storybook.yaml")
 PIPELINE: dict[str, dict[str, Any]] = read_yaml(ROOT / "dvc.yaml")["stages"]
 
 
@@ -98,6 +98,6 @@ def test_git_ignores_exactly_what_dvc_caches():
 def test_params_are_the_storybooks_and_files_made_by_python_are_no_dependency():
     command = ["git", "show", "HEAD:params.yaml"]  # another preset may be in the workspace
     committed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-    assert committed == (ROOT / "tinylm/presets/storybook.yaml").read_bytes()
+    assert committed == (ROOT / "tinylm/params/presets/storybook.yaml").read_bytes()
     ignored = (ROOT / ".dvcignore").read_text(encoding="utf-8").split()
     assert {"__pycache__", "*.pyc"} <= set(ignored)

@@ -8,13 +8,13 @@ import pytest
 from dvc.cli import DvcParserError, parse_args
 
 from tests.support import size
+from tinylm.base.command import Parser
 from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.cli.command import add_commands
-from tinylm.host.command import Parser
-from tinylm.presets.write import names
+from tinylm.params.presets.write import names
 
 ROOT = size.ROOT
-PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
+PARAMS = load_params(ROOT / "tinylm/params/presets/storybook.yaml")
 STAGES = read_yaml(ROOT / "dvc.yaml")["stages"]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in size.pages()}
 

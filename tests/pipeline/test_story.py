@@ -9,7 +9,7 @@ from tests.support.literate import BLOCK, STORY, executed
 from tests.support.stages import ROOT, plant, read, run, small_params
 from tinylm.base.config import load_params
 from tinylm.learn.worker import load
-from tinylm.presets.write import FOLDER
+from tinylm.params.presets.write import FOLDER
 from tinylm.vocab.token_store import TokenStore
 
 ONE_FILE = ROOT / "docs/tutorial/one_file.py"

@@ -104,7 +104,7 @@ def test_the_command_starts_without_slow_libraries():
     modules = [
         module_name(path)
         for path in SOURCES
-        if path.startswith(("tinylm/base/", "tinylm/presets/", "tinylm/cli/"))
+        if path.startswith(("tinylm/base/", "tinylm/params/presets/", "tinylm/cli/"))
         and not path.endswith("__main__.py")
     ]
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"

@@ -11,7 +11,7 @@ from studies.records import SYSTEMS, entries, read, read_run, wrong_numbers
 from tests.support.clone import set_params
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
-from tinylm.presets.write import preset_text
+from tinylm.params.presets.write import preset_text
 from tinylm.report.render import escape
 
 

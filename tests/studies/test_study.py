@@ -8,7 +8,7 @@ from studies.records import FOLDER, read_result
 from studies.study import Study, planned, read_studies
 from tests.support.clone import new_clone
 from tinylm.base.config import load_params, parse_yaml
-from tinylm.presets.write import flatten, preset_text
+from tinylm.params.presets.write import flatten, preset_text
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -59,7 +59,7 @@ def test_a_study_runs_and_its_result_is_written(tmp_path):
     clone = new_clone(tmp_path / "clone")
     (clone.path / "studies/studies.yaml").write_text(SMALL, encoding="utf-8")
     params = clone.path / "params.yaml"
-    wanted = load_params(ROOT / "tinylm/presets/storybook.yaml")["data"]["held_out_share"]
+    wanted = load_params(ROOT / "tinylm/params/presets/storybook.yaml")["data"]["held_out_share"]
     text = params.read_text("utf-8").replace("held_out_share: 0.1", f"held_out_share: {wanted}")
     params.write_text(text, encoding="utf-8")
     clone.dvc("repro", "vocab")

@@ -131,7 +131,7 @@ def copy_tree(path: Path, source: Path = ROOT) -> None:
         if name.partition("/")[0] not in ("metrics", "plots", "dvc.lock"):
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source / name, path / name)
-    shutil.copy(source / "tinylm/presets/storybook.yaml", path / "params.yaml")
+    shutil.copy(source / "tinylm/params/presets/storybook.yaml", path / "params.yaml")
 
 
 def new_clone(path: Path) -> Clone:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from tinylm.base.command import run_command
 from tinylm.base.files import atomic_write
-from tinylm.host.command import guard
 
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "docs/tutorial/one-story.md"
@@ -42,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

@@ -15,8 +15,8 @@ from studies import answers
 from tests.support import reference
 from tests.support.clone import ROOT
 from tests.support.literate import BLOCK, STORY
+from tinylm.base.command import run_command
 from tinylm.base.files import write_bytes
-from tinylm.host.command import guard
 
 EVALUATION = "data/figures/evaluate.json"
 # A notebook starts in its own folder; the code of the page runs in the root of the repository.
@@ -140,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

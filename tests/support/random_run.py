@@ -10,7 +10,7 @@ from tests.support.small import model_settings, words_of
 from tinylm.base.config import load_params
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.presets.write import FOLDER
+from tinylm.params.presets.write import FOLDER
 
 CONTEXT = 17
 DECODE = SMALL_DECODE | {"top_k": 50}

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from tests.support.folders import write_stories
+from tinylm.base.command import run_command
 from tinylm.base.config import load_params
 from tinylm.base.files import sha256
 from tinylm.bench import measure
-from tinylm.host.command import guard
 
 ROOT = Path(__file__).parents[2]
 STORIES = [
@@ -46,7 +46,7 @@ ORDER = [
 
 
 def small_params() -> dict:
-    params = load_params(ROOT / "tinylm/presets/storybook.yaml")
+    params = load_params(ROOT / "tinylm/params/presets/storybook.yaml")
     for section, values in SMALL.items():
         assert set(values) <= set(params[section])
         params[section] |= values
@@ -70,7 +70,7 @@ def run(command: str) -> int:
         patch.setattr(sys, "argv", [name, *arguments])
         handler = signal.getsignal(signal.SIGTERM)
         try:
-            return guard(importlib.import_module(f"stages.{name}").main)
+            return run_command(importlib.import_module(f"stages.{name}").main)
         finally:
             signal.signal(signal.SIGTERM, handler)
 

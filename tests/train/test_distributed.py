@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support.clone import set_params
-from tinylm.host.command import BAD_INPUT
+from tinylm.base.command import BAD_INPUT
 from tinylm.train import distributed
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support.folders import contents
+from tinylm.base.command import Interrupted
 from tinylm.base.config import InputError
-from tinylm.host.command import Interrupted
 from tinylm.kernels.train import linear
 from tinylm.train import loop
 from tinylm.train.loop import train

@@ -17,7 +17,7 @@ sys.path.insert(0, os.getcwd())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores it
 at, action = sys.argv[1:]
 import stages.train
-from tinylm.host.command import guard
+from tinylm.base.command import run_command
 from tinylm.train.trainer import Trainer
 launch, replace = Trainer.launch, os.replace
 def acting_launch(self, batches):
@@ -30,7 +30,7 @@ def acting_replace(source, target):
     replace(source, target)
 Trainer.launch, os.replace = acting_launch, acting_replace
 sys.argv = ["stages.train"]
-sys.exit(guard(stages.train.main))
+sys.exit(run_command(stages.train.main))
 """
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.folders import write_stories
 from tinylm.base.config import InputError
-from tinylm.download import in_order
 from tinylm.download.stories import SPLITS
+from tinylm.text import in_order
 from tinylm.vocab import token_store, words
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings

@@ -9,8 +9,8 @@ import pytest
 
 from studies.records import published
 from tinylm.base.config import InputError
-from tinylm.download.cleaning import clean_text
 from tinylm.download.readers import read_file
+from tinylm.text.cleaning import clean_text
 from tinylm.vocab.longest_match import merged_pairs, train_longest_match
 from tinylm.vocab.settings import VocabSettings
 

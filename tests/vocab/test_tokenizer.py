@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
+from tinylm.base.command import Interrupted
 from tinylm.base.config import InputError, read_section
-from tinylm.host.command import Interrupted
 from tinylm.vocab import kinds
 from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
 from tinylm.vocab.settings import VocabSettings

@@ -20,13 +20,13 @@ from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts
-from tinylm.download.cleaning import clean_text
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.evaluate.truth import explain, problem_with
 from tinylm.exchange.loading import load_trained
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
+from tinylm.text.cleaning import clean_text
 from tinylm.vocab.tokenizer import Tokenizer
 
 MAX_UNKNOWN_SHOWN = 5  # words in a warning

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from tinylm.base import paths
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
+from tinylm.base.runtime import RuntimeSettings
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.bench.training import Task, fresh, short, train_store, train_task
 from tinylm.decoding.texts import banned_ids
-from tinylm.host.command import CommandFailed
-from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.train.preparation import training_batches
 from tinylm.train.settings import TrainSettings

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
+from tinylm.base.runtime import RuntimeSettings
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import BeamBenchSettings
@@ -21,7 +22,6 @@ from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.sense import possible
 from tinylm.evaluate.settings import Metrics
-from tinylm.host.runtime import RuntimeSettings
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.kinds import open_tokenizer

@@ -5,11 +5,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tinylm.base.command import CommandFailed
 from tinylm.bench import measure
 from tinylm.bench.measure import CkptBenchSettings
 from tinylm.bench.operations import labelled, shares
 from tinylm.bench.training import Task, fresh, short, train_task
-from tinylm.host.command import CommandFailed
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from tinylm.base import paths
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
+from tinylm.base.runtime import RuntimeSettings
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import KvBenchSettings
@@ -18,8 +20,6 @@ from tinylm.bench.operations import STEPS, shares
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.host.command import CommandFailed
-from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts

@@ -17,9 +17,9 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tinylm.base.command import CommandFailed, is_out_of_memory
 from tinylm.base.config import InputError, setting
-from tinylm.host.command import CommandFailed, is_out_of_memory
-from tinylm.host.processes import begin_worker, ctrl_c_later
+from tinylm.base.processes import begin_worker, ctrl_c_later
 
 TRIALS = 2  # of each setting, in turn with the others
 PROMPT_TOKENS = 5  # length of each prompt

@@ -12,10 +12,10 @@ from torch.nn.utils import parameters_to_vector
 
 from tinylm.base import paths
 from tinylm.base.machine import pick_device
+from tinylm.base.runtime import RuntimeSettings
 from tinylm.bench import measure
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.loop import train

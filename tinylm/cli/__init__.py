@@ -1,6 +1,6 @@
 """The command `tinylm`."""
 
-from tinylm.host.starting import start_command
+from tinylm.base.starting import start_command
 
 start_command()
 

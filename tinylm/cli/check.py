@@ -104,7 +104,7 @@ def _check_vocabulary(vocab: Any, notes: list[str]) -> None:
 
 def _check_vectors(embedding: Any, notes: list[str]) -> None:
     """Raise InputError unless stage vocab can read the word vectors, if the settings name some."""
-    from tinylm.embedding.source import check_vectors
+    from tinylm.vocab.embedding.source import check_vectors
 
     _require_readable("embedding.path", embedding.path)
     if embedding.source == "file" and embedding.hub is None:
@@ -130,7 +130,7 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
 def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     """Cores and device that section `runtime` names."""
     from tinylm.base.machine import pick_device
-    from tinylm.host.processes import cores, useful_cores
+    from tinylm.base.processes import cores, useful_cores
 
     runtime = sections.get("runtime")
     if runtime is None:

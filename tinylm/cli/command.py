@@ -20,8 +20,8 @@ from typing import Any
 
 import tinylm
 from tinylm.base import paths
+from tinylm.base.command import Parser, run_command
 from tinylm.base.config import InputError
-from tinylm.host.command import Parser, guard
 
 PURPOSE = "Train, take apart and rebuild a small language model. `make repro` trains the first one."
 COMMANDS = {
@@ -129,6 +129,6 @@ def _run(words: Sequence[str]) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, see `guard`."""
+    """Run one command and return its exit code, see `run_command`."""
     given = sys.argv[1:] if words is None else words
-    return guard(lambda: _run(given), prints=True)
+    return run_command(lambda: _run(given), prints=True)

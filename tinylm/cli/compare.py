@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    from tinylm.compare import page
-    from tinylm.compare.comparison import compare
-    from tinylm.compare.results import read_result
-    from tinylm.compare.revisions import opened
+    from tinylm.experiments import page
+    from tinylm.experiments.comparison import compare
+    from tinylm.experiments.results import read_result
+    from tinylm.experiments.revisions import opened
     from tinylm.report.html_page import to_html
     from tinylm.report.render import to_terminal
 
@@ -83,9 +83,9 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
-    from tinylm.compare.planning import describe_plan, recorded_noise
-    from tinylm.compare.results import read_result
-    from tinylm.compare.revisions import WORKSPACE, opened
+    from tinylm.experiments.power import describe_plan, recorded_noise
+    from tinylm.experiments.results import read_result
+    from tinylm.experiments.revisions import WORKSPACE, opened
 
     names = arguments.revisions or [WORKSPACE]
     with opened(names, experiments=arguments.all or not arguments.revisions) as revisions:

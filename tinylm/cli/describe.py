@@ -22,13 +22,13 @@ def run(arguments: argparse.Namespace) -> None:
     import torch
 
     from tinylm.base.machine import pick_device
-    from tinylm.embedding.settings import EmbeddingSettings
-    from tinylm.host.runtime import RuntimeSettings
-    from tinylm.host.tables import print_description
+    from tinylm.base.runtime import RuntimeSettings
+    from tinylm.base.tables import print_description
     from tinylm.model.checkpoint import new_model
     from tinylm.model.describe import describe, summary
     from tinylm.model.settings import ModelSettings
     from tinylm.train.settings import TrainSettings
+    from tinylm.vocab.embedding.settings import EmbeddingSettings
     from tinylm.vocab.kinds import open_tokenizer
 
     params = load_params()

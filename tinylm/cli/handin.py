@@ -37,7 +37,7 @@ def _missing(state: RunState) -> list[str]:
 
 def _code() -> list[str]:
     """The files that git tracks. Raises InputError where the code would not be whole."""
-    from tinylm.compare.provenance import tracked, untracked
+    from tinylm.experiments.provenance import tracked, untracked
 
     files = tracked()
     if files is None:
@@ -81,11 +81,11 @@ def run(arguments: argparse.Namespace) -> None:
         _hand_in_exercises(arguments.entry)
         return
 
-    from tinylm.compare.provenance import authorship
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.handin import NOT_NEEDED, check_entry, write_hand_in
     from tinylm.exchange.loading import load_trained
     from tinylm.exchange.stock import stock_problem
+    from tinylm.experiments.provenance import authorship
     from tinylm.report.settings import ReportSettings
 
     entry = check_entry(arguments.entry)

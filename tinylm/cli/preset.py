@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _list() -> None:
-    from tinylm.presets.write import current, names, title
+    from tinylm.params.presets.write import current, names, title
 
     try:
         written = current()
@@ -40,7 +40,7 @@ def _list() -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """List the presets, or write one and print what changed."""
-    from tinylm.presets.write import names, write_preset
+    from tinylm.params.presets.write import names, write_preset
 
     name = arguments.name
     if arguments.list:

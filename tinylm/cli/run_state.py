@@ -28,7 +28,7 @@ class RunState:
 
 def read_run_state() -> RunState:
     """The state of the run in the current folder. Raises InputError if params.yaml is wrong."""
-    from tinylm.compare.provenance import read_status
+    from tinylm.experiments.provenance import read_status
     from tinylm.report.sources import FILES, read_run
 
     run = read_run(".", load_params())
@@ -47,9 +47,9 @@ def read_run_state() -> RunState:
 
 def new_publication(trained: "Trained", **values: Any) -> "Publication":
     """The publication of the model that stage train wrote, with these values and its origin."""
-    from tinylm.compare.provenance import models_md5, revision
     from tinylm.exchange.card import Publication
     from tinylm.exchange.generation import untranslated
+    from tinylm.experiments.provenance import models_md5, revision
 
     return Publication(
         commit=revision(),

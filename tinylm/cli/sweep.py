@@ -10,12 +10,12 @@ sees the folder.
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli.command import check_clone, number
-from tinylm.host.command import CommandFailed
 
 if TYPE_CHECKING:
-    from tinylm.sweep.plan import Sweep
+    from tinylm.experiments.plan import Sweep
 
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Begin a sweep, continue one, or show one."""
-    from tinylm.sweep import plan
+    from tinylm.experiments import plan
 
     check_clone()
     if arguments.status is None:
@@ -61,9 +61,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _run_all(arguments: argparse.Namespace) -> None:
     """Start or continue a sweep, and run what is left of it."""
-    from tinylm.host.processes import cores
-    from tinylm.host.runtime import RuntimeSettings
-    from tinylm.sweep import begin, engines, plan
+    from tinylm.base.processes import cores
+    from tinylm.base.runtime import RuntimeSettings
+    from tinylm.experiments import begin, engines, plan
 
     runtime = read_section(load_params(), "runtime", RuntimeSettings)
     workers = arguments.workers or max(1, cores() // runtime.threads)
@@ -92,7 +92,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
 
 def _print_end(sweep: "Sweep") -> None:
     """The table of the runs, and what to do next."""
-    from tinylm.sweep import plan
+    from tinylm.experiments import plan
 
     print(plan.table(sweep))
     failed = [run for run in sweep.numbers if sweep.state(run)["state"] == plan.FAILED]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.download.cleaning import clean_text
+from tinylm.text.cleaning import clean_text
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 END_OF_TEXT = "<|endoftext|>"

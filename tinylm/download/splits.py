@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
-from tinylm.download.cleaning import clean_text
-from tinylm.download.in_order import in_groups, map_in_order
-from tinylm.download.same_story import bare_text
+from tinylm.base.progress import Progress
 from tinylm.download.stories import SPLITS, DataSettings, split_hub
-from tinylm.host.progress import Progress
+from tinylm.text.cleaning import clean_text
+from tinylm.text.in_order import in_groups, map_in_order
+from tinylm.text.same_story import bare_text
 
 HASH_RANGE = 1 << 64  # of a key's first eight bytes
 PACKING = 2  # bytes of text in a byte of a gz or parquet file

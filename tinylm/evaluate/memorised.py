@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.download.same_story import spaced
+from tinylm.base.progress import Progress
 from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import Metrics
 from tinylm.evaluate.statistics import mean
-from tinylm.host.progress import Progress
+from tinylm.text.same_story import spaced
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import Splitter

@@ -11,9 +11,9 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
 from tinylm.base.files import copy_file
 from tinylm.base.machine import pick_device
+from tinylm.base.runtime import RuntimeSettings
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
-from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import (
     CONFIG,
     WEIGHTS,
@@ -23,7 +23,7 @@ from tinylm.model.checkpoint import (
     load_model,
 )
 from tinylm.model.transformer import TinyLM
-from tinylm.presets.write import BASE, preset_text
+from tinylm.params.presets.write import BASE, preset_text
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.tokenizer import RULE_FILE, Tokenizer
 

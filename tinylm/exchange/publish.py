@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import Publication, write_card
 from tinylm.exchange.export import export, written_names
 from tinylm.exchange.loading import Trained
-from tinylm.host.command import CommandFailed
 from tinylm.report.settings import is_hub_path
 from tinylm.report.sources import FILES, STAGES, ReportData
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.base.printable import visible
-from tinylm.host.command import CommandFailed
 from tinylm.learn.course import WORK, Exercise, load_course
 from tinylm.learn.folder import own_files
 from tinylm.learn.grade import DONE, NOT_STARTED, checks, grade, status

@@ -18,11 +18,11 @@ import pandas as pd
 import torch
 
 from tinylm.base import paths
+from tinylm.base.command import CommandFailed, run_command
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.base.files import write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
-from tinylm.host.command import CommandFailed, guard
 from tinylm.learn.apart import OutOfTime, limit_cpu, stop_limit
 from tinylm.learn.student import Surroundings, load_student
 from tinylm.learn.worker import explain, load
@@ -166,4 +166,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

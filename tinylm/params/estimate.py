@@ -17,8 +17,8 @@ from tinylm.base.files import read_json, write_json
 from tinylm.bench.measure import TRIALS
 from tinylm.download.splits import open_source
 from tinylm.download.stories import DataSettings
-from tinylm.embedding.matrix import MAX_TOKENS
 from tinylm.params.params import Params
+from tinylm.vocab.embedding.matrix import MAX_TOKENS
 
 FILE = Path(".dvc/tmp/estimate.json")
 MEASURED_S = 1.0  # length of each of the two measurements

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, Problems
-from tinylm.download.cleaning import clean_text
 from tinylm.download.stories import SPLITS
 from tinylm.params.params import Params
+from tinylm.text.cleaning import clean_text
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section, unknown
+from tinylm.base.runtime import RuntimeSettings
 from tinylm.bench.measure import (
     PROMPT_TOKENS,
     AccumSettings,
@@ -21,12 +22,11 @@ from tinylm.bench.measure import (
 )
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.download.stories import DataSettings
-from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.report.settings import ReportSettings
 from tinylm.train.settings import TrainSettings
+from tinylm.vocab.embedding.settings import EmbeddingSettings
 from tinylm.vocab.settings import VocabSettings
 
 

@@ -8,7 +8,7 @@ def main() -> None:
     stage.write(results, {"kv/on": {"speedup": 5.2}}, {"settings": rows})
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))
 """
 
 import math
@@ -18,13 +18,13 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256, stage_entry
+from tinylm.base.command import CommandFailed, Parser
 from tinylm.base.config import PARAMS_FILE, load_params
 from tinylm.base.files import stamps, write_json
 from tinylm.base.machine import pick_device
+from tinylm.base.processes import own_peak_mib
+from tinylm.base.runtime import conditions
 from tinylm.base.seeding import seed_everything
-from tinylm.host.command import CommandFailed, Parser
-from tinylm.host.processes import own_peak_mib
-from tinylm.host.runtime import conditions
 from tinylm.params.estimate import announce
 from tinylm.params.fitting import check_tokens
 from tinylm.params.params import params_from

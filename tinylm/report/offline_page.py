@@ -6,8 +6,8 @@ DVC uses after `dvc config --local plots.html_template PATH` (a path relative to
 
 import sys
 
+from tinylm.base.command import run_command
 from tinylm.base.files import atomic_write
-from tinylm.host.command import guard
 
 
 def offline_page() -> str:
@@ -29,4 +29,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(main))
+    sys.exit(run_command(main))

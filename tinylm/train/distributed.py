@@ -24,12 +24,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from tinylm.base.command import BAD_INPUT, FAILED, CommandFailed, Interrupted, one_line
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
+from tinylm.base.processes import end_with_parent, exclusive_lock
 from tinylm.base.seeding import derive_seed
-from tinylm.host.command import BAD_INPUT, FAILED, CommandFailed, Interrupted, one_line
-from tinylm.host.processes import end_with_parent, exclusive_lock
 from tinylm.vocab.batches import Batch
 
 WAIT_S = 300  # how long a rank waits for one that does not answer

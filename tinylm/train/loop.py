@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
+from tinylm.base.command import Interrupted, signals_noted
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.host.command import Interrupted, signals_noted
-from tinylm.host.progress import Progress
+from tinylm.base.progress import Progress
 from tinylm.model.checkpoint import checkpoint_name
 from tinylm.train.core_share import CoreShare
 from tinylm.train.curves import Curves, TrainResult

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256
+from tinylm.base.processes import keep_freed_memory
+from tinylm.base.runtime import RuntimeSettings, conditions
 from tinylm.base.seeding import derive_seed, seed_everything
-from tinylm.host.processes import keep_freed_memory
-from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.kernels.train.ops import compiled_run_block, training_ops, why_not_native
 from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import Checkpointing, run_block

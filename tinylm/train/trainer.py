@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tinylm.host.command import CommandFailed
+from tinylm.base.command import CommandFailed
 from tinylm.model.ops import REFERENCE
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tinylm.base.config import InputError
-from tinylm.host.progress import Progress
+from tinylm.base.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import Batch
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tinylm.download.cleaning import unify
+from tinylm.text.cleaning import unify
 from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, checked, pre_tokenizer
 from tinylm.vocab.settings import VocabSettings
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.download.cleaning import IGNORED
+from tinylm.text.cleaning import IGNORED
 from tinylm.vocab.tokenizer import Tokenizer
 
 LONGEST_WORD = 1 << 15  # characters; the time to train merges grows with its square

@@ -6,8 +6,8 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
-from tinylm.download.in_order import in_groups
-from tinylm.host.progress import Progress
+from tinylm.base.progress import Progress
+from tinylm.text.in_order import in_groups
 from tinylm.vocab.bpe import BpeTokenizer, train_bpe
 from tinylm.vocab.gpt2 import Gpt2Tokenizer, load_gpt2
 from tinylm.vocab.longest_match import LongestMatchTokenizer, train_longest_match

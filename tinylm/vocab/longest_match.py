@@ -21,8 +21,8 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import warn_caller
-from tinylm.download.cleaning import unify
-from tinylm.host.progress import Progress
+from tinylm.base.progress import Progress
+from tinylm.text.cleaning import unify
 from tinylm.vocab.byte_level import (
     BYTE_OF,
     CHARACTER_OF,

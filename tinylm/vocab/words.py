@@ -28,8 +28,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.download.cleaning import ascii_marks, unify
-from tinylm.download.in_order import in_groups, map_in_order
+from tinylm.text.cleaning import ascii_marks, unify
+from tinylm.text.in_order import in_groups, map_in_order
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
 

@@ -12,7 +12,7 @@ from dvc.repo import Repo
 from huggingface_hub import CommitOperationAdd
 
 from tinylm.base.config import load_params
-from tinylm.presets.write import FOLDER
+from tinylm.params.presets.write import FOLDER
 
 
 class Hub:

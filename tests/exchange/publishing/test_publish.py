@@ -16,11 +16,11 @@ from tests.exchange.publishing.conftest import write, write_lock
 from tests.support.clone import set_params
 from tests.support.folders import contents
 from tests.support.small import model_settings, words_of
+from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.exchange.publish import upload
-from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.report.sources import ReportData

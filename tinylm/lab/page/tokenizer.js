@@ -13,7 +13,7 @@ const GPT2_WORD = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 const IGNORED =
   /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]/g;
 
-// The corpus's cleaning, as unify of tinylm/download/cleaning.py
+// The corpus's cleaning, as unify of tinylm/text/cleaning.py
 function unify(text) {
   text = text.toWellFormed().replace(IGNORED, "").normalize("NFC");
   text = text.replace(/\r\n|[\v\f\r\x85\u2028\u2029]/g, "\n");

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tinylm.embedding.matrix import embedding_matrix as matrix_of
-from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.vocab.embedding.matrix import embedding_matrix as matrix_of
+from tinylm.vocab.embedding.settings import EmbeddingSettings
 from tinylm.vocab.words import Splitter, WordTokenizer
 
 

@@ -1,0 +1,165 @@
+"""Presets: every one is a whole, valid params.yaml; a hand-edited file is not lost."""
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from studies.records import published
+from tinylm.base.config import InputError, load_params, parse_yaml
+from tinylm.cli import main
+from tinylm.params.params import SECTIONS, params_from, read_params
+from tinylm.params.presets import write
+from tinylm.params.presets.write import (
+    differences,
+    merge,
+    names,
+    preset_text,
+    preset_values,
+    write_preset,
+)
+
+BASE_FILE = write.FOLDER / "storybook.yaml"
+BASE = """\
+# head
+train:        # stage train
+  lr: 3e-3    # peak
+  clip:       # null: off
+  on: true
+  widths:
+  - 1
+  - 5
+  title: 'a: b'
+"""
+
+# Sections that decide a published result: a key that is not set there follows the default preset.
+MARKED = ("model", "train", "decode", "cache", "evaluate", "beam_bench", "kv_bench")
+MARKED += ("accum_sweep", "ckpt_bench")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("dvc.yaml").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_preset_is_valid_and_reads_alike_with_dvcs_library(name):
+    write_preset(name)
+    expected = load_params(BASE_FILE)
+    if name != "storybook":
+        override = (write.FOLDER / f"{name}.yaml").read_text("utf-8")
+        for section, values in parse_yaml(override, name).items():
+            expected[section] |= values
+    params = load_params()
+    assert repr(params) == repr(expected)
+    assert repr(YAML(typ="safe").load(Path("params.yaml"))) == repr(expected)
+    params_from(params)
+
+
+@pytest.mark.parametrize("system", published().values(), ids=lambda system: system["preset"])
+def test_a_published_preset_sets_every_key_and_has_the_printed_values(system):
+    text = (write.FOLDER / f"{system['preset']}.yaml").read_text("utf-8")
+    params = parse_yaml(text, system["preset"])
+    for section in MARKED:
+        ours = load_params(BASE_FILE)[section]
+        for key in ours.keys() - params[section].keys():  # only what is off may be left out
+            default = SECTIONS[section].__dataclass_fields__[key].default
+            assert ours[key] == default, f"{section}.{key}"
+    for section in ("model", "train", "decode"):
+        for key, value in system.get(section, {}).items():
+            assert value == "none" or params[section].get(key, value) == value, key
+
+
+def test_merge_changes_only_the_named_values():
+    override = "# why\ntrain:\n  lr: null\n  on: false\n  widths: [2, 3, 4]\n"
+    changed = BASE.replace("3e-3 ", "     ").replace("on: true", "on: false")
+    changed = changed.replace("  - 1\n  - 5\n", "  - 2\n  - 3\n  - 4\n")
+    assert merge(BASE, override, "x.yaml") == "# why\n" + changed
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("train:\n  lrr: 1\n", "x.yaml: train"),
+        ("trian:\n  lr: 1\n", "x.yaml: .*trian"),
+        ("train: 5\n", "x.yaml: .*train"),
+        ("train:\n  lr: 1\n  lr: 2\n", "x.yaml, line 3"),
+    ],
+)
+def test_merge_refuses_what_the_base_does_not_have(override, named):
+    with pytest.raises(InputError, match=named):
+        merge(BASE, override, "x.yaml")
+
+
+def test_differences_name_changed_new_and_lost_keys():
+    old = {"a.x": 1, "a.y": None, "a.z": True}
+    new = {"a.x": 1, "a.y": 0.5, "b": "t"}
+    assert differences(old, new) == ["a.y: null -> 0.5", "b: (none) -> t", "a.z: true -> (none)"]
+
+
+@pytest.mark.parametrize("name", write.HUB)
+def test_the_hub_form_differs_in_where_its_files_are(name):
+    write_preset(name)
+    changed = write_preset(name, hub=True)
+    assert "data.source: local -> hub" in changed
+    assert {line.split(".")[0] for line in changed} <= {"data", "vocab", "embedding"}
+    assert write.current() == name  # not taken for edited by hand
+    read_params()
+    assert preset_text(name, True).count(f"# {name}: ") == 1
+    write_preset(name)
+    assert Path("params.yaml").read_text("utf-8") == preset_text(name)
+
+
+@pytest.mark.parametrize("hub", [False, True])
+def test_a_hand_edit_is_refused(hub):
+    write_preset("word-50k", hub=hub)
+    text = Path("params.yaml").read_text("utf-8")
+    edited = re.sub("^  context: .*", "  context: 4321", text, count=1, flags=re.MULTILINE)
+    Path("params.yaml").write_text(edited, encoding="utf-8")
+    with pytest.raises(InputError, match="--force"):
+        write_preset("storybook")
+    assert Path("params.yaml").read_text("utf-8") == edited
+    assert write_preset("storybook", force=True)
+    assert Path("params.yaml").read_bytes() == BASE_FILE.read_bytes()
+
+
+@pytest.mark.parametrize("name", write.names())
+def test_own_stories_do_not_hide_a_preset(name):
+    write_preset(name, data="own/stories.txt")
+    assert write.current() == name
+    write_preset("storybook")  # is not refused
+
+
+def test_a_file_without_a_place_is_no_preset():
+    Path("params.yaml").write_text("data: {}\n", encoding="utf-8")
+    assert write.current() is None
+
+
+def test_the_stories_may_be_elsewhere(capsys):
+    assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
+    assert read_params().data.path == "own/stories.txt"
+    assert write.current() == "word-10k"  # not taken for edited by hand
+    assert main(["preset", "word-10k", "--data", "x", "--hub"]) == 2
+    assert read_params().data.path == "own/stories.txt"
+
+
+def test_the_command_writes_lists_and_refuses(capsys):
+    assert main(["preset", "storybook"]) == 0
+    assert main(["preset", "storybook"]) == 0
+    capsys.readouterr()
+    assert main(["preset", "word-50k"]) == 0
+    *changed, _ = capsys.readouterr().out.splitlines()
+    assert changed == differences(preset_values("storybook"), preset_values("word-50k"))
+    assert main(["preset", "--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line[2:].split()[0] for line in listed] == names()
+    assert [line.split()[1] for line in listed if line.startswith("*")] == ["word-50k"]
+
+
+@pytest.mark.parametrize("words", [[], ["nope"], ["storybook", "--hub"]])
+def test_a_preset_that_is_not_there_is_bad_input(words):
+    assert main(["preset", *words]) == 2
+    assert not Path("params.yaml").exists()

@@ -1,0 +1,137 @@
+"""A run as a DVC experiment: DVC runs it in a separate folder, git keeps the result.
+
+Such a folder (a slot) is used for one run after another, so that DVC copies its data only once.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.command import CommandFailed
+from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.base.files import write_bytes
+from tinylm.experiments.plan import Sweep, params_text
+from tinylm.params.presets.write import Values
+
+REFS = "refs/tinylm/sweeps"  # keeps the code and parameters of each sweep
+_OUTSIDE = ("data.path", "vocab.path", "embedding.path")  # may name files that git does not hold
+_RECORDED = ("metrics", "plots", PARAMS_FILE, "dvc.lock")
+
+
+def git(*words: str) -> str:
+    """The output of a git command. Raises CommandFailed with git's last line if it fails."""
+    done = subprocess.run(["git", *words], capture_output=True, text=True, encoding="utf-8")
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["failed"]
+        raise CommandFailed(f"git: {lines[-1]}")
+    return done.stdout.strip()
+
+
+def refuse_untracked_code() -> None:
+    """Raise InputError if there is code that git does not track: every run would lack it."""
+    names = git("ls-files", "--others", "--exclude-standard", "--", "stages", "tinylm")
+    if names:
+        name = names.splitlines()[0]
+        raise InputError(f"{name}: not tracked by git, so every run would lack it; git add {name}")
+
+
+def freeze(name: str) -> tuple[str, str]:
+    """(HEAD, a commit of the tracked files as they are now), kept by a reference."""
+    head = git("rev-parse", "HEAD")
+    commit = git("stash", "create") or head
+    git("update-ref", f"{REFS}/{name}", commit)
+    return head, commit
+
+
+def make_slot(sweep: Sweep, slot: Path) -> None:
+    """Make a git worktree with the sweep's code, as a DVC repository with the main one's cache."""
+    config = slot / ".dvc/config.local"
+    if config.exists():
+        return
+    from dvc.repo import Repo
+
+    root = sweep.folder.parents[2]
+    git("-C", str(root), "worktree", "add", "--force", "--detach", str(slot), sweep.commit)
+    with Repo(str(root)) as repo:
+        cache = repo.cache.local_cache_dir
+    core = f"[core]\nno_scm = true\nsite_cache_dir = {slot}/.dvc/site\n"
+    write_bytes(config, f"{core}[cache]\ndir = {cache}\n".encode())
+
+
+def check_slot(sweep: Sweep) -> None:
+    """Raise InputError unless the current folder is a slot of the sweep; nothing is touched."""
+    here = Path.cwd()
+    slots = sweep.folder / "slots"
+    if here.parent != slots or not (here / ".dvc/config.local").is_file():
+        raise InputError(
+            f"{here}: expected a folder that tinylm sweep has made in {slots}: a worker discards "
+            "all edits where it runs; use tinylm sweep --resume"
+        )
+
+
+class Slot:
+    """The current folder, made by `make_slot`. run_stage: runs a stage, instead of DVC's shell."""
+
+    def __init__(self, sweep: Sweep, run_stage: Callable[[Any], None]) -> None:
+        import dvc.stage.run
+
+        self.sweep = sweep
+        self.root = sweep.folder.parents[2]
+        self.path = Path.cwd()
+        dvc.stage.run.cmd_run = lambda stage, dry=False, run_env=None: run_stage(stage)
+        # a worker that was killed here may have left files half-written
+        locks = (".dvc/tmp/rwlock", ".dvc/tmp/lock", git("rev-parse", "--git-path", "index.lock"))
+        for name in locks:
+            Path(name).unlink(missing_ok=True)
+        git("reset", "--quiet", "--hard", sweep.commit)
+        self.base = Path(PARAMS_FILE).read_text(encoding="utf-8")
+
+    def enter(self, number: int, values: Values) -> None:
+        """Give the folder a run's parameters and its own `runs/`."""
+        text = params_text(self.base, values)
+        write_bytes(PARAMS_FILE, text.encode())
+        params = parse_yaml(text, PARAMS_FILE)
+        runs = self.sweep.run(number) / "runs"
+        runs.mkdir(parents=True, exist_ok=True)
+        Path("runs").unlink(missing_ok=True)
+        os.symlink(runs, "runs")
+        for key in _OUTSIDE:
+            section, _, name = key.partition(".")
+            path = params.get(section, {}).get(name)
+            if isinstance(path, str):
+                self._link_outside(path)
+
+    def _link_outside(self, path: str) -> None:
+        """Link a relative path to the file that it names in the main folder."""
+        source = self.root / path
+        target = Path(os.path.normpath(self.path / path))
+        if os.path.isabs(path) or os.path.lexists(target) or not source.exists():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(source.resolve(), target)
+
+    def reproduce(self, stage: str) -> None:
+        """`dvc repro STAGE` in this folder. Raises the error of `run_stage`, or DVC's own."""
+        from dvc.exceptions import ReproductionError
+        from dvc.repo import Repo
+
+        try:
+            with Repo(str(self.path)) as repo:
+                repo.reproduce([stage])
+        except ReproductionError as error:
+            raise error.__cause__ or error from None
+
+    def record(self, number: int) -> None:
+        """Make the folder's state the run's experiment. A second time changes nothing."""
+        baseline = self.sweep.baseline
+        name = self.sweep.experiment(number)
+        reference = f"refs/exps/{baseline[:2]}/{baseline[2:]}/{name}"
+        if git("for-each-ref", reference):
+            return
+        git("add", "-u", ".")
+        git("add", *(path for path in _RECORDED if os.path.exists(path)))
+        message = f"tinylm sweep: {self.sweep.label(number)}"
+        commit = git("commit-tree", git("write-tree"), "-p", baseline, "-m", message)
+        git("update-ref", reference, commit)
