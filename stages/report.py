@@ -8,7 +8,7 @@ from tinylm.base.command import run_command
 from tinylm.lab.making import write_lab
 from tinylm.params.stage import Stage
 from tinylm.report.document import write_report
-from tinylm.report.sources import as_number, read_run
+from tinylm.run.finished_run import read_run
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     for path in (paths.REPORT_PAGE, paths.REPORT_PDF, *([paths.REPORT_LAB] if has_lab else [])):
         print(f"{path}: {Path(path).stat().st_size / 1e6:.1f} MB")
     print(f"{len(pictures)} pictures in {paths.PICTURES}")
-    perplexity = as_number(run.value("evaluate.perplexity"))
+    perplexity = run.evaluate.perplexity if run.evaluate else None
     if perplexity is not None:
         print(f"evaluation perplexity {perplexity:.2f}; open {paths.REPORT_PAGE}")
     stage.refuse_edits()

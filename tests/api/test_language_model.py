@@ -31,7 +31,7 @@ from tinylm.model.ops import Ops
 from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import ReportData
+from tinylm.run.finished_run import FinishedRun
 from tinylm.storybook.corpus import generate as generate_stories
 from tinylm.vocab.kinds import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
@@ -214,15 +214,15 @@ def test_prompts_are_continued_as_tinylm_generate_does(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     params = load_params()
     params["evaluate"]["new_tokens"] = 9
-    run = with_own_texts(ReportData(params, {}), dataclasses.replace(SETTINGS, prompts=PROMPTS))
+    run = with_own_texts(FinishedRun(params=params), dataclasses.replace(SETTINGS, prompts=PROMPTS))
     with pytest.warns(UserWarning, match="zebra"):
         expected = load("models").generate(list(PROMPTS), max_tokens=9)
-    rows = run.rows("own_texts")
-    assert [row["prompt"] for row in rows] == list(PROMPTS)
+    texts = run.own_texts
+    assert [text.prompt for text in texts] == list(PROMPTS)
     tokenizer = load("models").tokenizer
     continuations = [tokenizer.decode(text.new_ids) for text in expected]
-    assert [row["continuation"] for row in rows] == continuations
-    assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
+    assert [text.continuation for text in texts] == continuations
+    assert [text.unknown for text in texts] == [[], ["zebra"], []]
     assert "*After “the zebra said”: " in write_document(run, SETTINGS, {})
 
 

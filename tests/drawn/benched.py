@@ -1,5 +1,6 @@
 """Properties of the benches, and of every metric, plot and picture: each number is that of its source."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -35,8 +36,8 @@ from tinylm.evaluate.bleu import Bleu
 from tinylm.evaluate.sense import read_text
 from tinylm.model.checkpoint import load_model
 from tinylm.report.pictures import PICTURES
-from tinylm.report.sources import read_run
 from tinylm.report.values import template_values
+from tinylm.run.finished_run import read_run
 from tinylm.text.same_story import spaced
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore
@@ -448,10 +449,11 @@ def pictures_and_shares_are_those_of_the_files(drawn: DrawnRun, folder: Path) ->
         rows = [
             row for row in settings if (row["new_tokens"], row["cache"]) == (longest, is_cached)
         ]
-        assert values[name] == rows[-1], f"{name}: {values[name]}"
+        assert dataclasses.asdict(values[name]) == rows[-1], f"{name}: {values[name]}"
     for name, recomputes in (("recomputed", True), ("stored", False)):
         rows = run.json("data/times/ckpt_bench")["settings"]
-        assert values[name] == next(row for row in rows if row["recompute"] == recomputes), name
+        wanted_row = next(row for row in rows if row["recompute"] == recomputes)
+        assert dataclasses.asdict(values[name]) == wanted_row, name
 
 
 def lines_of(picture: Any) -> list[Any]:

@@ -5,12 +5,14 @@ import hashlib
 import math
 import re
 
+import pandas as pd
 import pytest
 
 from tests.lab.page_engine import Engine, UsedPage
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
 from tests.support.clone import set_params
 from tests.support.random_run import make_run
+from tests.support.runs import part
 from tests.support.small import random_model
 from tinylm.base.config import InputError
 from tinylm.cli import main
@@ -18,7 +20,8 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab import build
 from tinylm.lab.build import build_page
 from tinylm.lab.making import facts
-from tinylm.report.sources import ReportData
+from tinylm.run.evaluated import Evaluated
+from tinylm.run.finished_run import FinishedRun, Tables
 from tinylm.vocab.words import Splitter, WordTokenizer
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
@@ -104,12 +107,15 @@ def facts_of(run):
     )
 
 
-def run_of(perplexity, prompts=()):
-    evaluated = {"perplexity": perplexity}
+def run_of(perplexity, prompts=(), first=()):
     params = {"report": {"prompts": prompts}}
-    samples = [{"prompt": text} for text in ("once there was", "once upon a", "long ago a")]
-    files = {"evaluate": evaluated, "roles": ROLES, "ablation": ABLATION, "samples": samples}
-    return ReportData(params, files)
+    samples = [{"prompt": text} for text in (*first, "once there was", "once upon a", "long ago a")]
+    tables = {"roles": ROLES, "ablation": ABLATION, "samples": samples}
+    return FinishedRun(
+        params=params,
+        evaluate=part(Evaluated, perplexity=perplexity),
+        tables=Tables(**{name: pd.DataFrame(rows) for name, rows in tables.items()}),
+    )
 
 
 def test_roles_and_costs_are_those_of_the_run():
@@ -127,9 +133,8 @@ def test_roles_and_costs_are_those_of_the_run():
 def test_openings_are_the_readers_own_or_those_of_evaluation_stories():
     assert facts_of(run_of(2.5))["openings"] == ["once there was", "long ago a"]
     assert facts_of(run_of(2.5, ["my dog", "my cat"]))["openings"] == ["my dog", "my cat"]
-    run = run_of(2.5)
-    run.files["samples"].insert(0, {"prompt": " "})  # what <sos> decodes to
-    assert facts_of(run)["openings"] == ["once there was", "long ago a"]
+    with_mark = run_of(2.5, first=[" "])  # what <sos> decodes to
+    assert facts_of(with_mark)["openings"] == ["once there was", "long ago a"]
     without = facts_of(None)
     assert (without["heads"], without["openings"]) == ({}, [])
     assert "perplexity" not in without["about"]

@@ -8,14 +8,16 @@ import sys
 import pandas as pd
 import pytest
 
+from tests.support.runs import part
 from tests.support.stages import ROOT
 from tinylm.base.config import load_params
 from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import to_svg
 from tinylm.report.offline_page import offline_page
 from tinylm.report.pictures import PICTURES, draw_pictures
-from tinylm.report.sources import ReportData, read_run
 from tinylm.report.truth_charts import draw_story, draw_training
+from tinylm.run.benches import Beams, BeamTimes, CacheSpeed, CacheTimes, MethodQuality, MethodSpeed
+from tinylm.run.finished_run import FinishedRun, Tables, Times, read_run
 from tinylm.train.validation import capped_perplexity
 
 
@@ -61,19 +63,23 @@ ROWS_OF = {  # a table for each picture but those of the benches
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, 3e260])
 def test_a_run_that_diverged_has_the_pictures_that_can_be_drawn(value):
-    method = {"tokens_per_s": 9.0, "low_tokens_per_s": 8.0, "high_tokens_per_s": 9.5}
-    setting = {"cache": True, "new_tokens": 8, "tokens_per_s": value, "peak_mib": value}
-    files = {name: pd.DataFrame(rows) for name, rows in ROWS_OF.items()}
-    for table in files.values():
+    speed = part(MethodSpeed, tokens_per_s=9.0, low_tokens_per_s=8.0, high_tokens_per_s=9.5)
+    setting = part(CacheSpeed, cache=True, new_tokens=8, tokens_per_s=value, peak_mib=value)
+    tables = {name: pd.DataFrame(rows) for name, rows in ROWS_OF.items()}
+    for table in tables.values():
         column = "model" if "model" in table else "value"
         table.loc[0, column] = value
-    files |= {
-        "beam_bench": {"methods": {"greedy": {"bleu4": value}}},
-        "beam_bench_time": {"methods": {"greedy": method}},
-        "kv_bench_time": {"settings": [setting]},
-    }
+    run = FinishedRun(
+        params={},
+        beam_bench=Beams(1, 1, {"greedy": part(MethodQuality, bleu4=value)}),
+        times=Times(
+            beam_bench=part(BeamTimes, methods={"greedy": speed}),
+            kv_bench=part(CacheTimes, settings=[setting]),
+        ),
+        tables=Tables(**tables),
+    )
     for draw in PICTURES.values():
-        if picture := draw(ReportData({}, files)):
+        if picture := draw(run):
             to_svg(picture)
 
 

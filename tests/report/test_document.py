@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.report.charts import draw_lines
@@ -18,19 +19,23 @@ from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import FILES, ReportData, Sentence, read_run
 from tinylm.report.values import shown_heads
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
+from tinylm.run.benches import CacheSpeed, RecomputeSpeed
+from tinylm.run.downloaded import SplitCounts
+from tinylm.run.evaluated import Plausibility
+from tinylm.run.finished_run import FILES, FinishedRun, Sentence, read_run
+from tinylm.run.interval import Interval
 
 
 @pytest.fixture(scope="session")
-def finished(finished_run) -> ReportData:
+def finished(finished_run) -> FinishedRun:
     """The run of `finished_run`; not to be changed."""
     return read_run(finished_run, load_params(finished_run / "params.yaml"))
 
 
 @pytest.fixture
-def run(finished) -> ReportData:
+def run(finished) -> FinishedRun:
     """A copy whose results a test may change."""
     return copy.deepcopy(finished)
 
@@ -47,12 +52,12 @@ def plain(markdown):
 def test_the_numbers_are_those_of_the_files(run, settings):
     markdown = write_document(run, settings, {})
     for text in (
-        f"perplexity is {number(run.value('evaluate.perplexity'))}",
-        f"| unigram: token frequencies | {number(run.value('evaluate.baselines.unigram.perplexity'))} |",
-        f"| tokens scored | {run.value('evaluate.tokens'):,} |",
-        f"{loss(run.value('train.held_out_loss_last'))} on held-out text",
-        f"| trained parameters | {run.value('train.parameters_trainable'):,} |",
-        run.rows("beams")[0]["reference"][:40],
+        f"perplexity is {number(run.evaluate.perplexity)}",
+        f"| unigram: token frequencies | {number(run.evaluate.baselines.unigram.perplexity)} |",
+        f"| tokens scored | {run.evaluate.tokens:,} |",
+        f"{loss(run.train.held_out_loss_last)} on held-out text",
+        f"| trained parameters | {run.train.parameters_trainable:,} |",
+        run.tables.rows("beams")[0]["reference"][:40],
     ):
         assert text in markdown
     for text in ("Undefined", "{", "}"):
@@ -60,7 +65,7 @@ def test_the_numbers_are_those_of_the_files(run, settings):
 
 
 def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):
-    size = big(run.value("train.parameters"))
+    size = big(run.train.parameters)
     title = f"# A language model with {size} parameters, trained on stories.jsonl\n"
     assert write_document(run, settings, {}).startswith(title)
     named = dataclasses.replace(settings, title="Mine")
@@ -79,15 +84,14 @@ def test_what_differs_from_the_assignment_is_listed(run, settings):
 
 @pytest.mark.parametrize("device", ["cpu", "NVIDIA H200"])
 def test_memory_of_a_gpu_is_what_the_assignment_asks_for(run, settings, device):
-    run.files["ckpt_bench_time"]["conditions"]["device"] = device
-    markdown = write_document(run, settings, {})
+    changed = altered(run, times__ckpt_bench__conditions__device=device)
+    markdown = write_document(changed, settings, {})
     assert ("no GPU was used" in markdown) == (device == "cpu")
 
 
 @pytest.mark.parametrize("same", [True, False, None])
 def test_tokens_that_were_not_compared_are_not_called_the_same(run, settings, same):
-    run.files["kv_bench"]["same_ids"] = same
-    markdown = write_document(run, settings, {})
+    markdown = write_document(altered(run, kv_bench__same_ids=same), settings, {})
     assert ("The tokens are the same" in markdown) == (same is not None)
     assert ("The tokens were not compared" in markdown) == (same is None)
 
@@ -108,10 +112,9 @@ def test_only_words_drop_punctuation(run, settings, tokenizer, lower, sentence):
 @pytest.mark.parametrize("own_evaluation", [True, False])
 def test_a_cut_stream_is_described_as_one(run, settings, own_evaluation):
     run.params["data"]["held_out"] = "tokens"
-    splits = run.files["download"]["splits"]
-    splits["held_out"] = {"stories": 0, "words": 0}
+    run.download.splits["held_out"] = SplitCounts(0, 0)
     if not own_evaluation:
-        splits["evaluation"] = {"stories": 0, "words": 0}
+        run.download.splits["evaluation"] = SplitCounts(0, 0)
     text = " ".join(write_document(run, settings, {}).split())
     assert "| held-out | – | – |" in text
     assert ("so are train stories" in text) is own_evaluation
@@ -150,12 +153,11 @@ def test_observations_are_plain_paragraphs_in_a_section_of_their_own(run, settin
 
 
 def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings):
-    run.files["accum_sweep"]["gradient_difference"] = 2.34e-7
     beams = pd.DataFrame(
         [{"prompt": "a", "method": name, "text": "b"} for name in ("greedy", "beam 1")]
     )
     beams = beams.assign(reference="c", log_prob=-1.0)
-    changed = dataclasses.replace(run, files=run.files | {"beams": beams})
+    changed = altered(run, accum_sweep__gradient_difference=2.34e-7, tables__beams=beams)
     markdown = write_document(changed, settings, {})
     assert "same rows by at most 2.3e-07 of its largest" in plain(markdown).replace(MINUS, "-")
     assert "a beam of width 1 writes the same texts" in markdown
@@ -166,8 +168,8 @@ def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings)
 def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_run, run, tmp_path):
     with pytest.raises(InputError, match=r"data/figures/\w+\.json.*dvc repro"):
         read_run(tmp_path, run.params, whole=True)
-    assert read_run(tmp_path, run.params).files == {}
-    for path, _ in FILES.values():
+    assert read_run(tmp_path, run.params) == FinishedRun(params=run.params)
+    for path, _, _ in FILES.values():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"\xff\xfe{")
         with pytest.raises(InputError, match=f"{path}.*dvc repro") as error:
@@ -178,14 +180,12 @@ def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_r
 
 def test_the_first_impossible_word_is_marked(run, settings):
     """In a run of the storybook, whose generator alone can tell."""
-    sample = run.rows("samples")[0] | {"prompt": "once upon a time there", "finished": False}
+    sample = run.tables.rows("samples")[0] | {"prompt": "once upon a time there", "finished": False}
     sample["continuation"] = "was a clever zebra named anna"
-    files = run.files | {"samples": [sample]}
-    assert "**zebra**" not in write_document(dataclasses.replace(run, files=files), settings, {})
-    files["evaluate"] = run.files["evaluate"] | {
-        "sense": {"texts": 1, "kinds": {"person": 1}, "possible": {"value": 0.0}}
-    }
-    markdown = write_document(dataclasses.replace(run, files=files), settings, {})
+    changed = altered(run, tables__samples=pd.DataFrame([sample]))
+    assert "**zebra**" not in write_document(changed, settings, {})
+    judged = Plausibility(1, Interval(0.0, 0.0, 1.0), None, {"person": 1})
+    markdown = write_document(altered(changed, evaluate__sense=judged), settings, {})
     assert "> was a clever **zebra** named anna\n" in markdown
     assert "The first impossible word is “zebra”; possible words: " in markdown
 
@@ -198,9 +198,12 @@ def test_a_shown_head_comes_with_an_example_of_its_role(run):
     scores = {"score": 0.5, "baseline": 0.1, "claimed": True}
     heads = [{"layer": 2, "head": 1, "role": "previous token", **scores}]
     ablation = [{"layer": 2, "head": 1, "loss_increase": 0.1, "low": 0.0, "high": 0.2}]
-    tables = {"roles": pd.DataFrame(heads), "ablation": pd.DataFrame(ablation)}
-    sentence = Sentence(words, maps, "d", 1.0)
-    changed = dataclasses.replace(run, files=run.files | tables | {"attention": [sentence]})
+    changed = altered(
+        run,
+        tables__roles=pd.DataFrame(heads),
+        tables__ablation=pd.DataFrame(ablation),
+        tables__attention=[Sentence(words, maps, "d", 1.0)],
+    )
     (head,) = shown_heads(changed)
     assert (head["from"], head["to"], head["weight"]) == ("c", "b", 0.75)
 
@@ -208,33 +211,29 @@ def test_a_shown_head_comes_with_an_example_of_its_role(run):
 def test_an_empty_text_is_a_text(run, tmp_path):
     (tmp_path / "data/evaluate").mkdir(parents=True)
     (tmp_path / "data/evaluate/samples.csv").write_text("prompt,continuation,bleu\n007,,\n")
-    rows = read_run(tmp_path, run.params).rows("samples")
+    rows = read_run(tmp_path, run.params).tables.rows("samples")
     assert rows == [{"prompt": "007", "continuation": "", "bleu": None}]
 
 
 def test_samples_are_few_and_the_first_ones(run, settings):
-    samples = run.rows("samples")
+    samples = run.tables.rows("samples")
     many = [samples[0] | {"continuation": f"sample number {index}"} for index in range(20)]
-    files = run.files | {"samples": many}
-    markdown = write_document(dataclasses.replace(run, files=files), settings, {})
+    changed = altered(run, tables__samples=pd.DataFrame(many))
+    markdown = write_document(changed, settings, {})
     shown = [len(re.findall("> sample number", part)) for part in markdown.split("## ")]
     assert [number for number in shown if number] == [1, 2, 6]  # summary, samples, appendix
 
 
 def test_times_are_compared_the_right_way_round(run, settings):
     rows = [
-        {"new_tokens": size, "cache": cache, "tokens_per_s": speed, "peak_mib": 1.0}
+        part(CacheSpeed, new_tokens=size, cache=cache, tokens_per_s=speed, peak_mib=1.0)
         for size, cache, speed in ((8, True, 9.0), (8, False, 9.0), (64, True, 400.0), (64, False, 100.0))
     ]  # fmt: skip
     steps = [
-        {"recompute": recompute, "update_s": seconds, "peak_mib": mebibytes}
+        part(RecomputeSpeed, recompute=recompute, update_s=seconds, peak_mib=mebibytes)
         for recompute, seconds, mebibytes in ((True, 1.5, 20.0), (False, 1.0, 90.0))
     ]
-    files = run.files | {
-        "kv_bench_time": {"settings": rows},
-        "ckpt_bench_time": {"settings": steps},
-    }
-    changed = dataclasses.replace(run, files=files)
+    changed = altered(run, times__kv_bench__settings=rows, times__ckpt_bench__settings=steps)
     markdown = " ".join(write_document(changed, settings, {}).split())
     assert "decoding 64 tokens is 4.0 times as fast: 400 tokens/s" in markdown
     assert "needs at most 20.0 MiB instead of 90.0 MiB" in markdown

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from typing import Any
+from collections.abc import Sequence
 
 from tinylm.api.language_model import LanguageModel, load
 from tinylm.base import paths
@@ -11,42 +11,42 @@ from tinylm.evaluate.attention_maps import MAX_TOKENS
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import ReportData, Sentence
+from tinylm.run.finished_run import FinishedRun, OwnText, Sentence
 
 
-def with_own_texts(run: ReportData, settings: ReportSettings) -> ReportData:
-    """The run with `own_texts` and `own_sentences`, from the model in the working folder.
+def with_own_texts(run: FinishedRun, settings: ReportSettings) -> FinishedRun:
+    """The run with the prompts and sentences of section `report`, by the model in the working folder.
 
-    own_texts: a row per prompt of section `report`, continued by section `decode` for at most
-    evaluate.new_tokens tokens. own_sentences: a Sentence for each. Raises InputError without the model
-    or its vocabulary.
+    Each prompt is continued by section `decode` for at most evaluate.new_tokens tokens. Raises
+    InputError without the model or its vocabulary.
     """
     lm = load(paths.MODELS)
-    files = dict(run.files)
-    if settings.prompts:
-        most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
-        files["own_texts"] = _continued(lm, list(settings.prompts), most)
-    if settings.sentences:
-        files["own_sentences"] = [_sentence(lm, text) for text in settings.sentences]
-    return dataclasses.replace(run, files=files)
+    most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
+    return dataclasses.replace(
+        run,
+        own_texts=_continued(lm, settings.prompts, most),
+        own_sentences=tuple(_sentence(lm, text) for text in settings.sentences),
+    )
 
 
-def _continued(lm: LanguageModel, prompts: list[str], most: int) -> list[dict[str, Any]]:
-    """A row for each prompt: its continuation and how it came about."""
+def _continued(lm: LanguageModel, prompts: Sequence[str], most: int) -> tuple[OwnText, ...]:
+    """The continuation of each prompt, and how it came about."""
+    if not prompts:
+        return ()
     with warnings.catch_warnings(action="ignore"):  # the report names the unknown words
-        texts = lm.generate(prompts, max_tokens=most, log_probs=True)
-    rows = []
+        texts = lm.generate(list(prompts), max_tokens=most, log_probs=True)
+    continued = []
     for prompt, text in zip(prompts, texts, strict=True):
-        row = {
-            "prompt": prompt,
-            "unknown": list(dict.fromkeys(lm.tokenizer.unknown_words(prompt))),
-            "continuation": lm.tokenizer.decode(text.new_ids),
-            "perplexity": perplexity(-(text.log_prob or 0.0), len(text.new_ids)),
-            "finished": text.finished,
-            "how": f"{lm.settings.in_words()}, at most {most} new tokens",
-        }
-        rows.append(row)
-    return rows
+        own_text = OwnText(
+            prompt=prompt,
+            unknown=list(dict.fromkeys(lm.tokenizer.unknown_words(prompt))),
+            continuation=lm.tokenizer.decode(text.new_ids),
+            perplexity=perplexity(-(text.log_prob or 0.0), len(text.new_ids)),
+            finished=text.finished,
+            how=f"{lm.settings.in_words()}, at most {most} new tokens",
+        )
+        continued.append(own_text)
+    return tuple(continued)
 
 
 def _sentence(lm: LanguageModel, text: str) -> Sentence:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the page, with the metrics of the run in this folder if the model is that run's."""
     from tinylm.exchange.loading import find, read_params
     from tinylm.lab.making import make_page
-    from tinylm.report.sources import read_run
+    from tinylm.run.finished_run import read_run
 
     params = read_params()
     models, vocab = find(arguments.models, arguments.vocab)

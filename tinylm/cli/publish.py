@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     reasons = [
         state.stale[stage] for stage in ("download", "vocab", "train") if stage in state.stale
     ]
-    if reasons or "train" not in state.run.files:
+    if reasons or not state.run.has("train"):
         reason = reasons[0] if reasons else "run dvc repro train"
         raise InputError(f"no model was trained with these parameters: {reason}")
     data = data_licence(state.run.params["data"], arguments.data_license)

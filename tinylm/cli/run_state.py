@@ -8,7 +8,7 @@ from tinylm.base.config import load_params
 if TYPE_CHECKING:
     from tinylm.exchange.card import Publication
     from tinylm.exchange.loading import Trained
-    from tinylm.report.sources import ReportData
+    from tinylm.run.finished_run import FinishedRun
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class RunState:
     changed_code: {stage: code that has changed since it ran}.
     """
 
-    run: "ReportData"
+    run: "FinishedRun"
     stale: dict[str, str]
     changed_code: dict[str, str]
 
@@ -29,12 +29,10 @@ class RunState:
 def read_run_state() -> RunState:
     """The state of the run in the current folder. Raises InputError if params.yaml is wrong."""
     from tinylm.experiments.provenance import read_status
-    from tinylm.report.sources import FILES, read_run
+    from tinylm.run.finished_run import read_run
 
     run = read_run(".", load_params())
     stale, changed_code = read_status()
-    stale_files = {name for name, (_, stage) in FILES.items() if stage in stale}
-    current = {name: file for name, file in run.files.items() if name not in stale_files}
     lines = {}
     for stage, reason in stale.items():
         lines[stage] = f"{stage}: {reason}; run dvc repro {stage}"
@@ -42,7 +40,7 @@ def read_run_state() -> RunState:
         lines.setdefault(
             "report", "report: its contents or its code have changed; run dvc repro report"
         )
-    return RunState(dataclasses.replace(run, files=current), lines, changed_code)
+    return RunState(run.without(stale), lines, changed_code)
 
 
 def new_publication(trained: "Trained", **values: Any) -> "Publication":

@@ -11,18 +11,14 @@ from typing import Any
 from markupsafe import Markup
 
 from tinylm.report import render
-from tinylm.report.sources import ReportData
 from tinylm.report.values import template_values
 from tinylm.report.wording import ABSENT, ends, number
+from tinylm.run.finished_run import FinishedRun
+from tinylm.run.interval import Interval
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
 TINYSTORIES = "roneneldan/TinyStories"
 LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
-_RESULTS = {
-    "perplexity": "evaluation perplexity",
-    "raw_bits_per_byte": "bits per byte of the raw text",
-    "nats_per_token": "nats per token",
-}
 _SAMPLES = {
     "continuation_perplexity": "perplexity of its continuations",
     **{f"bleu{n}": f"BLEU-{n} of its continuations" for n in range(1, 5)},
@@ -77,20 +73,25 @@ def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
     return DataLicence(data, licence if given is None else given)
 
 
-def _metrics(run: ReportData) -> list[tuple[str, str, str]]:
+def _metrics(run: FinishedRun) -> list[tuple[str, str, str]]:
     """Name, value and interval of every measure of quality that the run has."""
     rows = []
-    for metric, name in _RESULTS.items():
-        value = run.value(f"evaluate.{metric}")
-        rows.append((name, number(value), ends(run.value(f"evaluate.{metric}_interval"))))
-    for metric, name in _SAMPLES.items():
-        value = run.value(f"evaluate.samples.{metric}")
-        rows.append((name, number((value or {}).get("value")), ends(value)))
-    rows.append(("held-out perplexity", number(run.value("train.held_out_perplexity")), ""))
+    if run.evaluate:
+        evaluated = run.evaluate
+        interval = ends(evaluated.perplexity_interval)
+        rows.append(("evaluation perplexity", number(evaluated.perplexity), interval))
+        bits = number(evaluated.raw_bits_per_byte)
+        rows.append(("bits per byte of the raw text", bits, ""))
+        rows.append(("nats per token", number(evaluated.nats_per_token), ""))
+        for metric, name in _SAMPLES.items():
+            measured: Interval = getattr(evaluated.samples, metric)
+            rows.append((name, number(measured.value), ends(measured)))
+    if run.train:
+        rows.append(("held-out perplexity", number(run.train.held_out_perplexity), ""))
     return [row for row in rows if row[1] != ABSENT]
 
 
-def write_card(run: ReportData, publication: Publication) -> str:
+def write_card(run: FinishedRun, publication: Publication) -> str:
     """README.md as text."""
     prompt = repr(str(run.param("runtime", "sample_prompt") or ""))
     text = render.render(
@@ -106,7 +107,7 @@ def write_card(run: ReportData, publication: Publication) -> str:
     return f"---\n{_head(run, publication)}---\n\n{text}"
 
 
-def _head(run: ReportData, publication: Publication) -> str:
+def _head(run: FinishedRun, publication: Publication) -> str:
     """The YAML that the hub reads."""
     from huggingface_hub import ModelCardData
 

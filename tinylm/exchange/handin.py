@@ -13,10 +13,10 @@ from tinylm.base.files import atomic_write
 from tinylm.exchange.card import Publication
 from tinylm.exchange.loading import Trained
 from tinylm.exchange.publish import EXPORTS, build
-from tinylm.report.sources import FILES, ReportData
 from tinylm.report.wording import number
+from tinylm.run.finished_run import FILES, FinishedRun
 
-SAMPLES = ("samples", "beams")  # texts that the model wrote, in sources.FILES
+TEXTS = ("samples", "beams")  # tables of what the model wrote
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _PARTS = Path(__file__).with_name("assignment.yaml")
 HUB = "The trained model on the Hugging Face hub"  # a part; answered with report.hub_path
@@ -103,7 +103,7 @@ def check_entry(entry: str) -> str:
 def write_hand_in(
     entry: str,
     author: str | None,
-    run: ReportData,
+    run: FinishedRun,
     publication: Publication,
     code: list[str],
     trained: Trained,
@@ -124,7 +124,7 @@ def write_hand_in(
         entry=entry,
         author=author or "not named",
         authorship=authorship,
-        perplexity=number(run.value("evaluate.perplexity")),
+        perplexity=number(run.evaluate.perplexity if run.evaluate else None),
         parts="\n".join(part.row(set(files)) for part in parts() if on_hub or part.part != HUB),
     )
     if publication.weights:
@@ -144,7 +144,7 @@ def write_zip(entry: str, contents: dict[str, bytes]) -> Path:
     return target
 
 
-def _run_files(run: ReportData, code: list[str]) -> dict[str, Path]:
+def _run_files(run: FinishedRun, code: list[str]) -> dict[str, Path]:
     """{name in the zip: file} of all but the model."""
     files = {f"code/{name}": Path(name) for name in code}
     files["settings.yaml"] = Path(PARAMS_FILE)
@@ -152,9 +152,11 @@ def _run_files(run: ReportData, code: list[str]) -> dict[str, Path]:
         files[f"report/{Path(name).name}"] = Path(name)
     for picture in Path(paths.PICTURES).glob("*.svg"):
         files[f"plots/{picture.name}"] = picture
-    for name, (path, _) in FILES.items():
-        if name in run.files and path.startswith(f"{paths.PLOTS}/"):
-            files[path] = Path(path)
-        if name in run.files and name in SAMPLES:
-            files[f"samples/{name}{Path(path).suffix}"] = Path(path)
+    for name, file in FILES.items():
+        if run.has(name) and file.path.startswith(f"{paths.PLOTS}/"):
+            files[file.path] = Path(file.path)
+    for name in TEXTS:
+        file = FILES[f"tables.{name}"]
+        if run.has(f"tables.{name}"):
+            files[f"samples/{name}{Path(file.path).suffix}"] = Path(file.path)
     return {name: path for name, path in files.items() if path.is_file()}

@@ -17,7 +17,7 @@ from tinylm.exchange.card import Publication, write_card
 from tinylm.exchange.export import export, written_names
 from tinylm.exchange.loading import Trained
 from tinylm.report.settings import is_hub_path
-from tinylm.report.sources import FILES, STAGES, ReportData
+from tinylm.run.finished_run import FILES, RESULTS, FinishedRun
 
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
@@ -41,7 +41,7 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
-def build(folder: Path, run: ReportData, publication: Publication, trained: Trained) -> list[str]:
+def build(folder: Path, run: FinishedRun, publication: Publication, trained: Trained) -> list[str]:
     """Write a publication of the run in the working folder; returns its files, relative, sorted.
 
     trained: what is exported if the publication has weights. Raises InputError for a folder that
@@ -50,8 +50,8 @@ def build(folder: Path, run: ReportData, publication: Publication, trained: Trai
     present = list(folder.glob("*")) if folder.exists() else []
     if folder.is_file() or (present and not (folder / MARK).exists()):
         raise InputError(f"{folder}: expected an earlier publication, got other files; move them")
-    results = [*STAGES, *(f"{stage}_time" for stage in STAGES), "loss"]
-    result_files = [FILES[name][0] for name in results if name in run.files]
+    names = [*RESULTS, *(f"times.{stage}" for stage in RESULTS), "tables.loss"]
+    result_files = [FILES[name].path for name in names if run.has(name)]
     with atomic_folder(folder) as new:
         if publication.weights:
             export(new, trained, publication.format)

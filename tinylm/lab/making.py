@@ -14,9 +14,9 @@ from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_mod
 from tinylm.model.transformer import TinyLM
 from tinylm.report.drawing import optional
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.values import title_of
 from tinylm.report.wording import count, many, number, share
+from tinylm.run.finished_run import FinishedRun, records
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -25,7 +25,7 @@ OPENINGS = 6  # offered at most
 SAMPLES = 3  # whole sample stories, offered if the generator of their corpus is known
 
 
-def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bool:
+def write_lab(run: FinishedRun, params: dict[str, Any], folder: str | Path) -> bool:
     """Write report/lab.html below `folder`.
 
     False, and a line with the reason, if that fails, for example since a page cannot hold the model.
@@ -40,7 +40,7 @@ def write_lab(run: ReportData, params: dict[str, Any], folder: str | Path) -> bo
 
 
 def make_page(
-    models: str | Path, vocab: str | Path, params: dict[str, Any], run: ReportData | None
+    models: str | Path, vocab: str | Path, params: dict[str, Any], run: FinishedRun | None
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
@@ -54,7 +54,7 @@ def make_page(
     epochs = None
     if run:
         title = title_of(run, read_section(params, "report", ReportSettings))
-        epochs = as_number(run.value("train.epochs"))
+        epochs = run.train.epochs if run.train else None
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide
     length_penalty = read_section(params, "beam_bench", BeamBenchSettings).length_penalty
@@ -70,7 +70,7 @@ def make_page(
 
 
 def facts(
-    model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: ReportData | None, title: str
+    model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: FinishedRun | None, title: str
 ) -> dict[str, Any]:
     """What the page shows: the model's shape, how texts are decoded, what the run measured.
 
@@ -81,7 +81,7 @@ def facts(
     samples: list[str] = []
     truths: list[dict[str, Any]] = []
     if run and run.param("data", "source") == "storybook" and not problem_with(tokenizer):
-        rows = run.rows("samples")[:SAMPLES]
+        rows = run.tables.rows("samples")[:SAMPLES]
         samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
         truths = [_truth(tokenizer, text) for text in (*openings, *samples)]
     return {
@@ -122,7 +122,7 @@ def _truth(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     return {"ids": tokenizer.encode(text), "next": following}
 
 
-def _about(model: TinyLM, token: str, run: ReportData | None) -> str:
+def _about(model: TinyLM, token: str, run: FinishedRun | None) -> str:
     shape = model.settings
     size = sum(parameter.numel() for parameter in model.parameters())
     text = (
@@ -130,26 +130,26 @@ def _about(model: TinyLM, token: str, run: ReportData | None) -> str:
         f"{count(size)} parameters, {count(model.vocab_size)} {token}s, "
         f"a context of {shape.context}: the model runs in this page."
     )
-    perplexity = as_number(run.value("evaluate.perplexity")) if run else None
+    perplexity = run.evaluate.perplexity if run and run.evaluate else None
     if perplexity is None:
         return text
     return f"{text} On the evaluation stories its perplexity is {number(perplexity)}."
 
 
-def _openings(run: ReportData) -> list[str]:
+def _openings(run: FinishedRun) -> list[str]:
     """The reader's own prompts, otherwise first words of evaluation stories, all different."""
     prompts = run.param("report", "prompts")
     if prompts:
         return list(dict.fromkeys(prompts))[:OPENINGS]
     openings: dict[str, str] = {}
-    for sample in run.rows("samples"):
+    for sample in run.tables.rows("samples"):
         words = sample["prompt"].split()
         if words:  # a prompt of <sos> alone has none
             openings.setdefault(words[0], sample["prompt"])
     return list(openings.values())[:OPENINGS]
 
 
-def _heads(run: ReportData) -> dict[str, Any]:
+def _heads(run: FinishedRun) -> dict[str, Any]:
     """What the run measured of each head, by layer and head counted from 0."""
     measured: dict[str, Any] = {}
     for head in run.heads():

@@ -13,15 +13,15 @@ from tinylm.report.html_page import to_html
 from tinylm.report.pdf import to_pdf
 from tinylm.report.pictures import draw_pictures
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import ReportData
 from tinylm.report.values import report_values, template_values
+from tinylm.run.finished_run import FinishedRun
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
 
 
 def write_report(
-    run: ReportData, settings: ReportSettings, folder: str | Path, lab: bool = False
+    run: FinishedRun, settings: ReportSettings, folder: str | Path, lab: bool = False
 ) -> list[str]:
     """Write report/ (except lab.html) and plots/pictures/ below `folder`; returns their names.
 
@@ -45,7 +45,7 @@ def write_report(
 
 
 def write_document(
-    run: ReportData, settings: ReportSettings, drawn: Mapping[str, Picture], lab: bool = False
+    run: FinishedRun, settings: ReportSettings, drawn: Mapping[str, Picture], lab: bool = False
 ) -> str:
     """The whole report as Markdown. drawn: the pictures by name; only their alt texts are read."""
 

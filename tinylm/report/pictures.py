@@ -8,11 +8,11 @@ import pandas as pd
 from tinylm.report.charts import draw_lines, draw_points
 from tinylm.report.drawing import Picture, finite, in_style, optional
 from tinylm.report.heatmaps import draw_sentence
-from tinylm.report.sources import ReportData, Sentence
 from tinylm.report.truth_charts import draw_story, draw_training
 from tinylm.report.values import shown_heads
+from tinylm.run.finished_run import FinishedRun, Sentence
 
-Draw = Callable[[ReportData], Picture | None]
+Draw = Callable[[FinishedRun], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
 MAP_WORDS = 12  # of a sentence, in the maps of every head
 SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 of its run
@@ -27,14 +27,16 @@ def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
 def _curves(table: str, *labels: str, **options: Any) -> Draw:
     """Draws the train loss as a line and the few validations as points, against the tokens seen."""
     options["unconnected"] = ("held-out",)
-    return lambda run: _lines(run.frame(table).rename(columns={"tokens": "x"}), *labels, **options)
+    return lambda run: _lines(
+        run.tables.frame(table).rename(columns={"tokens": "x"}), *labels, **options
+    )
 
 
 def _accumulation(table: str, x: str, *labels: str) -> Draw:
     """Draws the train loss of each setting, smoothed: single mini-batches differ too much."""
 
-    def draw(run: ReportData) -> Picture | None:
-        frame = run.frame(table).rename(columns={x: "x"})
+    def draw(run: FinishedRun) -> Picture | None:
+        frame = run.tables.frame(table).rename(columns={x: "x"})
         for _, of_setting in frame.groupby("series") if len(frame) else ():
             updates = max(len(of_setting) // SMOOTHED, 1)
             means = of_setting["value"].rolling(updates, min_periods=1).mean()
@@ -44,15 +46,22 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
     return draw
 
 
-def _trade_off(run: ReportData) -> Picture | None:
+def _trade_off(run: FinishedRun) -> Picture | None:
     """The quality of each decoding method against its speed; beam 1 is greedy decoding."""
-    speeds = run.value("beam_bench_time.methods") or {}
+    speeds = run.times.beam_bench.methods if run.times.beam_bench else {}
+    methods = run.beam_bench.methods if run.beam_bench else {}
     rows = []
-    for name, method in (run.value("beam_bench.methods") or {}).items():
+    for name, method in methods.items():
         if name in speeds and name != "beam 1":
-            speed = {end: speeds[name][f"{end}tokens_per_s"] for end in ("", "low_", "high_")}
-            span = {"x": speed[""], "low": speed["low_"], "high": speed["high_"]}
-            rows.append(span | {"series": name, "value": method["bleu4"]})
+            speed = speeds[name]
+            row = {
+                "series": name,
+                "x": speed.tokens_per_s,
+                "low": speed.low_tokens_per_s,
+                "high": speed.high_tokens_per_s,
+                "value": method.bleu4,
+            }
+            rows.append(row)
     labels = ("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
     frame = finite(pd.DataFrame(rows), ["x", "low", "high", "value"])
     return None if frame.empty else draw_points(frame, *labels)
@@ -62,17 +71,18 @@ def _cache(column: str, *labels: str) -> Draw:
     """Draws what the bench measured with and without the cache, from zero on."""
     names = {True: "cache", False: "no cache"}
 
-    def draw(run: ReportData) -> Picture | None:
-        rows = [
-            {"x": row["new_tokens"], "series": names[row["cache"]], "value": row[column]}
-            for row in run.value("kv_bench_time.settings") or []
-        ]
+    def draw(run: FinishedRun) -> Picture | None:
+        measured = run.times.kv_bench.settings if run.times.kv_bench else []
+        rows = []
+        for row in measured:
+            series = names[row.cache]
+            rows.append({"x": row.new_tokens, "series": series, "value": getattr(row, column)})
         return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
     return draw
 
 
-def attention_pictures(run: ReportData) -> dict[str, Picture]:
+def attention_pictures(run: FinishedRun) -> dict[str, Picture]:
     """Two heads over a sentence, and every head over each sentence, by name."""
     pictures = {}
     for index, head in enumerate(shown_heads(run), start=1):
@@ -80,9 +90,9 @@ def attention_pictures(run: ReportData) -> dict[str, Picture]:
         drawing = draw_sentence(head["words"], head["map"][None, None], titles=[[title]])
         alt = f"Attention of {title}, over: {' '.join(head['words'])}"
         pictures[f"head_{index}"] = Picture(drawing, alt)
-    for index, sentence in enumerate(run.sentences(), start=1):
+    for index, sentence in enumerate(run.sentences, start=1):
         pictures[f"attention_{index}"] = _every_head(sentence)
-    for index, sentence in enumerate(run.sentences("own_sentences"), start=1):
+    for index, sentence in enumerate(run.own_sentences, start=1):
         pictures[f"own_sentence_{index}"] = _every_head(sentence)
     return pictures
 
@@ -95,8 +105,8 @@ def _every_head(sentence: Sentence) -> Picture:
 
 
 PICTURES: dict[str, Draw] = {
-    "truth_story": lambda run: draw_story(run.frame("truth_story")),
-    "truth_training": lambda run: draw_training(run.frame("truth_training")),
+    "truth_story": lambda run: draw_story(run.tables.frame("truth_story")),
+    "truth_training": lambda run: draw_training(run.tables.frame("truth_training")),
     "loss_tokens": _curves(
         "loss", "Loss during training", "tokens seen", "loss, nats per token", height=1.9
     ),
@@ -111,7 +121,7 @@ PICTURES: dict[str, Draw] = {
 }
 
 
-def draw_pictures(run: ReportData) -> dict[str, Picture]:
+def draw_pictures(run: FinishedRun) -> dict[str, Picture]:
     """Every picture by name; what has no data or cannot be drawn is left out."""
     pictures = {}
     with in_style():

@@ -16,6 +16,7 @@ read as Markdown, HTML or Typst. Macros and the functions below return Markdown,
 unchanged.
 """
 
+import dataclasses
 import io
 import re
 from collections.abc import Iterable, Sequence
@@ -96,17 +97,27 @@ def image(path: str, alt: str, caption: str = "") -> Markup:
     return Markup(f'![{escape(alt)}]({path} "{title}")')
 
 
+class _Environment(jinja2.Environment):
+    """Fields of results must exist: a.b.c is undefined if a.b is None, and an error if it is no field."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if dataclasses.is_dataclass(obj) and not hasattr(obj, attribute):
+            raise jinja2.UndefinedError(f"{type(obj).__name__} has no field {attribute}")
+        return super().getattr(obj, attribute)
+
+
 def render(template: Path, **values: Any) -> str:
     """The Markdown that a template makes of these values.
 
     Args:
         template: the file; it may include others of its folder and those of the report.
-        values: what the template names. A key that one of them lacks is shown as a dash.
+        values: what the template names. A part of one that is None is shown as a dash.
 
     Raises:
-        jinja2.UndefinedError: the template names a value that is not given.
+        jinja2.UndefinedError: the template names a value that is not given, or a field that a
+            result does not have.
     """
-    environment = jinja2.Environment(
+    environment = _Environment(
         loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
         undefined=jinja2.ChainableUndefined,  # a.b.c is undefined if a.b is missing
         autoescape=True,  # macros and functions return Markup, which is not escaped again

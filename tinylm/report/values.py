@@ -1,5 +1,6 @@
 """The values that the templates of the report name: choices and orders, no metrics."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,13 @@ from tinylm.evaluate.head_roles import role_pairs
 from tinylm.evaluate.sense import read_text
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import STAGES, ReportData
 from tinylm.report.wording import big, isolated, number
+from tinylm.run.benches import CacheSpeed, CacheTimes, MethodQuality, RecomputeTimes
+from tinylm.run.evaluated import WordMeasures
+from tinylm.run.finished_run import RESULTS, FinishedRun
 from tinylm.storybook.truth import END, MEANING
 
 ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
-TILES = (  # the numbers that matter most; those that are not known are left out
-    ("perplexity of this model", "evaluate.perplexity"),
-    ("perplexity of n-grams (Kneser-Ney)", "evaluate.baselines.kneser_ney.perplexity"),
-    ("perplexity of the generator", "evaluate.baselines.floor.perplexity"),
-    ("bits per byte of the raw text", "evaluate.raw_bits_per_byte"),
-)
 SAMPLES = 8
 SHOWN_WORDS = 60  # of the sample at the top
 HEAD_WORDS = 16  # of the sentence whose maps of two heads are shown
@@ -34,30 +31,29 @@ ROLES = {  # what a head with this role attends to, and what its score is compar
 }
 
 
-def template_values(run: ReportData) -> dict[str, Any]:
-    """What every template can use; a file that is missing gives empty values."""
-    times = {stage: run.files.get(f"{stage}_time", {}) for stage in STAGES}
+def template_values(run: FinishedRun) -> dict[str, Any]:
+    """What every template can use; what is missing is None or empty."""
     with_cache, without = with_and_without(run)
-    by_recompute = {row["recompute"]: row for row in times["ckpt_bench"].get("settings", [])}
-    accumulations = list(run.value("accum_sweep.settings") or {})
+    recomputes = run.times.ckpt_bench.settings if run.times.ckpt_bench else []
+    by_recompute = {row.recompute: row for row in recomputes}
+    accumulations = list(run.accum_sweep.settings) if run.accum_sweep else []
     beams = _beams(run)
     widths = [int(name.split()[1]) for name in beams if name.startswith("beam ")]
     roles = run.roles()
-    kinds = run.value("evaluate.truth.kinds") or {}
-    first_errors = run.value("evaluate.sense.kinds") or {}
     return {
         "run": run,
         "params": run.params,
-        **{stage: run.files.get(stage, {}) for stage in STAGES},
-        "times": times,
+        **{stage: getattr(run, stage) for stage in RESULTS},
+        "times": run.times,
         "word": run.token(),
         "corpus": corpus_of(run),
         "meaning": MEANING,
-        "warnings": run.value("evaluate.warnings") or [],
-        "not_measured": _not_measured(times),
-        "kinds": sorted(kinds.items(), key=lambda pair: -(pair[1]["kl"]["value"] or 0)),
-        "samples": [_marked(run, row) for row in run.rows("samples")[:SAMPLES]],
-        "first_errors": sorted(first_errors.items(), key=lambda pair: -pair[1]),
+        "warnings": run.evaluate.warnings if run.evaluate else [],
+        "timed": [(stage, getattr(run.times, stage)) for stage in RESULTS],
+        "not_measured": _not_measured(run),
+        "kinds": _kinds(run),
+        "samples": [_marked(run, row) for row in run.tables.rows("samples")[:SAMPLES]],
+        "first_errors": _first_errors(run),
         "shown_heads": shown_heads(run),
         "roles_measured": roles["role"].nunique(),
         "roles_claimed": list(dict.fromkeys(roles.loc[roles["claimed"].eq(True), "role"])),
@@ -69,13 +65,26 @@ def template_values(run: ReportData) -> dict[str, Any]:
         "without": without,
         "fewest": accumulations[0] if accumulations else None,
         "most": accumulations[-1] if accumulations else None,
-        "recomputed": by_recompute.get(True, {}),
-        "stored": by_recompute.get(False, {}),
+        "recomputed": by_recompute.get(True),
+        "stored": by_recompute.get(False),
         "bottlenecks": _bottlenecks(run),
     }
 
 
-def report_values(run: ReportData, settings: ReportSettings, lab: bool) -> dict[str, Any]:
+def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:
+    """Each kind of word with its measures, the largest divergence first."""
+    kinds = (run.evaluate.truth.kinds if run.evaluate else None) or {}
+    return sorted(kinds.items(), key=lambda kind: -(kind[1].kl.value or 0))
+
+
+def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:
+    """How many samples have their first impossible word at each kind, the most first."""
+    judged = run.evaluate.sense if run.evaluate else None
+    kinds = judged.kinds if judged else {}
+    return sorted(kinds.items(), key=lambda kind: -kind[1])
+
+
+def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict[str, Any]:
     """What the report itself uses in addition. lab: whether it links to lab.html."""
     differing, as_asked = _assignment(run)
     return {
@@ -83,13 +92,27 @@ def report_values(run: ReportData, settings: ReportSettings, lab: bool) -> dict[
         "author": isolated(settings.author or ""),
         "lab": lab,
         "title": title_of(run, settings),
-        "tiles": [(name, number(run.value(place))) for name, place in TILES],
+        "tiles": _tiles(run),
         "differing": differing,
         "as_asked": as_asked,
     }
 
 
-def corpus_of(run: ReportData) -> str:
+def _tiles(run: FinishedRun) -> list[tuple[str, str]]:
+    """The numbers that matter most, by name; a dash for what is not known."""
+    evaluated = run.evaluate
+    ngrams = evaluated.baselines.kneser_ney.perplexity if evaluated else None
+    floor = evaluated.baselines.floor if evaluated else None
+    numbers = {
+        "perplexity of this model": evaluated.perplexity if evaluated else None,
+        "perplexity of n-grams (Kneser-Ney)": ngrams,
+        "perplexity of the generator": floor.perplexity if floor else None,
+        "bits per byte of the raw text": evaluated.raw_bits_per_byte if evaluated else None,
+    }
+    return [(name, number(value)) for name, value in numbers.items()]
+
+
+def corpus_of(run: FinishedRun) -> str:
     """The name of the text that the model learnt from."""
     source = run.param("data", "source")
     if source == "storybook":
@@ -100,16 +123,15 @@ def corpus_of(run: ReportData) -> str:
     return "TinyStories" if name.lower() == "tinystories" else name
 
 
-def title_of(run: ReportData, settings: ReportSettings) -> str:
+def title_of(run: FinishedRun, settings: ReportSettings) -> str:
     """The title of the settings, otherwise one that says which model this is."""
     if settings.title:
         return settings.title
-    parameters = run.value("train.parameters")
-    size = f" with {big(parameters)} parameters" if parameters else ""
+    size = f" with {big(run.train.parameters)} parameters" if run.train else ""
     return f"A language model{size}, trained on {corpus_of(run)}"
 
 
-def _assignment(run: ReportData) -> tuple[list[tuple[str, ...]], list[str]]:
+def _assignment(run: FinishedRun) -> tuple[list[tuple[str, ...]], list[str]]:
     """(part, asked, done, why) of what differs from the assignment, and the parts that do not."""
     chosen = "chosen in params.yaml"
     is_storybook = run.param("data", "source") == "storybook"
@@ -126,23 +148,25 @@ def _assignment(run: ReportData) -> tuple[list[tuple[str, ...]], list[str]]:
             names = row.get("names", {})
             asked_and_done = [str(names.get(str(value), value)) for value in (row["asked"], done)]
             differing.append((part, *asked_and_done, row.get("why", {}).get(str(done), chosen)))
-    if run.value("ckpt_bench_time.conditions.device") == "cpu":
+    bench = run.times.ckpt_bench
+    if bench and (bench.conditions or {}).get("device") == "cpu":
         differing.append(("peak memory", "of a GPU", "of the CPU's allocator", "no GPU was used"))
     return differing, as_asked
 
 
-def _not_measured(times: dict[str, Any]) -> list[str]:
+def _not_measured(run: FinishedRun) -> list[str]:
     """What the benches could not measure, and why."""
+    times = run.times
     lines = []
-    for stage in times.values():
-        for row in stage.get("not_measured") or []:
-            lines.append(f"{row['setting']}, {row['figure']}: {row['reason']}")
-        if reason := (stage.get("profile") or {}).get("error"):
-            lines.append(f"profile by operation: {reason}")
+    for bench in (times.beam_bench, times.kv_bench, times.accum_sweep, times.ckpt_bench):
+        for row in bench.not_measured if bench else ():
+            lines.append(f"{row.setting}, {row.figure}: {row.reason}")
+        if isinstance(bench, CacheTimes | RecomputeTimes) and bench.profile.error:
+            lines.append(f"profile by operation: {bench.profile.error}")
     return lines
 
 
-def _marked(run: ReportData, row: dict[str, Any]) -> dict[str, Any]:
+def _marked(run: FinishedRun, row: dict[str, Any]) -> dict[str, Any]:
     """A sample with its `text`, the `start` of it, whether a word `is_marked`, and a `comment`.
 
     The first impossible word is marked. Only the storybook's generator can tell which it is.
@@ -150,7 +174,7 @@ def _marked(run: ReportData, row: dict[str, Any]) -> dict[str, Any]:
     sample = row | {"text": row["continuation"], "is_marked": False, "comment": ""}
     words = row["continuation"].split()
     place = len(words)
-    if run.value("evaluate.sense"):
+    if run.evaluate and run.evaluate.sense:
         read, error = read_text(row["prompt"], row["continuation"], row["finished"]) or (0, None)
         sample["comment"] = "No impossible word." if read and not error else ""
         if error:
@@ -173,16 +197,16 @@ def _with_mark(words: list[str], place: int) -> Markup:
     return Markup(" ").join(part for part in parts if part)
 
 
-def shown_heads(run: ReportData) -> list[dict[str, Any]]:
+def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
     """At most two heads with different roles over the first words of the first sentence.
 
     Heads that have a role come first, then those that the loss depends on most. Each has its `map`, and
     the strongest example of its role there: `from` attends to `to` with this `weight`.
     """
-    if not run.sentences():
+    if not run.sentences:
         return []
-    words = run.sentences()[0].words[:HEAD_WORDS]
-    maps = run.sentences()[0].maps[:, :, : len(words), : len(words)]
+    words = run.sentences[0].words[:HEAD_WORDS]
+    maps = run.sentences[0].maps[:, :, : len(words), : len(words)]
     _, ids = np.unique(words, return_inverse=True)
     pairs = role_pairs(ids, np.array([not word.startswith("<") for word in words]))
     heads = sorted(run.heads(), key=lambda head: -(head["loss_increase"] or 0))
@@ -199,26 +223,33 @@ def shown_heads(run: ReportData) -> list[dict[str, Any]]:
     return list(chosen.values())
 
 
-def with_and_without(run: ReportData) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The longest text with and without the cache; empty if not measured."""
-    rows = run.value("kv_bench_time.settings") or []
-    longest = max((row["new_tokens"] for row in rows), default=None)
-    by_cache = {row["cache"]: row for row in rows if row["new_tokens"] == longest}
-    return by_cache.get(True, {}), by_cache.get(False, {})
+def with_and_without(run: FinishedRun) -> tuple[CacheSpeed | None, CacheSpeed | None]:
+    """The longest text with and without the cache; None if not measured."""
+    rows = run.times.kv_bench.settings if run.times.kv_bench else []
+    longest = max((row.new_tokens for row in rows), default=None)
+    by_cache = {row.cache: row for row in rows if row.new_tokens == longest}
+    return by_cache.get(True), by_cache.get(False)
 
 
-def _beams(run: ReportData) -> dict[str, dict[str, Any]]:
-    """The decoding methods but beam 1, which is greedy decoding; each with its mean number of words."""
-    texts = run.frame("beams")
-    methods = {}
-    for name, row in (run.value("beam_bench.methods") or {}).items():
-        if name != "beam 1" and len(texts):
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A decoding method: the quality of its texts, their mean number of words and the stories' own."""
+
+    quality: MethodQuality
+    words: float
+    story_words: float
+
+
+def _beams(run: FinishedRun) -> dict[str, Method]:
+    """The decoding methods by name, without beam 1, which is greedy decoding."""
+    texts = run.tables.frame("beams")
+    methods: dict[str, Method] = {}
+    if run.beam_bench is None or texts.empty:
+        return methods
+    for name, quality in run.beam_bench.methods.items():
+        if name != "beam 1":
             own = texts[texts["method"] == name]
-            words = {
-                "words": _mean_words(own["text"]),
-                "story_words": _mean_words(own["reference"]),
-            }
-            methods[name] = row | words
+            methods[name] = Method(quality, _mean_words(own["text"]), _mean_words(own["reference"]))
     return methods
 
 
@@ -226,9 +257,9 @@ def _mean_words(texts: pd.Series) -> float:
     return float(texts.str.count(r"\S+").mean())
 
 
-def _beam_texts(run: ReportData) -> list[dict[str, Any]]:
+def _beam_texts(run: FinishedRun) -> list[dict[str, Any]]:
     """The texts of the first prompt, one for each method but beam 1."""
-    rows = run.rows("beams")
+    rows = run.tables.rows("beams")
     texts: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["prompt"] == rows[0]["prompt"] and row["method"] != "beam 1":
@@ -236,17 +267,17 @@ def _beam_texts(run: ReportData) -> list[dict[str, Any]]:
     return list(texts.values())
 
 
-def _greedy_is_beam_1(run: ReportData) -> bool:
+def _greedy_is_beam_1(run: FinishedRun) -> bool:
     """Whether a beam of width 1 was measured and wrote the texts of greedy decoding."""
     texts: dict[str, list[str]] = {}
-    for row in run.rows("beams"):
+    for row in run.tables.rows("beams"):
         texts.setdefault(row["method"], []).append(row["text"])
     return "beam 1" in texts and texts["beam 1"] == texts.get("greedy")
 
 
-def _bottlenecks(run: ReportData) -> list[tuple[str, float, float | None]]:
+def _bottlenecks(run: FinishedRun) -> list[tuple[str, float, float | None]]:
     """Each kind of operation with its shares of an update and of a decoding step, the largest first."""
-    update = run.value("ckpt_bench_time.profile.shares") or {}
-    step = run.value("kv_bench_time.profile.shares") or {}
-    rows = [(part, share, step.get(part)) for part, share in update.items()]
+    of_update = run.times.ckpt_bench.profile.shares if run.times.ckpt_bench else None
+    of_step = run.times.kv_bench.profile.shares if run.times.kv_bench else None
+    rows = [(part, share, (of_step or {}).get(part)) for part, share in (of_update or {}).items()]
     return sorted(rows, key=lambda row: -row[1])

@@ -1,11 +1,15 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
+import math
 import unicodedata
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tinylm.base.printable import visible
-from tinylm.report.sources import Sentence, as_number
+from tinylm.run.finished_run import Sentence
+from tinylm.run.interval import Interval
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _LONGEST = 14  # letters of a token as a label
@@ -15,6 +19,12 @@ def short(token: str) -> str:
     """A token as a label of at most 14 letters."""
     text = visible(token)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def as_number(value: Any) -> float | None:
+    """A finite number as a float, None for everything else."""
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -106,9 +116,9 @@ def big(value: Any) -> str:
 
 
 def interval(value: Any) -> tuple[float, float] | None:
-    """(low, high) of [low, high] or of {"low", "high"}; None if either is missing."""
-    if isinstance(value, dict):
-        value = [value.get("low"), value.get("high")]
+    """(low, high) of [low, high] or of an Interval; None if either is missing."""
+    if isinstance(value, Interval):
+        value = [value.low, value.high]
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         return None
     low = as_number(value[0])
@@ -123,14 +133,14 @@ def ends(value: Any) -> str:
 
 
 def with_interval(value: Any, form: str = "number") -> str:
-    """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself. form: of FORMATS."""
+    """An Interval as `9.81 (9.60 to 10.0)`; a plain number as itself. form: of FORMATS."""
     written = FORMATS[form]
-    span = interval(value)
-    if not isinstance(value, dict):
+    if not isinstance(value, Interval):
         return written(value)
+    span = interval(value)
     if span is None:
-        return written(value.get("value"))
-    return f"{written(value['value'])} ({written(span[0])} to {written(span[1])})"
+        return written(value.value)
+    return f"{written(value.value)} ({written(span[0])} to {written(span[1])})"
 
 
 def prediction(sentence: Sentence) -> str:

@@ -12,8 +12,8 @@ from tests.exchange.publishing.conftest import write, write_lock
 from tests.support.clone import ROOT, set_params
 from tinylm.cli import main
 from tinylm.exchange.handin import HUB, parts
-from tinylm.report.sources import FILES, STAGES
 from tinylm.report.wording import number
+from tinylm.run.finished_run import FILES, RESULTS
 
 ENTRY = "2026-12345"
 CODE = {
@@ -29,8 +29,8 @@ IGNORED = "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"
 def stages():
     """{stage: (its section, dependencies, outputs)}, as after `dvc repro` of all."""
     rows = {}
-    for stage in STAGES:
-        outs = {path for path, maker in FILES.values() if maker == stage}
+    for stage in RESULTS:
+        outs = {path for path, maker, _ in FILES.values() if maker == stage}
         deps = []
         if stage == "train":
             deps = ["stages/train.py", "tinylm/model"]
@@ -168,7 +168,7 @@ CASES = {
     "report: ": lambda here: (here / "report/report.pdf").unlink(),
     "report of params.yaml": lambda here: set_params(here, {"report.title": "x"}),
     "train of params.yaml": lambda here: set_params(here, {"train.lr": 0.5}),
-    "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
+    "kv_bench.json": lambda here: (here / FILES["kv_bench"].path).unlink(),
     "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),
     "tinylm/b.py": lambda here: write(here, "tinylm/b.py", ""),
     "link to a folder": lambda here: track_a_link(here),

@@ -5,6 +5,7 @@ import dataclasses
 import re
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 import yaml
@@ -15,6 +16,7 @@ from markdown_it import MarkdownIt
 from tests.exchange.publishing.conftest import write, write_lock
 from tests.support.clone import set_params
 from tests.support.folders import contents
+from tests.support.runs import part
 from tests.support.small import model_settings, words_of
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
@@ -23,15 +25,23 @@ from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.exchange.publish import upload
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.report.sources import ReportData
+from tinylm.run.downloaded import Downloaded, SplitCounts
+from tinylm.run.evaluated import Baselines, Evaluated, Loss, Samples, Truth
+from tinylm.run.finished_run import FinishedRun, Tables
+from tinylm.run.interval import Interval
+from tinylm.run.result_files import to_mapping
+from tinylm.run.trained import Trained, TrainTimes
+from tinylm.run.vocabulary import EmbeddingSource, Vocabulary
 
 TOKEN = "hf_" + "Secret" * 6
 REPO = "me/stories"
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down near the tree"
 RESULTS = {
-    "data/figures/train.json": {"parameters": 4711, "tokens": 999},
-    "data/figures/evaluate.json": {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]},
-    "data/times/train.json": {"seconds": 3},
+    "data/figures/train.json": to_mapping(part(Trained, parameters=4711, tokens=999)),
+    "data/figures/evaluate.json": to_mapping(
+        part(Evaluated, perplexity=5.813, perplexity_interval=[5.7, 5.9])
+    ),
+    "data/times/train.json": to_mapping(part(TrainTimes, seconds=3.0)),
     "plots/loss.csv": "step,tokens,series,value\n1,100,train,8\n2,200,train,6\n3,300,train,5\n",
     "report/index.html": "<p>the report",
     "report/report.pdf": "%PDF",
@@ -189,28 +199,32 @@ def test_a_refusal_is_one_line_without_the_token(hub, folder, status, kind):
     assert TOKEN not in str(raised.value)
 
 
-INTERVAL = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
+INTERVAL = Interval(0.1579, 0.1483, 0.1667)
 
 
 @pytest.fixture
-def run(params) -> ReportData:
+def run(params) -> FinishedRun:
     """A run with numbers that occur nowhere else in the code."""
-    split = {"stories": 1117, "words": 5003, "bytes": 9001}
-    evaluate = {
-        "perplexity": 5.813,
-        "perplexity_interval": [5.711, 5.917],
-        "raw_bits_per_byte": 0.512,
-        "baselines": {"unigram": {"perplexity": 601.9, "nats_per_token": 6.4}},
-        "samples": {"bleu4": INTERVAL},
-    }
-    results = {
-        "download": {"source": "storybook", "splits": {"train": split, "held_out": split}},
-        "vocab": {"size": 4231, "embedding": {"width": 128}},
-        "train": {"parameters": 1234567, "tokens": 2718281},
-        "evaluate": evaluate,
-        "samples": [{"prompt": "once", "continuation": "the *first* | <b>one</b>"}],
-    }
-    return ReportData(params, results)
+    split = SplitCounts(1117, 5003)
+    samples = [{"prompt": "once", "continuation": "the *first* | <b>one</b>"}]
+    return FinishedRun(
+        params=params,
+        download=part(
+            Downloaded, source="storybook", splits={"train": split, "held_out": split}, dropped={}
+        ),
+        vocab=part(Vocabulary, size=4231, embedding=part(EmbeddingSource, width=128)),
+        train=part(Trained, parameters=1234567, tokens=2718281),
+        evaluate=part(
+            Evaluated,
+            perplexity=5.813,
+            truth=Truth(left_out="no story fits the context"),
+            perplexity_interval=[5.711, 5.917],
+            raw_bits_per_byte=0.512,
+            baselines=part(Baselines, unigram=Loss(601.9, 6.4, 1)),
+            samples=part(Samples, bleu4=INTERVAL),
+        ),
+        tables=Tables(samples=pd.DataFrame(samples)),
+    )
 
 
 @pytest.fixture
@@ -266,11 +280,10 @@ def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
 
 
 def test_what_is_missing_or_lacking_is_named(run, publication):
-    del run.files["evaluate"]
     changed = dataclasses.replace(
         publication, left_out=("evaluate: old",), lacks=("decode.fallback_mass",), licence=None
     )
-    head, text = sections(write_card(run, changed))
+    head, text = sections(write_card(run.without({"evaluate"}), changed))
     assert "evaluate: old" in text["Metrics"]
     assert "evaluation perplexity" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]

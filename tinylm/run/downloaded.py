@@ -1,0 +1,42 @@
+"""Results of stage download: data/figures/download.json."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitCounts:
+    """The stories of a split.
+
+    log_prob_nats: the generator's log-probability of all its stories; only the storybook has one.
+    """
+
+    stories: int
+    words: int
+    log_prob_nats: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Downloaded:
+    """Where the stories come from, and which rows are in no split.
+
+    source: storybook, local or hub. seed: of the storybook. path: of a local source. hub_id,
+    revision: of a source on the hub.
+    evaluation_split: where the evaluation stories come from, in words.
+    files: of each role, train and evaluation. not_read: the reason for each further file.
+    capital_names: files whose names would be a split's in lower case.
+    dropped: stories in no split, by reason. read_first: at how many stories the settings ended the
+    reading.
+    """
+
+    source: str
+    seed: int | None = None
+    path: str | None = None
+    hub_id: str | None = None
+    revision: str | None = None
+    evaluation_split: str
+    files: dict[str, list[str]] | None = None
+    not_read: dict[str, str] | None = None
+    capital_names: list[str] | None = None
+    splits: dict[str, SplitCounts]
+    dropped: dict[str, int]
+    read_first: dict[str, int] | None = None

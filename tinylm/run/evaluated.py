@@ -1,0 +1,192 @@
+"""Results of stage evaluate: data/figures/evaluate.json.
+
+Losses are in nats per token, None where they are not finite: the model has diverged.
+"""
+
+import dataclasses
+from typing import Annotated
+
+from pydantic import Field
+
+from tinylm.run.interval import Interval
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A loss over some tokens; perplexity is exp(nats_per_token)."""
+
+    perplexity: float | None
+    nats_per_token: float | None
+    tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LossWithInterval:
+    """The loss with each target scored once; see `Evaluated`."""
+
+    perplexity: float | None
+    perplexity_interval: list[float | None]
+    nats_per_token: float | None
+    tokens: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KneserNeyLoss(Loss):
+    """The loss of the n-grams.
+
+    counted_tokens: of the train_tokens. difference: the model's nats per token minus theirs.
+    """
+
+    order: int
+    counted_tokens: int
+    train_tokens: int
+    difference: Interval
+
+
+@dataclasses.dataclass(frozen=True)
+class Baselines:
+    """What the model is compared with. floor: the generator itself, if the text has one."""
+
+    uniform: Loss
+    unigram: Loss
+    kneser_ney: KneserNeyLoss
+    floor: Loss | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class WordMeasures:
+    """Sums over some words, divided by the number of all words; see `tinylm.evaluate.truth`."""
+
+    words: int
+    true: Interval
+    model: Interval
+    excess: Interval
+    kl: Interval
+    impossible: Interval
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Truth:
+    """The model's distance from the generator of the stories, in nats per word.
+
+    left_out: why they cannot be compared; then everything else is None.
+    """
+
+    left_out: str | None = None
+    stories: int | None = None
+    words: int | None = None
+    unknown_nats: float | None = None
+    true: Interval | None = None
+    model: Interval | None = None
+    excess: Interval | None = None
+    kl: Interval | None = None
+    impossible: Interval | None = None
+    unseen_mass: float | None = None
+    kinds: dict[str, WordMeasures] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Continuations by the model, and the stories' own (reference).
+
+    protocol: how they were made, in sentences. count: samples; finished: those that ended by
+    themselves. hypothesis_tokens, reference_tokens: words that BLEU counts.
+    """
+
+    protocol: str
+    count: int
+    finished: int
+    sentence_bleu: Interval
+    hypothesis_tokens: int
+    reference_tokens: int
+    continuation_perplexity: Interval
+    reference_perplexity: Interval
+    bleu1: Interval
+    bleu2: Interval
+    bleu3: Interval
+    bleu4: Interval
+    distinct1: float
+    distinct2: float
+    distinct3: float
+    repeated_4grams: float
+    reference_distinct1: float
+    reference_distinct2: float
+    reference_distinct3: float
+    reference_repeated_4grams: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Nearness:
+    """How much of the texts the nearest train story has. count: texts that have a 4-gram."""
+
+    count: int
+    nearest: Interval | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Memorised:
+    """Nearness of the model's continuations, and of the stories' own."""
+
+    continuations: Nearness
+    references: Nearness
+
+
+@dataclasses.dataclass(frozen=True)
+class Plausibility:
+    """Whether the generator could have written the samples.
+
+    texts: samples that were read. possible: the share without an impossible word. words: read for
+    each impossible one; None without one. kinds: impossible words by kind.
+    """
+
+    texts: int
+    possible: Interval | None
+    words: Interval | None
+    kinds: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class AblationOfHeads:
+    """stories: over which the loss is measured with each head switched off."""
+
+    stories: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """margin: that a head's score must exceed its baseline by. not_measured: the reason by role."""
+
+    margin: float
+    not_measured: dict[str, str]
+    ablation: AblationOfHeads
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """The model on the evaluation split.
+
+    perplexity_interval: low and high. protocol: which targets are scored, in words.
+    stories, different_stories: evaluated, and different texts among them.
+    raw_bits_per_byte: None unless the tokens hold all of the text.
+    scored_once: in layout "windows" the same with each target scored once, as the baselines are.
+    sense: of the samples, if the storybook's generator can judge them.
+    """
+
+    perplexity: float | None
+    perplexity_interval: list[float | None]
+    nats_per_token: float | None
+    tokens: int
+    protocol: str
+    stories: int
+    different_stories: int
+    warnings: list[str]
+    unknown_share: float
+    raw_bits_per_byte: float | None
+    raw_bytes: int
+    scored_once: Annotated[LossWithInterval | None, Field(alias="once")] = None
+    baselines: Baselines
+    truth: Truth
+    samples: Samples
+    memorised: Memorised
+    sense: Plausibility | None = None
+    heads: Heads

@@ -1,0 +1,69 @@
+"""Results of stages as files: the one reader and the one writer.
+
+A result is a frozen dataclass. Its JSON has the same names. A field whose default is None is left
+out of the file while it is None; a field without a default is always written. Numbers that are not
+finite are null in JSON, so they are None when read: the model has diverged.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+
+from tinylm.base import paths
+from tinylm.base.config import InputError
+from tinylm.base.files import read_json, write_json
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StageTimes:
+    """data/times/STAGE.json: how long a stage took, and on what.
+
+    seconds: of the whole stage. peak_mib: of its process. conditions: processor, threads, versions,
+    day, and what the stage computed with.
+    """
+
+    seconds: float | None = None
+    peak_mib: float | None = None
+    conditions: dict[str, Any] | None = None
+
+
+def to_mapping(result: Any) -> dict[str, Any]:
+    """What the file of a result has."""
+    mapping: dict[str, Any] = pydantic.TypeAdapter(type(result)).dump_python(
+        result, by_alias=True, exclude_defaults=True, warnings="error"
+    )
+    return mapping
+
+
+def from_mapping(kind: type[T], content: Any) -> T:
+    """A result from what its file has. Raises ValueError with the first field that is wrong."""
+    try:
+        result: T = pydantic.TypeAdapter(kind).validate_python(content)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}") from None
+    return result
+
+
+def write_result(path: str | Path, result: Any) -> None:
+    """Write a result of a stage."""
+    write_json(path, to_mapping(result))
+
+
+def read_result(kind: type[T], path: str | Path, stage: str) -> T:
+    """Read a result of a stage. Raises InputError if the file is missing, damaged or of other code."""
+    content = read_json(path, stage)
+    try:
+        return from_mapping(kind, content)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; run dvc repro {stage}") from None
+
+
+def read_stage(kind: type[T], stage: str, folder: str | Path = ".") -> T:
+    """The results of a stage of the run in a folder. Raises InputError, see `read_result`."""
+    return read_result(kind, Path(folder) / paths.results(stage), stage)

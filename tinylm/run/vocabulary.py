@@ -1,0 +1,66 @@
+"""Results of stage vocab: data/figures/vocab.json."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class StoryLengths:
+    """Words of a train story."""
+
+    mean: float
+    median: float
+    largest: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeldOutCut:
+    """How held-out text is taken from the train text: by hash of stories, or the last tokens.
+
+    The rest is of a cut in tokens: the tokens in all, where the cut is, how many tokens both sides
+    share, and what crosses the cut.
+    """
+
+    by: str
+    stream_tokens: int | None = None
+    cut: int | None = None
+    overlap: int | None = None
+    notes: list[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingSource:
+    """Where the word vectors come from.
+
+    read: the share of the train tokens that they were made from. composed: words whose vectors are
+    made of their n-grams. words: ids that are text; covered: those of them with a vector, coverage:
+    their share. std: of all numbers of the matrix.
+    """
+
+    source: str
+    width: int
+    read: float | None = None
+    composed: int | None = None
+    words: int
+    covered: int | None = None
+    coverage: float | None = None
+    std: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The vocabulary and what it covers, by split where a dict says so.
+
+    size: ids. words_seen, words_seen_once: different words of the train split, of tokenizer words.
+    tokens: of each split. unknown_share, coverage: shares of its words that are not, and that are
+    in the vocabulary.
+    """
+
+    size: int
+    words_seen: int | None = None
+    words_seen_once: int | None = None
+    tokens: dict[str, int]
+    unknown_share: dict[str, float]
+    coverage: dict[str, float]
+    sequence_length: StoryLengths
+    split: HeldOutCut
+    embedding: EmbeddingSource
