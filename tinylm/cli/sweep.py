@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.cli.command import check_clone, number
+from tinylm.cli.command import check_clone, number_between
 
 if TYPE_CHECKING:
     from tinylm.experiments.plan import Sweep
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N,N", help="values of train.seed; every setting runs with each")
     add("--name", help="name of the sweep (default: sweep-1 and so on)")
     add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
-    count = number(int, 1, 10_000)
+    count = number_between(int, 1, 10_000)
     add(
         "--workers", type=count, metavar="N", help="runs at once (default: cores / runtime.threads)"
     )

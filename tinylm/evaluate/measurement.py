@@ -16,7 +16,7 @@ from tinylm.evaluate.baselines import baselines, less_than_ngrams
 from tinylm.evaluate.continuations import continue_prompts, measure_samples
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
-from tinylm.evaluate.sense import measure_sense
+from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.evaluate.settings import (
     RESAMPLES,
     SEED,
@@ -36,7 +36,7 @@ ABLATION_STORIES = 40  # whose loss is measured with each head switched off
 
 def measure_loss(run: TrainedRun) -> MetricsAndTables:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
-    metrics, stories, once = score_split(
+    metrics, stories, scored_once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES
     )
     if run.corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
@@ -48,7 +48,7 @@ def measure_loss(run: TrainedRun) -> MetricsAndTables:
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
     metrics["baselines"]["kneser_ney"]["train_tokens"] = len(run.train.ids)
     metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
-        once, texts, run.evaluation, run.layout, run.ngrams
+        scored_once, texts, run.evaluation, run.layout, run.ngrams
     )
     truth, tables = measure_truth(run)
     return metrics | truth, tables | {"stories": stories}
@@ -67,7 +67,7 @@ def measure_continuations(
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
     metrics["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        metrics["sense"], tables["sense"] = measure_sense(samples)
+        metrics["sense"], tables["sense"] = measure_plausibility(samples)
     return metrics, tables
 
 

@@ -26,7 +26,7 @@ def perplexity(nats: float, tokens: int) -> float:
         return math.inf
 
 
-def with_interval(
+def value_and_interval(
     values: Any, statistic: Statistic, value: float | None = None
 ) -> dict[str, float]:
     """A statistic of samples (samples,) or (samples, K), with its 95 % bootstrap interval.

@@ -29,7 +29,7 @@ from tinylm.experiments.results import (
     plain_value,
     stories_of,
 )
-from tinylm.params.presets.write import shown
+from tinylm.params.presets.write import value_as_yaml
 
 PERPLEXITY = "perplexity"
 NATS = "nats per token"
@@ -44,7 +44,7 @@ class Row:
 
     perplexity: of its first run. metric: of the difference, which is None if the sides have no
     text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
-    claimed; `compare` corrects it and sets the verdict. is_same_setting: only the seed may differ.
+    claimed; `compare_settings` corrects it and sets the verdict. is_same_setting: only the seed may differ.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Comparison:
     settings: int
 
 
-def compare(results: Sequence[RevisionResult]) -> Comparison:
+def compare_settings(results: Sequence[RevisionResult]) -> Comparison:
     """Compare each setting with that of the first run."""
     reference, *settings = by_setting(results)
     rows = [_row([results[0]], [run]) for run in reference[1:]]
@@ -107,8 +107,8 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
     """Each parameter that differs, with both values; then each differing file of code or data."""
     lines = []
     for key in first.params | second.params:
-        one = shown(first.params, key)
-        other = shown(second.params, key)
+        one = value_as_yaml(first.params, key)
+        other = value_as_yaml(second.params, key)
         is_set = key in first.params and key in second.params
         if is_set and plain_value(first.params[key]) == plain_value(second.params[key]):
             continue
