@@ -24,7 +24,7 @@ from studies.records import (
 )
 from studies.scaling import law_tables
 from tinylm.base.command import Parser, run_command
-from tinylm.evaluate.statistics import claims, holm, p_value, seed_error
+from tinylm.evaluate.significance import claims, holm, p_value, seed_error
 from tinylm.params.presets.write import differences, preset_values, value_as_yaml
 from tinylm.report import render
 

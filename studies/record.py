@@ -18,7 +18,7 @@ from studies.records import RUNS, entries, read_run, settings_of
 from tinylm.base.command import Parser, run_command
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_bytes
-from tinylm.experiments.recording import git
+from tinylm.experiments.git import git
 from tinylm.params.presets.write import differences, flatten, names, value_as_yaml
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")

@@ -10,7 +10,7 @@ import pytest
 
 from tinylm.cli.command import main
 from tinylm.experiments.comparison import BITS, NATS, PERPLEXITY, SAME, compare_settings
-from tinylm.experiments.page import to_markdown
+from tinylm.experiments.comparison_page import to_markdown
 from tinylm.report.html_page import to_html
 from tinylm.report.render import to_terminal
 

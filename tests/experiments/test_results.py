@@ -87,7 +87,7 @@ def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, loc
     }
     lock["seed_score@2"] = {"deps": [{"path": "data/seeds/2", "md5": "w2"}]}
     lock["seed_train@3"] = {"params": {"params.yaml": {"train": {"lr": 9}}}}  # of an earlier run
-    columns = {"nats": [1, 2, 3], "raw_bits": [None, 8, 9]}
+    columns = {"nats": [1.000004, 2, 3], "raw_bits": [None, 8, 9]}
     files = {f"data/seeds/{seed}.json": {"stories": columns} for seed in (2, 3)}
     stories = read_result(revision(lock=lock, **files)).stories
     assert list(stories) == [1, 2]

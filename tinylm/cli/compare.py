@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    from tinylm.experiments import page
+    from tinylm.experiments import comparison_page
     from tinylm.experiments.comparison import compare_settings
     from tinylm.experiments.results import read_result
     from tinylm.experiments.revisions import opened
@@ -63,7 +63,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     if len(runs) < 2:
         raise InputError(f"{names[0]} has no finished experiment; run dvc exp run, then try again")
     comparison = compare_settings(runs)
-    markdown = page.to_markdown(comparison)
+    markdown = comparison_page.to_markdown(comparison)
     print(to_terminal(markdown))
     if arguments.html:
         write_bytes(arguments.html, to_html(markdown).encode())

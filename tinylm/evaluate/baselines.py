@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinylm.evaluate.intervals import merge_repeats, pooled_ratio
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity, value_and_interval
 from tinylm.evaluate.settings import Metrics
-from tinylm.evaluate.statistics import merge_repeats, pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 
 MAX_COUNTED = 4_000_000  # tokens; counting takes about 200 bytes per token at its peak

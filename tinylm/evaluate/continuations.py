@@ -10,9 +10,9 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
+from tinylm.evaluate.intervals import mean, pooled_perplexity
 from tinylm.evaluate.scoring import perplexity, token_log_probs, value_and_interval
 from tinylm.evaluate.settings import SEED, EvaluateSettings, Metrics
-from tinylm.evaluate.statistics import mean, pooled_perplexity
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts

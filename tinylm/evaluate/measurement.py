@@ -20,6 +20,7 @@ from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.evaluate.settings import (
     RESAMPLES,
     SEED,
+    TABLE_DECIMALS,
     EvaluateSettings,
     Metrics,
     MetricsAndTables,
@@ -103,12 +104,12 @@ def _roles(run: TrainedRun) -> Rows:
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:
-    """Write each table to data/evaluate/NAME.csv, with five decimals."""
+    """Write each table to data/evaluate/NAME.csv, with `TABLE_DECIMALS` decimals."""
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(
                 TableFile(handle),  # type: ignore[call-overload]
                 index=False,
-                float_format="%.5f",
+                float_format=f"%.{TABLE_DECIMALS}f",
                 lineterminator=TableFile.ROW_END,
             )

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from tinylm.evaluate.intervals import wilson
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Metrics, Rows
-from tinylm.evaluate.statistics import wilson
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.truth import MEANING, Impossible, first_impossible
 

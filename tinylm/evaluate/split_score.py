@@ -12,14 +12,14 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
-from tinylm.evaluate.scoring import perplexity
-from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
-from tinylm.evaluate.statistics import (
+from tinylm.evaluate.intervals import (
     MIN_TEXTS,
     bootstrap_interval,
     merge_repeats,
     pooled_perplexity,
 )
+from tinylm.evaluate.scoring import perplexity
+from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
 from tinylm.model.transformer import TinyLM
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts

@@ -21,9 +21,9 @@ import torch
 
 from tinylm.base import paths
 from tinylm.download.stories import read_texts
+from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Metrics, MetricsAndTables, Rows
-from tinylm.evaluate.statistics import pooled_ratio
 from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary

@@ -3,7 +3,7 @@
 Runs that differ only in train.seed are one setting; settings are compared, not runs. The metric is
 perplexity if both sides scored the same tokens, otherwise bits per byte of the same text. If a run
 diverged, nats per token take the place of its perplexity, which is too large for a number.
-`statistics.claims` corrects for all comparisons together.
+`significance.claims` corrects for all comparisons together.
 """
 
 import dataclasses
@@ -13,15 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.statistics import (
-    MIN_TEXTS,
-    Difference,
-    claims,
-    difference_of,
-    holm,
-    pooled_perplexity,
-    pooled_ratio,
-)
+from tinylm.evaluate.intervals import MIN_TEXTS, pooled_perplexity, pooled_ratio
+from tinylm.evaluate.significance import Difference, claims, difference_of, holm
 from tinylm.experiments.results import (
     TEXT_IDS,
     RevisionResult,

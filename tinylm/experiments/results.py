@@ -11,6 +11,7 @@ import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.evaluate.settings import TABLE_DECIMALS
 from tinylm.experiments.revisions import Revision
 from tinylm.params.presets.write import Values, flatten
 
@@ -197,7 +198,8 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
         score = _json(revision, score_file)
         losses = pd.DataFrame(score.get("stories", {}))
         if len(losses) == len(table) and not revision.has_changed(f"seed_score@{more}", score_file):
-            tables[more] = table.assign(**losses[LOSSES].astype(float))
+            rounded = losses[LOSSES].astype(float).round(TABLE_DECIMALS)  # as in stories.csv
+            tables[more] = table.assign(**rounded)
     return {seed: _by_text(table) for seed, table in tables.items()}
 
 
