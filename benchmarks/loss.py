@@ -40,9 +40,9 @@ GRID = {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1), "batch": (8, 16, 32)}
 SEEDS = (1, 2, 3)
 SHARES = (0.1, 0.12, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
 SHORT_HORIZON = 500_000  # tokens
-Task = dict[str, Any]
+RunSettings = dict[str, Any]
 # Learning rates for some hundred updates, and for more. Both were chosen on validation.
-RECIPES: tuple[Task, ...] = (
+RECIPES: tuple[RunSettings, ...] = (
     {"batch": 16, "train": {"muon_lr": 0.08, "lr": 2e-3, "beta1": 0.7}},
     {"batch": 32, "train": {"muon_lr": 0.04, "beta1": 0.8}},
 )
@@ -55,7 +55,7 @@ class Plan:
 
     grid: dict[str, tuple[float, ...]]
     mode: str
-    recipes: Sequence[Task]  # up to SHORT_HORIZON, and above
+    recipes: Sequence[RunSettings]  # up to SHORT_HORIZON, and above
     shares: Sequence[float]
     seeds: Sequence[int]
 
@@ -116,7 +116,7 @@ class Runs:
         if self.path.exists():
             self.results = read_json(self.path)
 
-    def run(self, task: Task) -> dict[str, float]:
+    def run(self, task: RunSettings) -> dict[str, float]:
         """{seconds from the start of the process to the end of training, held_out, evaluation}"""
         key = json.dumps(task, sort_keys=True)
         if key not in self.results:
@@ -125,7 +125,7 @@ class Runs:
             print(f"{key}: {self.results[key]}", flush=True)
         return self.results[key]
 
-    def _measured(self, task: Task) -> dict[str, float]:
+    def _measured(self, task: RunSettings) -> dict[str, float]:
         shape = vars(self.shape) | {"dropout": task["dropout"], "batch": task["batch"]}
         setup = task | {
             "folder": str(self.folder),
@@ -140,15 +140,15 @@ class Runs:
             seconds = round(time.perf_counter() - start, 2)
             return {"seconds": seconds} | trained.measure()
 
-    def mean(self, name: str, tasks: Iterable[Task]) -> float:
+    def mean(self, name: str, tasks: Iterable[RunSettings]) -> float:
         """The mean of one of the results of `run` over tasks."""
         return fmean(self.run(task)[name] for task in tasks)
 
-    def seconds(self, tasks: Iterable[Task]) -> Spread:
+    def seconds(self, tasks: Iterable[RunSettings]) -> Spread:
         return spread(self.run(task)["seconds"] for task in tasks)
 
 
-def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
+def tune(runs: Runs, plan: Plan, horizon: int) -> RunSettings:
     """nanoGPT's task with what is best on validation for the first seed."""
     fixed = {"side": PEER, "tokens": horizon, "seed": plan.seeds[0], "mode": plan.mode}
     tasks = []
@@ -157,7 +157,7 @@ def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
     return min(tasks, key=lambda task: runs.run(task)["held_out"])
 
 
-def race(runs: Runs, plan: Plan, horizon: int, peer: Task) -> list[list[Task]] | None:
+def race(runs: Runs, plan: Plan, horizon: int, peer: RunSettings) -> list[list[RunSettings]] | None:
     """[our tasks over the seeds, nanoGPT's], run in turn, with the first share that reaches its validation loss.
 
     None if no share does.

@@ -46,7 +46,8 @@ def main() -> None:
     for warning in results["warnings"]:
         print(f"warning: {warning}")
     baseline = results["baselines"]["kneser_ney"]["perplexity"]
-    perplexity = results.get("once", results)["perplexity"]
+    scored_once = results.get("once", results)  # as the baselines are
+    perplexity = scored_once["perplexity"]
     print(f"evaluation perplexity {perplexity:.3f}; Kneser-Ney: {baseline:.3f}")
 
 

@@ -24,8 +24,8 @@ from studies.records import (
 )
 from studies.scaling import law_tables
 from tinylm.base.command import Parser, run_command
-from tinylm.evaluate.statistics import claims, holm, p_value, seed_error
-from tinylm.params.presets.write import differences, preset_values, shown
+from tinylm.evaluate.significance import claims, holm, p_value, seed_error
+from tinylm.params.presets.write import differences, preset_values, value_as_yaml
 from tinylm.report import render
 
 TEMPLATE = FOLDER / "published.md.j2"
@@ -132,10 +132,10 @@ def changed_since(path: Path) -> list[str]:
     run = read_run(path)
     then = settings_of(run)
     values = preset_values(str(run.loc["preset"].iloc[0]))
-    return differences({key: shown(values, key) for key in then if key in values}, then)
+    return differences({key: value_as_yaml(values, key) for key in then if key in values}, then)
 
 
-def in_words(entry: Record) -> str:
+def quoted_claim(entry: Record) -> str:
     """A claim, the source's own words, and their place."""
     return f"{entry['claim']} “{entry['quote']}” ({entry['system']}, {entry['place']})"
 
@@ -158,7 +158,7 @@ def page() -> str:
         studies=_studies(),
         runs={path.stem: changed_since(path) for path in sorted((FOLDER / "runs").glob("*.csv"))},
         counts=counts(),
-        claims=[(in_words(entry), entry["verdict"], entry["evidence"]) for entry in ledger],
+        claims=[(quoted_claim(entry), entry["verdict"], entry["evidence"]) for entry in ledger],
         headlines=headlines,
         comparison_table=comparison_table,
     )

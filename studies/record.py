@@ -18,8 +18,8 @@ from studies.records import RUNS, entries, read_run, settings_of
 from tinylm.base.command import Parser, run_command
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_bytes
-from tinylm.experiments.recording import git
-from tinylm.params.presets.write import differences, flatten, names, shown
+from tinylm.experiments.git import git
+from tinylm.params.presets.write import differences, flatten, names, value_as_yaml
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 OTHER_SECTIONS = ("runtime", "report", "seeds")  # they change no result of a run
@@ -75,7 +75,7 @@ def record_run(name: str, preset: str) -> list[str]:
         if key.partition(".")[0] not in OTHER_SECTIONS
     }
     seed = str(values.pop(SEED))
-    settings = {key: shown(values, key) for key in values}
+    settings = {key: value_as_yaml(values, key) for key in values}
     run = {
         "preset": preset,
         "date": time.strftime("%Y-%m-%d"),

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
-from tinylm.evaluate.statistics import ALPHA, student_critical_value
+from tinylm.evaluate.significance import ALPHA, student_critical_value
 from tinylm.evaluate.truth import problem_with, read_words, true_surprise, true_tokens
 from tinylm.report import render
 from tinylm.storybook.truth import END

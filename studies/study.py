@@ -22,8 +22,8 @@ from studies.scaling import generator_loss
 from tinylm.base.command import CommandFailed, Parser, run_command
 from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.base.files import require, write_bytes
-from tinylm.experiments import begin, engines, plan
-from tinylm.experiments.recording import git
+from tinylm.experiments import launch, new_sweep, sweeps
+from tinylm.experiments.git import git
 from tinylm.params.presets.write import Values, flatten, preset_values
 
 FILE = FOLDER / "studies.yaml"
@@ -95,22 +95,22 @@ def sweep_name(study: Study, runs: Planned) -> str:
     return f"study-{study.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def carry_out(study: Study, runs: Planned, workers: int) -> plan.Sweep:
+def carry_out(study: Study, runs: Planned, workers: int) -> sweeps.Sweep:
     """Begin the sweep of these runs, or continue it, and wait for its end."""
     name = sweep_name(study, runs)
-    if (Path(plan.FOLDER) / name / "sweep.json").exists():
-        sweep = plan.open_sweep(name)
+    if (Path(sweeps.FOLDER) / name / "sweep.json").exists():
+        sweep = sweeps.open_sweep(name)
         sweep.retry_failed()
     else:
-        sweep = begin.begin(list(runs.values()), "train", name)
-    engines.run_local(sweep, workers)
+        sweep = new_sweep.begin(list(runs.values()), "train", name)
+    launch.run_local(sweep, workers)
     return sweep
 
 
-def outcome(sweep: plan.Sweep, number: int) -> Metrics:
+def outcome(sweep: sweeps.Sweep, number: int) -> Metrics:
     """Metrics of a run; losses in nats per token. Raises CommandFailed if it failed and did not just diverge."""
     state = sweep.state(number)
-    if state["state"] != plan.DONE:
+    if state["state"] != sweeps.DONE:
         if NOT_FINITE in state["why"]:
             return {"diverged": 1}
         raise CommandFailed(f"run {number}: {state['why']}; the same command tries it again")

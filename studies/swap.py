@@ -22,7 +22,7 @@ from tinylm.base import paths
 from tinylm.base.command import Parser, run_command
 from tinylm.base.files import write_bytes
 from tinylm.download.stories import read_texts
-from tinylm.evaluate.truth import Position, compare, read_words, true_tokens
+from tinylm.evaluate.truth import Position, read_words, token_measures, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END
@@ -92,7 +92,7 @@ def distances(model: TinyLM, tokenizer: Tokenizer, found: Pair) -> Iterator[dict
     for layer, log_probs in enumerate(patched(model, ids[:-1], twin[:-1], at)):
         columns = {}
         for name, text in (("story", found.story), ("twin", found.twin)):
-            measures = compare(true_tokens(tokenizer, text), log_probs, ids[1:].numpy())
+            measures = token_measures(true_tokens(tokenizer, text), log_probs, ids[1:].numpy())
             columns[name] = measures["kl"]
         for number in found.mentions[1:]:
             yield {"layer": layer} | {name: column[number] for name, column in columns.items()}

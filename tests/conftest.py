@@ -35,7 +35,7 @@ FULL = (
     "learn/test_grading.py::test_what_goes_wrong_in_a_function_names_its_line",
     "params/test_preset_stages.py",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
-    "experiments/test_sweep.py",
+    "experiments/test_running_sweep.py",
     "download/test_rows.py::test_the_short_way_of_cleaning_is_the_rule",
     "storybook/test_corpus.py",
     "storybook/test_truth.py::test_drawn_words_cannot_be_told_from_the_true_distribution[20000]",

@@ -7,8 +7,9 @@ import pytest
 
 from tests.support.clone import set_params
 from tests.support.stages import measure_here, read
+from tinylm.base.config import load_params
 from tinylm.bench import measure
-from tinylm.params.params import Params, read_params
+from tinylm.params.params import Params, params_from
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def folder(finished_run, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def params(folder) -> Params:
-    return read_params()
+    return params_from(load_params())
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.bleu import Bleu
-from tinylm.evaluate.sense import read_text
+from tinylm.evaluate.plausibility import read_text
 from tinylm.model.checkpoint import load_model
 from tinylm.report.pictures import PICTURES
 from tinylm.report.values import template_values

@@ -26,18 +26,13 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.bleu import Bleu, bleu_of
 from tinylm.evaluate.head_roles import HeadRoles, role_pairs
+from tinylm.evaluate.intervals import MIN_TEXTS, mean, merge_repeats, pooled_ratio
 from tinylm.evaluate.memorised import nearest_story
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import with_interval
-from tinylm.evaluate.sense import read_text
+from tinylm.evaluate.plausibility import read_text
+from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
-from tinylm.evaluate.statistics import (
-    MIN_TEXTS,
-    mean,
-    merge_repeats,
-    pooled_ratio,
-    student_critical_value,
-)
+from tinylm.evaluate.significance import student_critical_value
 from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.storybook.truth import END
@@ -71,7 +66,7 @@ class Losses:
         units = merge_repeats(self.stories, texts)
         if len(units) < MIN_TEXTS:
             units = np.add.reduceat(self.rows, np.arange(0, len(self.rows), block))
-        interval = with_interval(units, pooled_ratio)
+        interval = value_and_interval(units, pooled_ratio)
         return {
             "loss": nats / tokens,
             "tokens": tokens,
@@ -204,7 +199,7 @@ def baselines_score_the_same_tokens(drawn: DrawnRun, folder: Path) -> None:
     borders = run.offsets("evaluation")
     by_ngrams = [of_tokens[a:b].sum() for a, b in pairwise(borders)]
     gained = losses.stories - np.column_stack([by_ngrams, np.zeros(len(by_ngrams))])
-    wanted = with_interval(merge_repeats(gained, names_of_texts(run)), pooled_ratio)
+    wanted = value_and_interval(merge_repeats(gained, names_of_texts(run)), pooled_ratio)
     problem = differs_interval(
         "kneser_ney.difference", kneser_ney["difference"], wanted, losses.tolerance
     )
@@ -402,7 +397,7 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
     got = figures["samples"]
     assert (got["count"], got["finished"]) == (len(rows), sum(row["finished"] for row in rows))
     for prefix, name in (("", "continuation"), ("reference_", "reference")):
-        wanted = with_interval(sums[prefix], pooled_ratio)
+        wanted = value_and_interval(sums[prefix], pooled_ratio)
         logs = {end: logarithm(got[f"{name}_perplexity"][end]) for end in ENDS}
         clipped = {end: min(wanted[end], MOST_NATS) for end in ENDS}
         problem = differs_interval(f"samples: ln {name}_perplexity", logs, clipped, tolerance)
@@ -415,13 +410,13 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
         "samples.csv: bleu", table["bleu"], bleu["sentence_bleu"], 1e-6, FIVE_DECIMALS
     )
     assert not problem, problem
-    wanted = with_interval(bleu["sentence_bleu"], mean)
+    wanted = value_and_interval(bleu["sentence_bleu"], mean)
     assert not (problem := differs_interval("sentence_bleu", got["sentence_bleu"], wanted, 1e-9)), (
         problem
     )
     for order in (1, 2, 3, 4):
         name = f"bleu{order}"
-        wanted = with_interval(bleu["statistics"], partial(bleu_of, order=order), bleu[name])
+        wanted = value_and_interval(bleu["statistics"], partial(bleu_of, order=order), bleu[name])
         assert not (problem := differs_interval(name, got[name], wanted, 1e-9)), problem
     for prefix, lines in written.items():
         words = [spaced(line).split() for line in lines]
@@ -446,7 +441,7 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
             f"memorised.{name}: {memorised['count']}, not {len(values)}"
         )
         if len(values):
-            wanted = with_interval(values, mean)
+            wanted = value_and_interval(values, mean)
             problem = differs_interval(f"memorised.{name}", memorised["nearest"], wanted, 1e-9)
             assert not problem, problem
     check_sense(run, rows)
@@ -687,7 +682,7 @@ def heads_are_measured_by_their_attention_and_without_them(drawn: DrawnRun, fold
         without = weights[name].clone()
         without[:, (row["head"] - 1) * width : row["head"] * width] = 0
         nats, tolerance = sums(run, weights | {name: without}, scored)
-        wanted = with_interval(np.column_stack([nats - whole, number]), pooled_ratio)
+        wanted = value_and_interval(np.column_stack([nats - whole, number]), pooled_ratio)
         got = {"value": row["loss_increase"], "low": row["low"], "high": row["high"]}
         allowed = float(((tolerance + whole_tolerance) / number).max()) + FIVE_DECIMALS
         problem = differs_interval(

@@ -16,7 +16,7 @@ from tinylm.evaluate.bleu import Bleu, bleu_of
 from tinylm.evaluate.continuations import evaluation_prompts, measure_samples
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.memorised import nearest_story
-from tinylm.evaluate.sense import measure_sense, possible, read_text
+from tinylm.evaluate.plausibility import measure_plausibility, possible, read_text
 from tinylm.storybook.corpus import generate, normalise
 from tinylm.vocab.token_store import TokenStore
 
@@ -90,7 +90,7 @@ def test_metrics_count_words_for_each_impossible_one():
     texts = [(START, REST, True), (START, BROKEN, False), (START, "zzz", False)]
     assert possible(texts)["value"] == pytest.approx(1 / 3)
     samples = pd.DataFrame(texts, columns=["prompt", "continuation", "finished"])
-    metrics, rows = measure_sense(samples)
+    metrics, rows = measure_plausibility(samples)
     assert metrics["texts"] == 3
     assert metrics["possible"] == possible(texts)
     words = metrics["words"]

@@ -15,11 +15,11 @@ from tests.support.stages import read
 from tinylm.base import paths
 from tinylm.base.files import write_json
 from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
+from tinylm.evaluate.intervals import bootstrap_interval, pooled_perplexity
 from tinylm.evaluate.measurement import measure_loss
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.split_score import score_split
-from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.kinds import make_tokenizer

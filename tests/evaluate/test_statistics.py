@@ -3,25 +3,27 @@
 import numpy as np
 import pytest
 
-from tinylm.evaluate.statistics import (
+from tinylm.evaluate.intervals import (
     Z95,
-    Error,
     bootstrap_interval,
+    mean,
+    pooled_perplexity,
+    pooled_ratio,
+    wilson,
+)
+from tinylm.evaluate.significance import (
+    Error,
     claims,
     critical_value,
     difference_of,
     error_over_texts,
     holm,
-    mean,
     p_of_interval,
     p_value,
-    pooled_perplexity,
-    pooled_ratio,
     seed_error,
     shared_seeds,
     student_critical_value,
     student_p_value,
-    wilson,
 )
 
 

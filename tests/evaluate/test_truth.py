@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from tests.support.folders import write_stories
 from tests.support.small import model_settings, words_of
 from tinylm.evaluate import truth
-from tinylm.evaluate.truth import TrueTokens, above_floor, compare, measure_truth
+from tinylm.evaluate.truth import TrueTokens, above_floor, measure_truth, token_measures
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.storybook.lexicon import KINDS
@@ -93,7 +93,7 @@ def test_distributions_are_compared_as_their_definitions_say():
     model = np.log([[0.25, 0.25, 0.5], [0.9, 0.1, 0.0005]])
     positions, ids = np.nonzero(true)
     tokens = TrueTokens(positions, ids, true[positions, ids])
-    found = compare(tokens, model, np.array([1, 2]))
+    found = token_measures(tokens, model, np.array([1, 2]))
     assert found["true"].tolist() == [math.log(2), math.inf]
     assert found["model"] == pytest.approx([math.log(4), -math.log(0.0005)])
     assert found["kl"] == pytest.approx([math.log(2), -math.log(0.9)])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tinylm.cli.command import main
-from tinylm.experiments.comparison import BITS, NATS, PERPLEXITY, SAME, compare
-from tinylm.experiments.page import to_markdown
+from tinylm.experiments.comparison import BITS, NATS, PERPLEXITY, SAME, compare_settings
+from tinylm.experiments.comparison_page import to_markdown
 from tinylm.report.html_page import to_html
 from tinylm.report.render import to_terminal
 
@@ -26,7 +26,7 @@ def seeded(make_run, name, params=(), seeds=(1, 2, 3), spread=0.01, shift=0.0, *
 
 def test_one_seed_claims_nothing_but_shows_the_difference(make_run):
     second = make_run("b", {"train.lr": 0.01}, shift=-0.1, noise=0.01)
-    comparison = compare([make_run("a"), second])
+    comparison = compare_settings([make_run("a"), second])
     row = comparison.rows[0]
     assert (row.name, row.metric, row.differs) == ("b", PERPLEXITY, ["train.lr 0.003 → 0.01"])
     assert row.difference.second == pytest.approx(second.perplexity)
@@ -38,7 +38,7 @@ def test_one_seed_claims_nothing_but_shows_the_difference(make_run):
 
 def test_a_run_that_diverged_is_compared_by_nats(make_run):
     others = seeded(make_run, "b", {"train.lr": 9}, shift=500.0, noise=0.01)
-    row = compare([*seeded(make_run, "a"), *others]).rows[-1]
+    row = compare_settings([*seeded(make_run, "a"), *others]).rows[-1]
     assert row.metric == NATS
     assert row.difference.value == pytest.approx(500.0, rel=1e-3)
     assert row.verdict.startswith("worse")
@@ -47,7 +47,7 @@ def test_a_run_that_diverged_is_compared_by_nats(make_run):
 @pytest.mark.parametrize(("shift", "verdict"), [(-0.3, "better"), (0.3, "worse")])
 def test_a_lower_perplexity_is_better(make_run, shift, verdict):
     others = seeded(make_run, "b", {"train.lr": 1}, shift=shift, noise=0.01)
-    row = compare([*seeded(make_run, "a"), *others]).rows[-1]
+    row = compare_settings([*seeded(make_run, "a"), *others]).rows[-1]
     assert row.verdict.startswith(verdict)
     assert row.p < 0.05
 
@@ -59,7 +59,7 @@ def test_settings_are_compared_seed_by_seed_where_seeds_are_the_same(make_run):
         shift = 0.01 * (seed % 3) - 0.02 + seed / 1e3
         alike.append(make_run(f"b{seed}", {"train.lr": 1, "train.seed": seed}, shift=shift))
     apart = seeded(make_run, "c", {"train.lr": 2}, seeds=(7, 8, 9), shift=-0.1)
-    comparison = compare([base[0], *alike, *base[1:], *apart])
+    comparison = compare_settings([base[0], *alike, *base[1:], *apart])
     assert [row.name for row in comparison.rows] == ["b1", "a2", "a3", "c7"]
     assert (comparison.first_seeds, comparison.settings) == ([1, 2, 3], 2)
     paired, _, _, unpaired = comparison.rows
@@ -71,7 +71,7 @@ def test_settings_are_compared_seed_by_seed_where_seeds_are_the_same(make_run):
 
 
 def test_the_same_parameters_on_another_processor_show_both_perplexities(make_run):
-    comparison = compare([make_run("HEAD"), make_run("workspace", noise=1e-6)])
+    comparison = compare_settings([make_run("HEAD"), make_run("workspace", noise=1e-6)])
     assert comparison.rows[0].verdict == SAME
     assert comparison.rows[0].perplexity != comparison.results[0].perplexity
     assert comparison.rows[0].difference.value != 0
@@ -80,11 +80,11 @@ def test_the_same_parameters_on_another_processor_show_both_perplexities(make_ru
 def test_other_code_or_another_parameter_is_another_setting(make_run):
     first = make_run("a")
     edited = make_run("b", inputs={"tinylm/model": "m2", "tinylm/new.py": "n"})
-    assert compare([first, edited]).rows[0].differs == ["tinylm/model", "tinylm/new.py"]
-    added = compare([first, make_run("c", {"train.new": None})])
+    assert compare_settings([first, edited]).rows[0].differs == ["tinylm/model", "tinylm/new.py"]
+    added = compare_settings([first, make_run("c", {"train.new": None})])
     assert added.rows[0].differs == ["train.new (none) → null"]
     assert added.settings == 1
-    assert compare([first, make_run("d", {"train.seed": 2})]).settings == 0
+    assert compare_settings([first, make_run("d", {"train.seed": 2})]).settings == 0
 
 
 def with_stories(run, **columns):
@@ -101,17 +101,19 @@ def test_the_loss_that_can_be_compared_is_chosen(make_run):
     lost = dataclasses.replace(first, name="b", stories={})
     cases = ((vocabulary, BITS), (layout, BITS), (raw_text, ""), (lost, ""))
     for second, metric in cases:
-        row = compare([first, second]).rows[0]
+        row = compare_settings([first, second]).rows[0]
         assert row.metric == metric
         assert (row.difference is None) == (metric == "")
-    bits = compare([first, make_run("b", vocabulary="other", shift=-0.1)]).rows[0].difference
+    bits = (
+        compare_settings([first, make_run("b", vocabulary="other", shift=-0.1)]).rows[0].difference
+    )
     assert bits.value == pytest.approx(-0.1 * 2 / 6)
 
 
 def test_the_page_and_the_terminal_have_the_same_table(make_run):
     second = make_run("warm-newt", {"train.lr": 0.01}, shift=-0.1)
     third = make_run("other-text", texts=["a", "b"])
-    comparison = compare([make_run("main"), second, third])
+    comparison = compare_settings([make_run("main"), second, third])
     source = to_html(to_markdown(comparison))
     assert not re.search(r"<script|(?:src|href)=\"(?!#|data:)", source)  # it loads nothing
     page = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", source)).split())

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tinylm.evaluate.statistics import student_critical_value
+from tinylm.evaluate.significance import student_critical_value
 from tinylm.experiments.power import MOST_SEEDS, Noise, detectable, recorded_noise, seeds_for
 from tinylm.experiments.results import RevisionResult
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, read_yaml
-from tinylm.experiments.comparison import compare
+from tinylm.experiments.comparison import compare_settings
 from tinylm.experiments.results import by_setting, read_result, stories_of
 
 
@@ -87,7 +87,7 @@ def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, loc
     }
     lock["seed_score@2"] = {"deps": [{"path": "data/seeds/2", "md5": "w2"}]}
     lock["seed_train@3"] = {"params": {"params.yaml": {"train": {"lr": 9}}}}  # of an earlier run
-    columns = {"nats": [1, 2, 3], "raw_bits": [None, 8, 9]}
+    columns = {"nats": [1.000004, 2, 3], "raw_bits": [None, 8, 9]}
     files = {f"data/seeds/{seed}.json": {"stories": columns} for seed in (2, 3)}
     stories = read_result(revision(lock=lock, **files)).stories
     assert list(stories) == [1, 2]
@@ -179,5 +179,5 @@ def test_metrics_of_another_run_than_the_lock_are_left_out(revision, lock):
 def test_equal_values_are_one_setting_however_they_are_written(make_run, one, other):
     runs = [make_run("a", {"train.x": one}), make_run("b", {"train.x": other, "train.seed": 2})]
     assert len(by_setting(runs)) == 1
-    (row,) = compare(runs).rows
+    (row,) = compare_settings(runs).rows
     assert (row.differs, row.verdict) == (["train.seed 1 → 2"], "only the seed differs")

@@ -15,7 +15,7 @@ from tests.learn.test_grading import COURSE, SOLUTIONS, grades, zipped
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.cli import main
 from tinylm.learn import apart, classroom, use
-from tinylm.learn.expect import difference, shown
+from tinylm.learn.expect import as_short_text, difference
 from tinylm.learn.folder import LARGEST, misnamed, own_files, read_zip, write_files
 from tinylm.learn.grade import DONE, END, NOT_STARTED, READ, checks, grade, status
 from tinylm.learn.worker import judge_apart, load
@@ -154,7 +154,7 @@ def test_answers_may_have_names():
     assert difference(pair, (1.0, [2.0])) == ""
     assert difference(pair, (1.0, [3.0])) != ""
     assert difference((1.0, [2.0]), [1.0, [2.0]]) != ""
-    assert shown(pair) == "(1.0, [2.0])"
+    assert as_short_text(pair) == "(1.0, [2.0])"
     assert difference(Counter(a=1), {"a": 1}) == ""
 
 

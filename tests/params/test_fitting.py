@@ -6,8 +6,9 @@ import pytest
 
 from tests.support.clone import set_params
 from tests.support.stages import plant, run, small_params
+from tinylm.base.config import load_params
 from tinylm.params.fitting import check_tokens
-from tinylm.params.params import read_params
+from tinylm.params.params import params_from
 
 LONGEST = {"vocab.tokenizer": "longest_match", "vocab.max_size": 60}
 UNFIT = [  # (changes, the lines that they cause)
@@ -64,4 +65,4 @@ def test_an_update_that_surely_fits_needs_no_batches(finished_run, monkeypatch):
     monkeypatch.chdir(finished_run)
     monkeypatch.setattr("tinylm.train.preparation.training_batches", None)
     monkeypatch.setattr("tinylm.bench.accum.training_batches", None)
-    check_tokens(read_params())
+    check_tokens(params_from(load_params()))

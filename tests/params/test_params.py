@@ -8,7 +8,7 @@ import yaml
 from tests.support.stages import small_params
 from tinylm.base.config import InputError, load_params
 from tinylm.params import estimate
-from tinylm.params.params import SECTIONS, params_from, read_params
+from tinylm.params.params import SECTIONS, params_from
 from tinylm.params.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -64,7 +64,7 @@ def test_errors_of_all_sections_are_raised_at_once():
     copy["trian"] = {}
     Path("params.yaml").write_text(yaml.safe_dump(copy), encoding="utf-8")
     with pytest.raises(InputError) as error:
-        read_params()
+        params_from(load_params())
     lines = str(error.value).splitlines()
     keys = ["model.layers", "train.lr", "train.lrr", "section 'report'", "section 'trian'"]
     assert len(lines) == len(keys)

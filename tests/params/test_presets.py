@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from studies.records import published
 from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli import main
-from tinylm.params.params import SECTIONS, params_from, read_params
+from tinylm.params.params import SECTIONS, params_from
 from tinylm.params.presets import write
 from tinylm.params.presets.write import (
     differences,
@@ -107,7 +107,7 @@ def test_the_hub_form_differs_in_where_its_files_are(name):
     assert "data.source: local -> hub" in changed
     assert {line.split(".")[0] for line in changed} <= {"data", "vocab", "embedding"}
     assert write.current() == name  # not taken for edited by hand
-    read_params()
+    params_from(load_params())
     assert preset_text(name, True).count(f"# {name}: ") == 1
     write_preset(name)
     assert Path("params.yaml").read_text("utf-8") == preset_text(name)
@@ -140,10 +140,10 @@ def test_a_file_without_a_place_is_no_preset():
 
 def test_the_stories_may_be_elsewhere(capsys):
     assert main(["preset", "word-10k", "--data", "own/stories.txt"]) == 0
-    assert read_params().data.path == "own/stories.txt"
+    assert params_from(load_params()).data.path == "own/stories.txt"
     assert write.current() == "word-10k"  # not taken for edited by hand
     assert main(["preset", "word-10k", "--data", "x", "--hub"]) == 2
-    assert read_params().data.path == "own/stories.txt"
+    assert params_from(load_params()).data.path == "own/stories.txt"
 
 
 def test_the_command_writes_lists_and_refuses(capsys):

@@ -20,7 +20,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
-from tinylm.evaluate.sense import possible
+from tinylm.evaluate.plausibility import possible
 from tinylm.evaluate.settings import Metrics
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.files import read_json, require
-from tinylm.evaluate.statistics import student_critical_value
+from tinylm.evaluate.significance import student_critical_value
 
 METRICS = ("perplexity", "nats_per_token", "raw_bits_per_byte", "held_out_loss")
 

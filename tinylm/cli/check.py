@@ -177,12 +177,12 @@ def _durations() -> Iterator[str]:
     seconds = estimate.stage_seconds(params, corpus, token_s, forward_s)
     estimate.keep(seconds, values)
     total = sum(seconds.values())
-    train = estimate.in_words(seconds["train"])
-    line = f"all stages: {estimate.in_words(total)} on this machine, including {train} of training"
+    train = estimate.rough_duration(seconds["train"])
+    line = f"all stages: {estimate.rough_duration(total)} on this machine, including {train} of training"
     yield line + ("; make quick takes less time" if total > LONG_S else "")
     validation_s = estimate.validation_seconds(params, corpus, token_s)
     if validation_s > MOST_VALIDATION * seconds["train"]:
         yield (
-            f"note: {estimate.in_words(validation_s)} of the training are validation; "
+            f"note: {estimate.rough_duration(validation_s)} of the training are validation; "
             "less with a smaller data.held_out_share or a larger train.validate_every"
         )

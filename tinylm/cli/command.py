@@ -88,7 +88,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--vocab", metavar="FILE", help=vocab)
 
 
-def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
+def number_between(kind: type, low: float, high: float) -> Callable[[str], Any]:
     """For add_argument's `type`: a whole or decimal number from `low` to `high`."""
 
     def read(text: str) -> Any:

@@ -12,7 +12,7 @@ import argparse
 
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes
-from tinylm.cli.command import number
+from tinylm.cli.command import number_between
 
 EXAMPLES = """\
   tinylm compare HEAD workspace
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="add each finished experiment of the current commit")
     add("--html", metavar="FILE", help="also write the table as a page")
     add = parser.add_argument_group("how many seeds and stories a comparison needs").add_argument
-    nats = number(float, SMALLEST, 100)
-    count = number(int, 1, 100_000)
+    nats = number_between(float, SMALLEST, 100)
+    count = number_between(int, 1, 100_000)
     add("--effect", type=nats, metavar="NATS", help="difference to detect, per token")
     add("--comparisons", type=count, default=1, metavar="N", help="number planned (default 1)")
 
@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    from tinylm.experiments import page
-    from tinylm.experiments.comparison import compare
+    from tinylm.experiments import comparison_page
+    from tinylm.experiments.comparison import compare_settings
     from tinylm.experiments.results import read_result
     from tinylm.experiments.revisions import opened
     from tinylm.report.html_page import to_html
@@ -62,8 +62,8 @@ def _compare(arguments: argparse.Namespace) -> None:
         runs = [read_result(revision) for revision in revisions]
     if len(runs) < 2:
         raise InputError(f"{names[0]} has no finished experiment; run dvc exp run, then try again")
-    comparison = compare(runs)
-    markdown = page.to_markdown(comparison)
+    comparison = compare_settings(runs)
+    markdown = comparison_page.to_markdown(comparison)
     print(to_terminal(markdown))
     if arguments.html:
         write_bytes(arguments.html, to_html(markdown).encode())

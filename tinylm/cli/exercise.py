@@ -9,7 +9,7 @@ grades.csv; the students' code runs with a time limit, but not in a sandbox.
 import argparse
 
 from tinylm.base.config import InputError
-from tinylm.cli.command import number
+from tinylm.cli.command import number_between
 
 EXAMPLES = """\
   tinylm exercise list
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("action", metavar="ACTION", choices=ACTIONS, nargs="?", default="list", help=actions)
     names = "the exercise, as list shows it; with grade, the zips of a class"
     add("names", metavar="NAME", nargs="*", help=names)
-    add("--hint", type=number(int, 1, 3), metavar="N", help="check: show hint 1, 2 or 3")
+    add("--hint", type=number_between(int, 1, 3), metavar="N", help="check: show hint 1, 2 or 3")
     add("--all", action="store_true", help="with check: every exercise that you have started")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
-from tinylm.cli.command import add_model_options, number
+from tinylm.cli.command import add_model_options, number_between
 
 if TYPE_CHECKING:
     from tinylm.api.language_model import LanguageModel
@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
     add_model_options(parser)
-    tokens = number(int, 0, MOST)
+    tokens = number_between(int, 0, MOST)
     add("--max-tokens", type=tokens, default=200, metavar="N", help="new tokens (%(default)s)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--greedy", action="store_true", help="always take the most likely token")
-    beams = number(int, 1, MOST)
+    beams = number_between(int, 1, MOST)
     how.add_argument("--beams", type=beams, metavar="K", help="beam search of width K, no sampling")
     for name, (kind, metavar, meaning) in SAMPLING.items():
         group = how if name == "temperature" else parser

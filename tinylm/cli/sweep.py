@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.cli.command import check_clone, number
+from tinylm.cli.command import check_clone, number_between
 
 if TYPE_CHECKING:
-    from tinylm.experiments.plan import Sweep
+    from tinylm.experiments.sweeps import Sweep
 
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N,N", help="values of train.seed; every setting runs with each")
     add("--name", help="name of the sweep (default: sweep-1 and so on)")
     add("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
-    count = number(int, 1, 10_000)
+    count = number_between(int, 1, 10_000)
     add(
         "--workers", type=count, metavar="N", help="runs at once (default: cores / runtime.threads)"
     )
@@ -49,53 +49,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Begin a sweep, continue one, or show one."""
-    from tinylm.experiments import plan
+    from tinylm.experiments import sweeps
 
     check_clone()
     if arguments.status is None:
         _run_all(arguments)
         return
-    sweep = plan.open_sweep(arguments.status or None)
-    print(plan.table(sweep))
+    sweep = sweeps.open_sweep(arguments.status or None)
+    print(sweeps.table(sweep))
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
     """Start or continue a sweep, and run what is left of it."""
     from tinylm.base.processes import cores
     from tinylm.base.runtime import RuntimeSettings
-    from tinylm.experiments import begin, engines, plan
+    from tinylm.experiments import launch, new_sweep, sweeps
 
     runtime = read_section(load_params(), "runtime", RuntimeSettings)
     workers = arguments.workers or max(1, cores() // runtime.threads)
     is_local = arguments.on == "local"
     if arguments.slurm and is_local:
         raise InputError(f"--slurm {' '.join(arguments.slurm)} needs --on slurm")
-    options = begin.slurm_options(arguments.slurm, runtime.threads)
+    options = new_sweep.slurm_options(arguments.slurm, runtime.threads)
     if arguments.resume is not None:
         for option in ("seeds", "name"):
             if getattr(arguments, option) is not None:
                 raise InputError(f"--resume continues a sweep; --{option} is for a new one")
-        sweep = plan.open_sweep(arguments.resume or None)
+        sweep = sweeps.open_sweep(arguments.resume or None)
         sweep.retry_failed()
     else:
         seeds = [f"train.seed={arguments.seeds}"] if arguments.seeds else []
-        runs = begin.grid(seeds + arguments.values)
-        sweep = begin.begin(runs, LAST, arguments.name)
+        runs = new_sweep.grid(seeds + arguments.values)
+        sweep = new_sweep.begin(runs, LAST, arguments.name)
     where = f"{workers} at once ({arguments.on})"
     print(f"{sweep.name}: {len(sweep.runs)} runs to stage {sweep.target}, {where}", flush=True)
     if is_local:
-        engines.run_local(sweep, workers)
+        launch.run_local(sweep, workers)
     else:
-        engines.run_jobs(sweep, workers, options)
+        launch.run_jobs(sweep, workers, options)
     _print_end(sweep)
 
 
 def _print_end(sweep: "Sweep") -> None:
     """The table of the runs, and what to do next."""
-    from tinylm.experiments import plan
+    from tinylm.experiments import sweeps
 
-    print(plan.table(sweep))
-    failed = [run for run in sweep.numbers if sweep.state(run)["state"] == plan.FAILED]
+    print(sweeps.table(sweep))
+    failed = [run for run in sweep.numbers if sweep.state(run)["state"] == sweeps.FAILED]
     if failed:
         again = f"tinylm sweep --resume {sweep.name} tries again"
         raise CommandFailed(f"{len(failed)} of {len(sweep.runs)} runs failed; {again}")

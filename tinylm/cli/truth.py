@@ -23,18 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print a row for each word."""
     from tinylm.api.language_model import load
-    from tinylm.evaluate.truth import in_words
+    from tinylm.evaluate.truth import list_top_words
 
     words = load(arguments.models, arguments.vocab).truth(arguments.text)
     print(f"{'word':<16}{'kind':<8}{'generator':>10}{'model':>8}   generator and model expected")
     for row in words.to_dict("records"):
-        expected = in_words(row["true_next"])
+        expected = list_top_words(row["true_next"])
         if row["word"]:
             true = "impossible" if row["true"] == math.inf else f"{row['true']:.2f}"
             print(f"{row['word']:<16}{row['kind']:<8}{true:>10}{row['model']:>8.2f}   {expected}")
         else:
             print(f"{'(next)':<16}{row['kind']:<29}{expected}")
-        print(f"{'':<45}{in_words(row['model_next'])}")
+        print(f"{'':<45}{list_top_words(row['model_next'])}")
     print(
         "Surprise is in nats. The upper line shows what the generator expected, the lower one what the model did."
     )

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tinylm.evaluate.attention_maps import head_table
+from tinylm.evaluate.intervals import bootstrap_intervals, ratios_to_last
 from tinylm.evaluate.scoring import sequence_nats
 from tinylm.evaluate.settings import Rows
-from tinylm.evaluate.statistics import bootstrap_intervals, ratios_to_last
 from tinylm.model.transformer import TinyLM
 
 BATCH_ROWS = 8

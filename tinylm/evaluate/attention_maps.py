@@ -15,7 +15,7 @@ from tinylm.vocab.token_store import TokenStore
 MAX_TOKENS = 24  # a heat map with more words cannot be read
 
 
-class Attention(NamedTuple):
+class AttentionMaps(NamedTuple):
     """maps (layers, H, T, T) float32; then the likeliest next token and its probability."""
 
     maps: np.ndarray
@@ -41,7 +41,7 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
 
 
 @torch.no_grad()
-def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
+def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> AttentionMaps:
     """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
     maps: list[torch.Tensor] = []
     row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
@@ -50,7 +50,7 @@ def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
     probabilities = torch.softmax(logits, dim=-1)
     probability, token = probabilities.max(dim=-1)
     stacked = torch.cat(maps).float()  # one row of ids: (layers, H, T, T)
-    return Attention(stacked.cpu().numpy(), int(token), float(probability))
+    return AttentionMaps(stacked.cpu().numpy(), int(token), float(probability))
 
 
 def head_table(layers: int, heads: int) -> pd.DataFrame:

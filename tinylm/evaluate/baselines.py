@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinylm.evaluate.intervals import merge_repeats, pooled_ratio
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.scoring import perplexity, with_interval
+from tinylm.evaluate.scoring import perplexity, value_and_interval
 from tinylm.evaluate.settings import Metrics
-from tinylm.evaluate.statistics import merge_repeats, pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 
 MAX_COUNTED = 4_000_000  # tokens; counting takes about 200 bytes per token at its peak
@@ -84,7 +84,7 @@ def less_than_ngrams(
     by_ngrams = np.bincount(story, np.concatenate(nats), len(lengths))
     gained = np.column_stack([stories[:, 0] - by_ngrams, stories[:, 1]])
     units = merge_repeats(gained, text_ids)
-    return with_interval(units, pooled_ratio) | {"stories": len(units)}
+    return value_and_interval(units, pooled_ratio) | {"stories": len(units)}
 
 
 def _metrics(nats: float, tokens: int) -> Metrics:

@@ -10,9 +10,9 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
-from tinylm.evaluate.scoring import perplexity, token_log_probs, with_interval
+from tinylm.evaluate.intervals import mean, pooled_perplexity
+from tinylm.evaluate.scoring import perplexity, token_log_probs, value_and_interval
 from tinylm.evaluate.settings import SEED, EvaluateSettings, Metrics
-from tinylm.evaluate.statistics import mean, pooled_perplexity
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
@@ -146,18 +146,18 @@ def measure_samples(
         "protocol": protocol(len(samples), settings, decode),
         "count": len(samples),
         "finished": int(samples["finished"].sum()),
-        "sentence_bleu": with_interval(bleu["sentence_bleu"], mean),
+        "sentence_bleu": value_and_interval(bleu["sentence_bleu"], mean),
         "hypothesis_tokens": int(words[0]),
         "reference_tokens": int(words[1]),
     }
     for name, prefix in (("continuation", ""), ("reference", "reference_")):
         table = samples[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
         pooled = float(pooled_perplexity(table.sum(axis=0)))
-        metrics[f"{name}_perplexity"] = with_interval(table, pooled_perplexity, pooled)
+        metrics[f"{name}_perplexity"] = value_and_interval(table, pooled_perplexity, pooled)
     for order in range(1, MAX_ORDER + 1):
         name = f"bleu{order}"
         statistic = functools.partial(bleu_of, order=order)
-        metrics[name] = with_interval(bleu["statistics"], statistic, bleu[name])
+        metrics[name] = value_and_interval(bleu["statistics"], statistic, bleu[name])
     for prefix, written in (("", texts), ("reference_", references)):
         for n in (1, 2, 3):
             metrics[f"{prefix}distinct{n}"] = distinct_n(written, n)

@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 
 from tinylm.evaluate.attention_maps import head_table
+from tinylm.evaluate.intervals import bootstrap_intervals, ratios_to_last
 from tinylm.evaluate.settings import Rows
-from tinylm.evaluate.statistics import bootstrap_intervals, claims, p_of_interval, ratios_to_last
+from tinylm.evaluate.significance import claims, p_of_interval
 
 POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
 ROLES = (*POSITIONAL, "same token", "induction")
 MARGIN = 0.10  # a role is claimed if the score is at least this far above the baseline
-LEVEL = 0.01  # family-wise false-positive rate of the roles
+ERROR_RATE = 0.01  # family-wise false-positive rate of the roles
 MIN_POSITIONS = 30  # with fewer, a role is not measured
 RolePairs = dict[str, np.ndarray]
 _DISTANCES = 1 << 32  # more than any context has
@@ -49,16 +50,53 @@ def _text_before_text(is_text: np.ndarray) -> np.ndarray:
     return is_before & is_text & is_text[:, None]
 
 
+class _Cells:
+    """Mean weights of all heads at one distance and about one position: a cell of (query, key).
+
+    Positions within a factor of 1.4 count as one. Cells are numbered by `numbers`.
+    """
+
+    def __init__(self) -> None:
+        # for each cell the sum of each head's weights, and "pairs", their number
+        self._sums = pd.DataFrame()
+
+    @staticmethod
+    def numbers(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """The cell of each pair.  (P), (P) -> (P)"""
+        half_octave = np.floor(2 * np.log2(np.maximum(queries, 1))).astype(np.int64)
+        return half_octave * _DISTANCES + (queries - keys)
+
+    @staticmethod
+    def _sum(pairs: pd.DataFrame) -> pd.DataFrame:
+        weights = pairs.drop(columns=["passage", "query", "cell"])
+        return weights.assign(pairs=1).groupby(pairs["cell"]).sum()
+
+    def add(self, pairs: pd.DataFrame) -> None:
+        """Count a table of pairs."""
+        self._sums = self._sums.add(self._sum(pairs), fill_value=0.0)
+
+    def means_without(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """For each of these pairs and each head: the mean of its cell over all other pairs.
+
+        NaN where the cell has no other pair.
+        """
+        own = self._sum(pairs)
+        others = self._sums.loc[own.index] - own
+        others = others[others["pairs"] > 0]
+        means = others.drop(columns="pairs").div(others["pairs"], axis=0)
+        return means.reindex(pairs["cell"]).reset_index(drop=True)
+
+
 class HeadRoles:
     """Scores of all heads for all roles over many passages.
 
     score: share of a query's weight on its role's keys, mean over the queries that have one
     (positions).
     baseline: the same head's mean weight at the same distance where the role does not hold, summed
-    over the query's keys. The mean is over queries at about the same position, within a factor of
-    1.4. So a head that always looks ten tokens back has a baseline as high as its score on "same
-    token". Pairs with nothing to compare are left out. The baseline of the `POSITIONAL` roles is
-    attention spread evenly over all visible tokens.
+    over the query's keys. The mean is over queries at about the same position (`_Cells`). So a head
+    that always looks ten tokens back has a baseline as high as its score on "same token". Pairs with
+    nothing to compare are left out. The baseline of the `POSITIONAL` roles is attention spread evenly
+    over all visible tokens.
 
     Tables of pairs have a row for each (query, key): passage, query, its `cell` (one distance at
     about one position), and a column 0, 1, ... with the weight of each head of all layers.
@@ -67,16 +105,14 @@ class HeadRoles:
     def __init__(self) -> None:
         self._layers_heads = (0, 0)
         self._passages = 0
-        self._cells = pd.DataFrame()  # by cell: sums of the weights, and "pairs", over all pairs
+        self._cells = _Cells()  # of all pairs
         self._pairs: dict[str, list[pd.DataFrame]] = defaultdict(list)  # by role
 
     def add(self, maps: np.ndarray, is_text: np.ndarray, pairs: Mapping[str, np.ndarray]) -> None:
         """Add a passage: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
         self._layers_heads = maps.shape[:2]
         visible = np.argwhere(_text_before_text(is_text))
-        table = self._table(maps, visible).assign(pairs=1)
-        sums = table.drop(columns=["passage", "query"]).groupby("cell").sum()
-        self._cells = self._cells.add(sums, fill_value=0.0)
+        self._cells.add(self._table(maps, visible))
         for role, of_role in pairs.items():
             self._pairs[role].append(self._table(maps, of_role))
         self._passages += 1
@@ -86,10 +122,9 @@ class HeadRoles:
         layers, heads = maps.shape[:2]
         weights = maps[:, :, queries, keys].reshape(layers * heads, len(pairs))
         table = pd.DataFrame(weights.T.astype(np.float64))  # (P, heads of all layers)
-        half_octave = np.floor(2 * np.log2(np.maximum(queries, 1))).astype(np.int64)
         table["passage"] = self._passages
         table["query"] = queries
-        table["cell"] = half_octave * _DISTANCES + (queries - keys)
+        table["cell"] = _Cells.numbers(queries, keys)
         return table
 
     def table(self, resamples: int, seed: int) -> Rows:
@@ -107,7 +142,7 @@ class HeadRoles:
         for row in rows:
             gain = row["score"] - row["baseline"]
             p_values.append(p_of_interval(gain, row["low"], row["high"], row.pop("passages")))
-        for row, is_significant in zip(rows, claims(p_values, LEVEL)):
+        for row, is_significant in zip(rows, claims(p_values, ERROR_RATE)):
             row["claimed"] = bool(is_significant) and row["score"] - row["baseline"] >= MARGIN
         return rows
 
@@ -139,12 +174,8 @@ class HeadRoles:
 
     def _expected(self, role: str, pairs: pd.DataFrame) -> pd.DataFrame:
         """The baseline's weight for each pair and head; NaN where there is nothing to compare."""
+        if role not in POSITIONAL:
+            return self._cells.means_without(pairs)
+        even = 1.0 / (pairs["query"] + 1)
         heads = pairs.columns.drop(["passage", "query", "cell"])
-        if role in POSITIONAL:
-            even = 1.0 / (pairs["query"] + 1)
-            return pd.DataFrame(dict.fromkeys(heads, even))
-        in_role = pairs[heads].assign(pairs=1).groupby(pairs["cell"]).sum()
-        others = self._cells.loc[in_role.index] - in_role
-        others = others[others["pairs"] > 0]
-        means = others[heads].div(others["pairs"], axis=0)
-        return means.reindex(pairs["cell"]).reset_index(drop=True)
+        return pd.DataFrame(dict.fromkeys(heads, even))

@@ -16,10 +16,11 @@ from tinylm.evaluate.baselines import baselines, less_than_ngrams
 from tinylm.evaluate.continuations import continue_prompts, measure_samples
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
-from tinylm.evaluate.sense import measure_sense
+from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.evaluate.settings import (
     RESAMPLES,
     SEED,
+    TABLE_DECIMALS,
     EvaluateSettings,
     Metrics,
     MetricsAndTables,
@@ -36,7 +37,7 @@ ABLATION_STORIES = 40  # whose loss is measured with each head switched off
 
 def measure_loss(run: TrainedRun) -> MetricsAndTables:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
-    metrics, stories, once = score_split(
+    metrics, stories, scored_once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES
     )
     if run.corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
@@ -48,7 +49,7 @@ def measure_loss(run: TrainedRun) -> MetricsAndTables:
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
     metrics["baselines"]["kneser_ney"]["train_tokens"] = len(run.train.ids)
     metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
-        once, texts, run.evaluation, run.layout, run.ngrams
+        scored_once, texts, run.evaluation, run.layout, run.ngrams
     )
     truth, tables = measure_truth(run)
     return metrics | truth, tables | {"stories": stories}
@@ -67,7 +68,7 @@ def measure_continuations(
     metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
     metrics["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        metrics["sense"], tables["sense"] = measure_sense(samples)
+        metrics["sense"], tables["sense"] = measure_plausibility(samples)
     return metrics, tables
 
 
@@ -103,12 +104,12 @@ def _roles(run: TrainedRun) -> Rows:
 
 
 def write_tables(tables: Mapping[str, Any]) -> None:
-    """Write each table to data/evaluate/NAME.csv, with five decimals."""
+    """Write each table to data/evaluate/NAME.csv, with `TABLE_DECIMALS` decimals."""
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(table).to_csv(
                 TableFile(handle),  # type: ignore[call-overload]
                 index=False,
-                float_format="%.5f",
+                float_format=f"%.{TABLE_DECIMALS}f",
                 lineterminator=TableFile.ROW_END,
             )

@@ -13,9 +13,9 @@ import pandas as pd
 
 from tinylm.base.progress import Progress
 from tinylm.evaluate.diversity import ngrams
-from tinylm.evaluate.scoring import with_interval
+from tinylm.evaluate.intervals import mean
+from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Metrics
-from tinylm.evaluate.statistics import mean
 from tinylm.text.same_story import spaced
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -79,5 +79,5 @@ def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenS
         nearest = of_texts[~np.isnan(of_texts)]
         metrics[name] = {"count": len(nearest)}
         if len(nearest):
-            metrics[name]["nearest"] = with_interval(nearest, mean)
+            metrics[name]["nearest"] = value_and_interval(nearest, mean)
     return metrics

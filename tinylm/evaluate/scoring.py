@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from tinylm.decoding.session import window_start
+from tinylm.evaluate.intervals import Statistic, bootstrap_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
-from tinylm.evaluate.statistics import Statistic, bootstrap_interval
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import UNSCORED
 
@@ -26,7 +26,7 @@ def perplexity(nats: float, tokens: int) -> float:
         return math.inf
 
 
-def with_interval(
+def value_and_interval(
     values: Any, statistic: Statistic, value: float | None = None
 ) -> dict[str, float]:
     """A statistic of samples (samples,) or (samples, K), with its 95 % bootstrap interval.

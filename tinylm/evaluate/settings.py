@@ -13,6 +13,7 @@ MetricsAndTables = tuple[Metrics, dict[str, Any]]
 
 SEED = 1  # of everything random in stage evaluate except the samples
 RESAMPLES = 1000  # bootstrap samples of each interval
+TABLE_DECIMALS = 5  # of the numbers in data/evaluate/*.csv
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,14 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_texts
-from tinylm.evaluate.scoring import perplexity
-from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
-from tinylm.evaluate.statistics import (
+from tinylm.evaluate.intervals import (
     MIN_TEXTS,
     bootstrap_interval,
     merge_repeats,
     pooled_perplexity,
 )
+from tinylm.evaluate.scoring import perplexity
+from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
 from tinylm.model.transformer import TinyLM
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
@@ -44,13 +44,13 @@ class SplitScore(NamedTuple):
 
     metrics: as in data/figures/evaluate.json.
     table: a row for each story, as in data/evaluate/stories.csv.
-    once (S, 2): nats and tokens of each story, each token scored once. Only in layout "windows" do
+    scored_once (S, 2): nats and tokens of each story, each token scored once. Only in layout "windows" do
     they differ from the table's.
     """
 
     metrics: Metrics
     table: pd.DataFrame
-    once: np.ndarray
+    scored_once: np.ndarray
 
 
 def score_split(
@@ -77,11 +77,11 @@ def score_split(
     """
     context = model.settings.context
     rows, of_stories = _losses(model, store, layout, tokenizer.pad_id)
-    rows_once, once = rows, of_stories
+    rows_scored_once, scored_once = rows, of_stories
     if layout == "windows":  # neighbouring windows score the same tokens
-        rows_once, once = _losses(model, store, "stream", tokenizer.pad_id)
+        rows_scored_once, scored_once = _losses(model, store, "stream", tokenizer.pad_id)
     texts, raw_bytes, is_lossless = _read_stories(tokenizer, store, stories)
-    bits = once[:, 0] / math.log(2)
+    bits = scored_once[:, 0] / math.log(2)
     table = pd.DataFrame({"text_id": [_digest([text]) for text in texts]})
     table.insert(0, "story", table.index)
     table["tokens_id"] = _tokens_ids(tokenizer, store)
@@ -113,8 +113,8 @@ def score_split(
         "raw_bytes": sum(raw_bytes),
     }
     if layout == "windows":
-        metrics["once"] = _loss_metrics(rows_once, once, text_ids)
-    return SplitScore(metrics, table, once)
+        metrics["once"] = _loss_metrics(rows_scored_once, scored_once, text_ids)
+    return SplitScore(metrics, table, scored_once)
 
 
 def headline(metrics: Metrics) -> Metrics:

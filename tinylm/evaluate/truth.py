@@ -21,9 +21,9 @@ import torch
 
 from tinylm.base import paths
 from tinylm.download.stories import read_texts
-from tinylm.evaluate.scoring import with_interval
+from tinylm.evaluate.intervals import pooled_ratio
+from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Metrics, MetricsAndTables, Rows
-from tinylm.evaluate.statistics import pooled_ratio
 from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
@@ -101,7 +101,9 @@ def true_surprise(truth: TrueTokens, targets: np.ndarray) -> np.ndarray:
     return surprise
 
 
-def compare(truth: TrueTokens, model: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+def token_measures(
+    truth: TrueTokens, model: np.ndarray, targets: np.ndarray
+) -> dict[str, np.ndarray]:
     """MEASURES, each (T,), from log-probabilities (T, V) and the tokens of the text (T,).
 
     true, model: surprise at the text's token in nats, infinite where it is impossible.
@@ -130,7 +132,7 @@ class _Story(NamedTuple):
     def table(self, model: TinyLM) -> pd.DataFrame:
         """A row for each word with its kind and MEASURES."""
         log_probs = log_probabilities(model, self.ids[:-1])
-        table = _table(self.positions, compare(self.truth, log_probs, self.ids[1:]))
+        table = _table(self.positions, token_measures(self.truth, log_probs, self.ids[1:]))
         return table.assign(story=self.number, position=range(len(table)))
 
 
@@ -170,7 +172,7 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
     words["excess"] = words["model"] - words["true"]
     shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
     for name in ("true_next", "model_next"):
-        shown[name] = shown[name].map(in_words)
+        shown[name] = shown[name].map(list_top_words)
     tables = {
         "truth": words,
         "truth_story": shown,
@@ -199,7 +201,7 @@ def _per_word(selected: pd.DataFrame, words: pd.DataFrame) -> Metrics:
     metrics = {}
     for name, column in sums.items():
         values = np.column_stack([column, stories])
-        metrics[str(name)] = with_interval(values, pooled_ratio)
+        metrics[str(name)] = value_and_interval(values, pooled_ratio)
     return metrics
 
 
@@ -242,7 +244,7 @@ def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.Dat
     ids = [SOS_ID, *(known.get(word, UNK_ID) for word in words)]
     targets = np.array([*ids[1:], tokenizer.pad_id])[: len(positions)]
     log_probs = log_probabilities(model, ids[: len(positions)])
-    table = _table(positions, compare(true_tokens(tokenizer, positions), log_probs, targets))
+    table = _table(positions, token_measures(true_tokens(tokenizer, positions), log_probs, targets))
     table.loc[table["word"] == "", ["true", "model"]] = np.nan
     true_next = [_likeliest(following.probs) for _, following in positions]
     probs = np.exp(log_probs).tolist()
@@ -255,6 +257,6 @@ def _likeliest(probs: Mapping[str, float]) -> dict[str, float]:
     return {word: probs[word] for word in ordered if probs[word] >= PROBABLE}
 
 
-def in_words(probs: Mapping[str, float]) -> str:
+def list_top_words(probs: Mapping[str, float]) -> str:
     """The first TOP words with their probabilities, as in "boy 0.52, girl 0.48"."""
     return ", ".join(f"{word} {prob:.2f}" for word, prob in list(probs.items())[:TOP])

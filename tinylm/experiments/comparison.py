@@ -3,7 +3,7 @@
 Runs that differ only in train.seed are one setting; settings are compared, not runs. The metric is
 perplexity if both sides scored the same tokens, otherwise bits per byte of the same text. If a run
 diverged, nats per token take the place of its perplexity, which is too large for a number.
-`statistics.claims` corrects for all comparisons together.
+`significance.claims` corrects for all comparisons together.
 """
 
 import dataclasses
@@ -13,15 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.statistics import (
-    MIN_TEXTS,
-    Difference,
-    claims,
-    difference_of,
-    holm,
-    pooled_perplexity,
-    pooled_ratio,
-)
+from tinylm.evaluate.intervals import MIN_TEXTS, pooled_perplexity, pooled_ratio
+from tinylm.evaluate.significance import Difference, claims, difference_of, holm
 from tinylm.experiments.results import (
     TEXT_IDS,
     RevisionResult,
@@ -29,7 +22,7 @@ from tinylm.experiments.results import (
     plain_value,
     stories_of,
 )
-from tinylm.params.presets.write import shown
+from tinylm.params.presets.write import value_as_yaml
 
 PERPLEXITY = "perplexity"
 NATS = "nats per token"
@@ -44,7 +37,7 @@ class Row:
 
     perplexity: of its first run. metric: of the difference, which is None if the sides have no
     text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
-    claimed; `compare` corrects it and sets the verdict. is_same_setting: only the seed may differ.
+    claimed; `compare_settings` corrects it and sets the verdict. is_same_setting: only the seed may differ.
     """
 
     name: str
@@ -68,7 +61,7 @@ class Comparison:
     settings: int
 
 
-def compare(results: Sequence[RevisionResult]) -> Comparison:
+def compare_settings(results: Sequence[RevisionResult]) -> Comparison:
     """Compare each setting with that of the first run."""
     reference, *settings = by_setting(results)
     rows = [_row([results[0]], [run]) for run in reference[1:]]
@@ -107,8 +100,8 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
     """Each parameter that differs, with both values; then each differing file of code or data."""
     lines = []
     for key in first.params | second.params:
-        one = shown(first.params, key)
-        other = shown(second.params, key)
+        one = value_as_yaml(first.params, key)
+        other = value_as_yaml(second.params, key)
         is_set = key in first.params and key in second.params
         if is_set and plain_value(first.params[key]) == plain_value(second.params[key]):
             continue

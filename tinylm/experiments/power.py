@@ -6,7 +6,7 @@ Between two settings with n seeds each and m stories, the mean loss per token di
 
 V_seeds is the variance of the difference between two runs of one seed each. V_stories is the variance of what one story
 adds to the difference of a pair of runs. A true difference is claimed with a given power if it exceeds
-`statistics.critical_value` by enough standard errors: the quantile of Student's t for this power. Planning from both
+`significance.critical_value` by enough standard errors: the quantile of Student's t for this power. Planning from both
 sources of chance follows Bouthillier et al. 2021 (arXiv:2103.03098).
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tinylm.evaluate.statistics import (
+from tinylm.evaluate.significance import (
     Error,
     critical_value,
     df_of_texts,

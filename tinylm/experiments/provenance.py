@@ -1,12 +1,12 @@
 """Which results in this folder are current, from DVC, and which code made them, from git."""
 
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_yaml
 from tinylm.base.files import require
+from tinylm.experiments.git import git_or_none
 
 LOCK = "dvc.lock"
 CODE = ("stages/", "tinylm/")
@@ -14,30 +14,24 @@ SOURCES = ("*.py", "*.cpp", "*.h", "*.js", "*.j2")  # files that count as code, 
 MISSING_FROM_CACHE = "not in cache"  # as `dvc status` reports it; the file itself is as it was
 
 
-def _git(*words: str) -> str | None:
-    """The output of a git command; None outside git."""
-    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else None
-
-
 def revision() -> str | None:
     """The commit of the code, with "+" if tracked files differ from it; None outside git."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
+    commit = git_or_none("rev-parse", "--short=12", "HEAD")
     if commit is None:
         return None
-    edited = _git("status", "--porcelain", "--untracked-files=no", "--", "tinylm", "stages")
+    edited = git_or_none("status", "--porcelain", "--untracked-files=no", "--", "tinylm", "stages")
     return commit.strip() + ("+" if edited else "")
 
 
 def tracked() -> list[str] | None:
     """The files here that git tracks; None outside git."""
-    names = _git("ls-files", "-z")
+    names = git_or_none("ls-files", "-z")
     return None if names is None else sorted(filter(None, names.split("\0")))
 
 
 def untracked(*paths: str) -> list[str]:
     """The files below these paths that git neither tracks nor ignores; none outside git."""
-    names = _git("ls-files", "-z", "--others", "--exclude-standard", "--", *paths) or ""
+    names = git_or_none("ls-files", "-z", "--others", "--exclude-standard", "--", *paths) or ""
     return sorted(filter(None, names.split("\0")))
 
 
@@ -56,12 +50,14 @@ def _release() -> tuple[str, str]:
     that tag, it is the commit that set the version, or else the first commit.
     """
     tag = f"v{_version()}"
-    if _git("merge-base", "--is-ancestor", f"refs/tags/{tag}", "HEAD") is not None:
+    if git_or_none("merge-base", "--is-ancestor", f"refs/tags/{tag}", "HEAD") is not None:
         return f"refs/tags/{tag}", tag
-    if _git("rev-parse", "--is-shallow-repository") == "true\n":
+    if git_or_none("rev-parse", "--is-shallow-repository") == "true\n":
         return "", ""  # its first commit has all code, whoever wrote it
-    written = _git("log", "-1", "--format=%H", "-G^version = ", "--", "pyproject.toml")
-    commit = written or (_git("rev-list", "--max-parents=0", "HEAD") or "").partition("\n")[0]
+    written = git_or_none("log", "-1", "--format=%H", "-G^version = ", "--", "pyproject.toml")
+    commit = (
+        written or (git_or_none("rev-list", "--max-parents=0", "HEAD") or "").partition("\n")[0]
+    )
     commit = commit.strip()
     what = f"{commit[:12]} (the commit that set its version)" if written else commit[:12]
     return commit, what
@@ -73,8 +69,8 @@ def _cloned(release: str) -> str:
     `release` where there is no origin, or where what they have in common is older.
     """
     for branch in ("origin/HEAD", "origin/main", "origin/master"):
-        common = (_git("merge-base", "HEAD", branch) or "").strip()
-        if common and _git("merge-base", "--is-ancestor", release, common) is not None:
+        common = (git_or_none("merge-base", "HEAD", branch) or "").strip()
+        if common and git_or_none("merge-base", "--is-ancestor", release, common) is not None:
             return common
     return release
 
@@ -85,8 +81,8 @@ def _changes(first: str, last: str | None = None) -> tuple[list[list[str]], str]
     last: None for the files as they are.
     """
     ends = [first] if last is None else [first, last]
-    changes = _git("diff", "--numstat", "--no-renames", *ends, "--", *SOURCES) or ""
-    names = _git("log", "--format=%an", f"{first}..{last or 'HEAD'}", "--", *SOURCES) or ""
+    changes = git_or_none("diff", "--numstat", "--no-renames", *ends, "--", *SOURCES) or ""
+    names = git_or_none("log", "--format=%an", f"{first}..{last or 'HEAD'}", "--", *SOURCES) or ""
     people = ", ".join(sorted(set(names.splitlines()))) or "no author of a commit"
     return [line.split("\t") for line in changes.splitlines()], people
 

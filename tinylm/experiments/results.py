@@ -11,6 +11,7 @@ import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.evaluate.settings import TABLE_DECIMALS
 from tinylm.experiments.revisions import Revision
 from tinylm.params.presets.write import Values, flatten
 
@@ -20,7 +21,7 @@ SEED_KEY = "train.seed"
 TEXT_IDS = ["text_id", "tokens_id"]
 LOSSES = ["nats", "raw_bits"]
 NUMBERS = ["nats", "tokens", "raw_bits", "raw_bytes"]
-STAGES = ("download", "vocab", "train", "evaluate")  # on which the losses depend
+SCORING_STAGES = ("download", "vocab", "train", "evaluate")  # on which the losses depend
 
 
 def plain_value(value: Any) -> Any:
@@ -119,7 +120,7 @@ def read_result(revision: Revision) -> RevisionResult:
 def _outdated(stages: Mapping[str, Any]) -> str:
     """The first stage that did not run on the latest outputs of earlier stages; "" if all did."""
     written: dict[str, str] = {}
-    for name in STAGES:
+    for name in SCORING_STAGES:
         for path, md5 in _md5s(stages, name, "deps").items():
             if written.get(path, md5) != md5:
                 return name
@@ -130,7 +131,7 @@ def _outdated(stages: Mapping[str, Any]) -> str:
 def _params(stages: Mapping[str, Any]) -> Values:
     """The parameters that the stages ran with."""
     params: Values = {}
-    for name in STAGES:
+    for name in SCORING_STAGES:
         params |= flatten(_params_of(stages, name))
     return params
 
@@ -147,7 +148,7 @@ def _md5s(stages: Mapping[str, Any], stage: str, key: str) -> dict[str, str]:
 def _inputs(stages: Mapping[str, Any]) -> dict[str, str]:
     """{path: MD5} of what the stages read and no stage wrote: code and data."""
     inputs: dict[str, str] = {}
-    for name in STAGES:
+    for name in SCORING_STAGES:
         inputs |= _md5s(stages, name, "deps")
     for name in stages:
         for path in _md5s(stages, name, "outs"):
@@ -197,7 +198,8 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
         score = _json(revision, score_file)
         losses = pd.DataFrame(score.get("stories", {}))
         if len(losses) == len(table) and not revision.has_changed(f"seed_score@{more}", score_file):
-            tables[more] = table.assign(**losses[LOSSES].astype(float))
+            rounded = losses[LOSSES].astype(float).round(TABLE_DECIMALS)  # as in stories.csv
+            tables[more] = table.assign(**rounded)
     return {seed: _by_text(table) for seed, table in tables.items()}
 
 

@@ -1,6 +1,6 @@
 """A process that works on a sweep's runs, one after another: `python -m tinylm.experiments.worker NAME`.
 
-`tinylm sweep` starts it in a slot (`recording.make_slot`); elsewhere it refuses to run, since it
+`tinylm sweep` starts it in a slot (`slots.make_slot`); elsewhere it refuses to run, since it
 resets the folder that it works in. Locks decide which worker has a run. So any number of workers
 can work on a sweep, on all hosts that share the folder. A run whose worker was killed is free
 again, and continues from its snapshot.
@@ -20,9 +20,9 @@ from tinylm.base import paths
 from tinylm.base.command import CommandFailed, Interrupted, one_line, run_command
 from tinylm.base.files import read_json, write_json
 from tinylm.base.processes import end_with_parent, locked
-from tinylm.experiments import plan
-from tinylm.experiments.plan import Sweep
-from tinylm.experiments.recording import Slot, check_slot
+from tinylm.experiments import sweeps
+from tinylm.experiments.slots import Slot, check_slot
+from tinylm.experiments.sweeps import Sweep
 
 _WAIT_S = 0.2  # between two looks for a free run
 
@@ -100,22 +100,22 @@ class Worker:
         try:
             end = self._reproduce()
         except Exception as error:
-            end = {"state": plan.FAILED, "why": one_line(error)}
+            end = {"state": sweeps.FAILED, "why": one_line(error)}
         self.sweep.end(self.number, **end, seconds=round(time.monotonic() - began, 3))
-        if end["state"] != plan.FAILED:
+        if end["state"] != sweeps.FAILED:
             shutil.rmtree(folder / "runs", ignore_errors=True)
 
-    def _reproduce(self) -> plan.State:
+    def _reproduce(self) -> sweeps.State:
         """Run the stages and record them; returns the run's state."""
         self.slot.enter(self.number, self.sweep.runs[self.number - 1])
         self.slot.reproduce(self.sweep.target)
         self.slot.record(self.number)
         path = paths.results("train")
         if not os.path.exists(path):
-            return {"state": plan.DONE}
+            return {"state": sweeps.DONE}
         metrics = read_json(path)
         write_json(self.sweep.run(self.number) / "metrics.json", metrics)
-        return {"state": plan.DONE, "held_out": metrics["held_out_loss"]}
+        return {"state": sweeps.DONE, "held_out": metrics["held_out_loss"]}
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def main() -> None:
     # from the terminal, and from SLURM before a time limit: the parent handles them
     for number in (signal.SIGINT, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    sweep = plan.open_sweep(sys.argv[1])
+    sweep = sweeps.open_sweep(sys.argv[1])
     check_slot(sweep)
     Worker(sweep).work()
 

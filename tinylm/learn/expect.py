@@ -30,11 +30,11 @@ class Wrong(Exception):
 def require(condition: Any, line: str, suggestion: str = "", **values: Any) -> None:
     """Raise Wrong with the values and the line unless the condition holds."""
     if not condition:
-        lines = [f"{name} = {shown(value)}" for name, value in values.items()]
+        lines = [f"{name} = {as_short_text(value)}" for name, value in values.items()]
         raise Wrong([*lines, line], suggestion)
 
 
-def shown(value: Any, digits: int = 4) -> str:
+def as_short_text(value: Any, digits: int = 4) -> str:
     """A value as text, with numbers of this many digits, cut if it is long."""
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
@@ -82,7 +82,7 @@ def difference(answer: Any, expected: Any, tolerance: float = TOLERANCE, at: str
         parts.append((f"{at} length", len(answer), len(expected)))
     elif not _is_close(answer, expected, tolerance):
         where = f" at {at.strip()}" if at else ""
-        return f"first difference{where}: {shown(answer, 7)} instead of {shown(expected, 7)}"
+        return f"first difference{where}: {as_short_text(answer, 7)} instead of {as_short_text(expected, 7)}"
     problems = (difference(mine, right, tolerance, where) for where, mine, right in parts)
     return next(filter(None, problems), "")
 
@@ -100,7 +100,7 @@ def expect(
     mistake in words: the answer that it gives}; the first that fits is the suggestion.
     """
     arguments = copy.deepcopy(dict(given))
-    lines = [f"{name} = {shown(value)}" for name, value in given.items()]
+    lines = [f"{name} = {as_short_text(value)}" for name, value in given.items()]
     try:
         answer = call(*arguments.values())
     except Exception as error:
@@ -108,12 +108,12 @@ def expect(
         raise
     for name, value in given.items():
         if not callable(value) and difference(arguments[name], value, 0.0):
-            lines.append(f"after the call {name} = {shown(arguments[name])}")
+            lines.append(f"after the call {name} = {as_short_text(arguments[name])}")
             raise Wrong(lines, f"your code changes its input {name}; work on a copy")
     problem = difference(answer, expected, tolerance)
     if not problem:
         return answer
-    lines += [f"expected {shown(expected)}", f"yours    {shown(answer)}", problem]
+    lines += [f"expected {as_short_text(expected)}", f"yours    {as_short_text(answer)}", problem]
     for mistake, value in (suspects or {}).items():
         if not difference(answer, value, tolerance):
             raise Wrong(lines, mistake)

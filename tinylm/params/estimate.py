@@ -189,7 +189,7 @@ def stage_seconds(
     }
 
 
-def in_words(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """A duration in words, such as “about 4 min”."""
     if seconds < 90:
         return f"about {max(seconds, 1):.0f} s"
@@ -210,7 +210,7 @@ def announce(stage: str, values: Mapping[str, Any]) -> None:
     before = list(seconds).index(stage)
     line = f"stage {before + 1} of {len(seconds)}, {stage}"
     if content["params"] == _digest(values):
-        line += f"; {in_words(sum(list(seconds.values())[before:]))} left in all"
+        line += f"; {rough_duration(sum(list(seconds.values())[before:]))} left in all"
     print(line, flush=True)
 
 

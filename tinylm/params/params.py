@@ -7,10 +7,9 @@ in dvc.yaml depends on this package.
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section, unknown
+from tinylm.base.config import PARAMS_FILE, InputError, read_section, unknown
 from tinylm.base.runtime import RuntimeSettings
 from tinylm.bench.measure import (
     PROMPT_TOKENS,
@@ -52,11 +51,6 @@ class Params:
 
 
 SECTIONS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(Params)}
-
-
-def read_params(path: str | Path = PARAMS_FILE) -> Params:
-    """Read the settings from a file. Raises InputError with one line for each error in it."""
-    return params_from(load_params(path))
 
 
 def params_from(values: Mapping[str, Any]) -> Params:

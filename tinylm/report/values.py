@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tinylm.base.config import parse_yaml
 from tinylm.evaluate.head_roles import role_pairs
-from tinylm.evaluate.sense import read_text
+from tinylm.evaluate.plausibility import read_text
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number

@@ -124,7 +124,7 @@ def flatten(params: dict[str, Any]) -> Values:
     return flat
 
 
-def shown(values: Values, key: str) -> str:
+def value_as_yaml(values: Values, key: str) -> str:
     """A value as YAML writes it, or "(none)" where there is none."""
     if key not in values:
         return "(none)"
@@ -139,7 +139,7 @@ def differences(old: Values, new: Values) -> list[str]:
     lines = []
     for key in [*new, *(key for key in old if key not in new)]:
         if (key in old) != (key in new) or old[key] != new[key]:
-            lines.append(f"{key}: {shown(old, key)} -> {shown(new, key)}")
+            lines.append(f"{key}: {value_as_yaml(old, key)} -> {value_as_yaml(new, key)}")
     return lines
 
 

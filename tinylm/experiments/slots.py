@@ -4,45 +4,18 @@ Such a folder (a slot) is used for one run after another, so that DVC copies its
 """
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.command import CommandFailed
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import write_bytes
-from tinylm.experiments.plan import Sweep, params_text
+from tinylm.experiments.git import git
+from tinylm.experiments.sweeps import Sweep, params_text
 from tinylm.params.presets.write import Values
 
-REFS = "refs/tinylm/sweeps"  # keeps the code and parameters of each sweep
 _OUTSIDE = ("data.path", "vocab.path", "embedding.path")  # may name files that git does not hold
 _RECORDED = ("metrics", "plots", PARAMS_FILE, "dvc.lock")
-
-
-def git(*words: str) -> str:
-    """The output of a git command. Raises CommandFailed with git's last line if it fails."""
-    done = subprocess.run(["git", *words], capture_output=True, text=True, encoding="utf-8")
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["failed"]
-        raise CommandFailed(f"git: {lines[-1]}")
-    return done.stdout.strip()
-
-
-def refuse_untracked_code() -> None:
-    """Raise InputError if there is code that git does not track: every run would lack it."""
-    names = git("ls-files", "--others", "--exclude-standard", "--", "stages", "tinylm")
-    if names:
-        name = names.splitlines()[0]
-        raise InputError(f"{name}: not tracked by git, so every run would lack it; git add {name}")
-
-
-def freeze(name: str) -> tuple[str, str]:
-    """(HEAD, a commit of the tracked files as they are now), kept by a reference."""
-    head = git("rev-parse", "HEAD")
-    commit = git("stash", "create") or head
-    git("update-ref", f"{REFS}/{name}", commit)
-    return head, commit
 
 
 def make_slot(sweep: Sweep, slot: Path) -> None:

@@ -1,117 +1,22 @@
-"""Intervals and tests: bootstrap, Wilson, Student's t, Holm, differences, and what may be claimed.
+"""What may be claimed: Student's t, p values, Holm's correction, the difference between two settings.
 
-This is the project's only statistics module. It needs only numpy, so reports start without torch.
+It needs only numpy, so reports start without torch.
 """
 
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
+from tinylm.evaluate.intervals import LEVEL, MIN_TEXTS, Z95, Statistic, bootstrap_interval
+
 Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 
-Z95 = 1.96  # half-width of a 95 % normal interval, in standard deviations
-LEVEL = 0.95  # confidence level of all intervals
 ALPHA = 1 - LEVEL  # family-wise error rate: the chance that a page claims anything false
-MIN_TEXTS = 5  # with fewer texts an interval is too narrow, so nothing is claimed
 RESAMPLES = 4000  # bootstrap resamples of the texts, for a difference between settings
 SMALLEST_P = 1e-12
-_DRAWS_AT_ONCE = 1_000_000  # keeps a block of resamples to some tens of MiB
-
-
-def mean(means: np.ndarray) -> np.ndarray:
-    """The mean of one value per sample.  (..., K) -> (...)"""
-    return means[..., 0]
-
-
-def pooled_ratio(means: np.ndarray) -> np.ndarray:
-    """The sum of column 0 / the sum of column 1.  (..., 2) -> (...)"""
-    return means[..., 0] / means[..., 1]
-
-
-def ratios_to_last(means: np.ndarray) -> np.ndarray:
-    """The sum of each column / the sum of the last; 0 if that is 0.  (R, M + 1) -> (R, M)"""
-    return means[:, :-1] / np.maximum(means[:, -1:], 1e-12)
-
-
-def pooled_perplexity(means: np.ndarray) -> np.ndarray:
-    """exp(all nats / all tokens) of samples given as (nats, tokens).  (..., 2) -> (...)"""
-    return np.exp(pooled_ratio(means))
-
-
-def bootstrap_interval(
-    values: np.ndarray, statistic: Statistic, resamples: int, seed: int
-) -> tuple[float, float]:
-    """The interval of one statistic: see `bootstrap_intervals`.
-
-    Rounded to ten digits, since later ones depend on the order in which a CPU adds.
-    """
-    low, high = bootstrap_intervals(values, statistic, resamples, seed)
-    return float(f"{low:.10g}"), float(f"{high:.10g}")
-
-
-def bootstrap_intervals(
-    values: np.ndarray, statistic: Statistic, resamples: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """95 % percentile intervals over samples drawn with replacement (Efron 1979): lows and highs.
-
-    values (samples,) or (samples, K): rows are drawn whole, so each must be independent of the
-    others. statistic maps the means of resamples (R, K) to (R, M), or to (R,) for one: `mean`,
-    `pooled_perplexity`, or any function of column means. All M statistics share the resamples.
-    The intervals have shape (M,), or (). Raises ValueError without a sample or a resample.
-    """
-    table = np.asarray(values, dtype=np.float64)
-    samples = len(table)
-    if samples == 0 or resamples < 1:
-        raise ValueError(
-            f"a bootstrap needs at least one sample and one resample, got {samples} and {resamples}"
-        )
-    table = table.reshape(samples, -1)
-    equal_chances = np.full(samples, 1 / samples)
-    rng = np.random.default_rng(seed)
-    block = max(_DRAWS_AT_ONCE // samples, 1)
-    resampled = []
-    for start in range(0, resamples, block):
-        size = min(block, resamples - start)
-        counts = rng.multinomial(samples, equal_chances, size=size)
-        means = counts @ table / samples  # (block, samples) @ (samples, K)
-        resampled.append(statistic(means))
-    tail = (1 - LEVEL) / 2
-    values_of_resamples = np.concatenate(resampled)
-    low, high = np.quantile(values_of_resamples, [tail, 1 - tail], axis=0)
-    return low, high
-
-
-def merge_repeats(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Sum the rows (S, K) of identical texts: (distinct texts, K), in order of first occurrence.
-
-    names: one for each row, equal for identical texts. A bootstrap draws these sums, since copies
-    of a text are not independent.
-    """
-    _, first, text = np.unique(names, return_index=True, return_inverse=True)
-    sums = np.zeros((len(first), values.shape[1]))
-    np.add.at(sums, text, values)
-    return sums[np.argsort(first)]
-
-
-def wilson(count: float, of: int) -> dict[str, float] | None:
-    """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
-
-    Unlike the normal interval, it is also valid for shares of 0 and 1.
-    """
-    if not of:
-        return None
-    share = count / of
-    square = Z95**2 / of
-    centre = (share + square / 2) / (1 + square)
-    variance = share * (1 - share) / of + square / (4 * of)
-    half = Z95 * float(np.sqrt(variance)) / (1 + square)
-    low = max(centre - half, 0.0)
-    high = min(centre + half, 1.0)
-    return {"value": share, "low": low, "high": high}
 
 
 def student_p_value(t: float, df: int) -> float:
@@ -223,11 +128,16 @@ def p_value(value: float, errors: Sequence[Error]) -> float:
         return 1.0
     if len(errors) == 1 and errors[0].size:
         return max(student_p_value(value / errors[0].size, errors[0].df), SMALLEST_P)
+    return _level_just_exceeded(abs(value), errors)
+
+
+def _level_just_exceeded(size: float, errors: Sequence[Error]) -> float:
+    """The level whose `critical_value` is `size`, by bisection of its logarithm."""
     low = math.log(SMALLEST_P)
     high = 0.0
-    while high - low > 1e-4:  # bisection of the logarithm
+    while high - low > 1e-4:
         middle = (low + high) / 2
-        if abs(value) >= critical_value(math.exp(middle), errors):
+        if size >= critical_value(math.exp(middle), errors):
             high = middle
         else:
             low = middle
@@ -302,34 +212,49 @@ class Difference:
 def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:
     """Compare two settings by the tables of their runs, whose rows are the same texts in all runs.
 
-    Every resample draws the same rows from both, so what makes a text hard for both cancels out
-    (Koehn 2004). A side's metric is computed from the mean of its tables over seeds.
+    A side's metric is computed from the mean of its tables over seeds.
     """
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}
         second = {seed: second[seed] for seed in shared}
-    one = np.mean(list(first.values()), axis=0)
-    other = np.mean(list(second.values()), axis=0)
-    texts, width = one.shape
+    first_mean = np.mean(list(first.values()), axis=0)
+    second_mean = np.mean(list(second.values()), axis=0)
+    first_value = _value_of(first_mean, statistic)
+    second_value = _value_of(second_mean, statistic)
+    texts = len(first_mean)
+
+    low, high = _interval_over_texts(first_mean, second_mean, statistic)
+    seeds = seed_error(_value_by_seed(first, statistic), _value_by_seed(second, statistic))
+    if seeds is None:
+        return Difference(first_value, second_value, low, high, math.nan, texts, None)
+
+    value = second_value - first_value
+    errors = [seeds, error_over_texts((high - low) / 2, texts)]
+    half = critical_value(ALPHA, errors)
+    p = p_over_texts(value, errors, texts)
+    return Difference(first_value, second_value, value - half, value + half, p, texts, seeds)
+
+
+def _value_of(table: np.ndarray, statistic: Statistic) -> float:
+    """The metric of a table (texts, K)."""
+    return float(statistic(table.mean(axis=0)))
+
+
+def _value_by_seed(tables: Tables, statistic: Statistic) -> dict[int, float]:
+    return {seed: _value_of(table, statistic) for seed, table in tables.items()}
+
+
+def _interval_over_texts(
+    first: np.ndarray, second: np.ndarray, statistic: Statistic
+) -> tuple[float, float]:
+    """95 % interval of the difference between two tables (texts, K), for the texts alone.
+
+    Every resample draws the same rows from both, so what makes a text hard for both cancels out
+    (Koehn 2004).
+    """
+    width = first.shape[1]
 
     def gain(means: np.ndarray) -> np.ndarray:
         return statistic(means[:, width:]) - statistic(means[:, :width])
 
-    low, high = bootstrap_interval(np.hstack([one, other]), gain, RESAMPLES, seed=1)
-    first_value = float(statistic(one.mean(axis=0)))
-    second_value = float(statistic(other.mean(axis=0)))
-    value = second_value - first_value
-    by_seed = []
-    for tables in (first, second):
-        by_seed.append(
-            {seed: float(statistic(table.mean(axis=0))) for seed, table in tables.items()}
-        )
-    seeds = seed_error(*by_seed)
-    p = math.nan
-    if seeds is not None:
-        errors = [seeds, error_over_texts((high - low) / 2, texts)]
-        half = critical_value(ALPHA, errors)
-        low = value - half
-        high = value + half
-        p = p_over_texts(value, errors, texts)
-    return Difference(first_value, second_value, low, high, p, texts, seeds)
+    return bootstrap_interval(np.hstack([first, second]), gain, RESAMPLES, seed=1)

@@ -14,9 +14,9 @@ from tinylm.base.command import CommandFailed, Interrupted
 from tinylm.base.config import InputError
 from tinylm.base.processes import exclusive_lock, locked
 from tinylm.base.progress import Progress
-from tinylm.experiments import plan
-from tinylm.experiments.plan import Sweep
-from tinylm.experiments.recording import make_slot
+from tinylm.experiments import sweeps
+from tinylm.experiments.slots import make_slot
+from tinylm.experiments.sweeps import Sweep
 
 POLL_S = 0.25
 POLL_SLURM_S = 2.0
@@ -88,7 +88,7 @@ def run_local(sweep: Sweep, count: int) -> None:
         except (KeyboardInterrupt, Interrupted) as error:
             _end(workers)  # before their states are counted
             number = error.number if isinstance(error, Interrupted) else signal.SIGINT
-            raise Interrupted(number, f"{plan.summary(sweep)}; {hint}") from None
+            raise Interrupted(number, f"{sweeps.summary(sweep)}; {hint}") from None
         finally:
             _end(workers)
 
@@ -128,7 +128,7 @@ class Job:
 
     def __call__(self, number: int) -> None:
         os.chdir(self.folder)
-        sweep = plan.open_sweep(Path(self.folder).name)
+        sweep = sweeps.open_sweep(Path(self.folder).name)
         slot = sweep.folder / "slots" / f"job-{number}"
         self.process = _start_worker(sweep, slot, None)
         code = self.process.wait()
@@ -185,4 +185,4 @@ def run_jobs(sweep: Sweep, count: int, options: dict[str, Any]) -> None:
                 time.sleep(POLL_SLURM_S)
         except KeyboardInterrupt:
             hint = f"the jobs keep running (scancel {ids} ends them); --resume starts new ones"
-            raise Interrupted(signal.SIGINT, f"{plan.summary(sweep)}; {hint}") from None
+            raise Interrupted(signal.SIGINT, f"{sweeps.summary(sweep)}; {hint}") from None

@@ -1,4 +1,4 @@
-"""A sweep: its runs and the state of each.
+"""What a sweep is: its runs and the state of each.
 
 Everything is in runs/sweeps/NAME, where every process and host that works on it finds it.
 sweep.json lists the runs. Each run has a folder with its own `runs/`, which has its snapshots, and

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.scoring import with_interval
+from tinylm.evaluate.intervals import wilson
+from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Metrics, Rows
-from tinylm.evaluate.statistics import wilson
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.truth import MEANING, Impossible, first_impossible
 
@@ -34,7 +34,7 @@ def possible(texts: Iterable[Text]) -> Metrics | None:
     return wilson(sum(error is None for _, error in found), len(found))
 
 
-def measure_sense(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
+def measure_plausibility(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
     """(metrics with 95 % intervals, a row for each sample with an impossible word).
 
     texts: number of samples that were read. possible: the share without an impossible word.
@@ -57,7 +57,7 @@ def measure_sense(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
     metrics: Metrics = {
         "texts": len(read),
         "possible": wilson(len(read) - len(rows), len(read)),
-        "words": with_interval(read, _words_per_error) if rows else None,
+        "words": value_and_interval(read, _words_per_error) if rows else None,
         "kinds": {kind: kinds.count(kind) for kind in MEANING},
     }
     return metrics, rows

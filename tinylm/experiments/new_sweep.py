@@ -7,10 +7,13 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import write_json
-from tinylm.experiments import plan
-from tinylm.experiments.plan import Sweep
-from tinylm.experiments.recording import freeze, git, refuse_untracked_code
+from tinylm.experiments import sweeps
+from tinylm.experiments.git import git
+from tinylm.experiments.provenance import untracked
+from tinylm.experiments.sweeps import Sweep
 from tinylm.params.presets.write import Values
+
+REFS = "refs/tinylm/sweeps"  # keeps the code and parameters of each sweep
 
 
 def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
@@ -56,22 +59,33 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
     }
 
 
+def _freeze(name: str) -> tuple[str, str]:
+    """(HEAD, a commit of the tracked files as they are now), kept by a reference."""
+    head = git("rev-parse", "HEAD")
+    commit = git("stash", "create") or head
+    git("update-ref", f"{REFS}/{name}", commit)
+    return head, commit
+
+
 def begin(runs: list[Values], target: str, name: str | None = None) -> Sweep:
     """Write a new sweep into its folder.
 
     runs: the values of each. target: the stage that they end with.
-    Raises InputError, and writes nothing, if values are not allowed.
+    Raises InputError, and writes nothing, if values are not allowed or git does not track some code.
     """
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
         raise InputError(f"{Path.cwd()}: not the root of a git repository, which a sweep needs")
     base = Path(PARAMS_FILE).read_text(encoding="utf-8")
     for values in runs:
-        plan.check_values(base, values)
-    refuse_untracked_code()
-    name = plan.new_name(name)
-    folder = Path(plan.FOLDER) / name
+        sweeps.check_values(base, values)
+    if names := untracked("stages", "tinylm"):
+        raise InputError(
+            f"{names[0]}: not tracked by git, so every run would lack it; git add {names[0]}"
+        )
+    name = sweeps.new_name(name)
+    folder = Path(sweeps.FOLDER) / name
     folder.mkdir(parents=True)
-    baseline, commit = freeze(name)
+    baseline, commit = _freeze(name)
     sweep = Sweep(name, baseline, commit, target, runs)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep

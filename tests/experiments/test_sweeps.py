@@ -12,9 +12,9 @@ from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.base.processes import locked
 from tinylm.cli.command import main
-from tinylm.experiments import begin, engines, plan
-from tinylm.experiments.begin import expand_values
-from tinylm.experiments.plan import Sweep
+from tinylm.experiments import launch, new_sweep, sweeps
+from tinylm.experiments.new_sweep import expand_values
+from tinylm.experiments.sweeps import Sweep
 
 BASE = (ROOT / "params.yaml").read_text(encoding="utf-8")
 
@@ -23,7 +23,7 @@ BASE = (ROOT / "params.yaml").read_text(encoding="utf-8")
 def sweep(tmp_path, monkeypatch):
     """A sweep of four runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    runs = begin.grid(["train.seed=1,2", "train.lr=0.1,0.2"])
+    runs = new_sweep.grid(["train.seed=1,2", "train.lr=0.1,0.2"])
     sweep = Sweep("s", "b" * 40, "c" * 40, "evaluate", runs)
     sweep.folder.mkdir(parents=True)
     (sweep.folder / "sweep.json").write_text(json.dumps(vars(sweep)))
@@ -48,7 +48,9 @@ def test_values_are_written_as_in_params():
 
 
 def test_a_run_has_the_parameters_of_the_folder_with_its_own_values():
-    params = parse_yaml(plan.params_text(BASE, {"train.lr": 0.1, "model.layers": 9}), "params.yaml")
+    params = parse_yaml(
+        sweeps.params_text(BASE, {"train.lr": 0.1, "model.layers": 9}), "params.yaml"
+    )
     assert (params["train"].pop("lr"), params["model"].pop("layers")) == (0.1, 9)
     base = parse_yaml(BASE, "params.yaml")
     del base["train"]["lr"], base["model"]["layers"]
@@ -71,8 +73,8 @@ def test_code_that_git_does_not_track_is_refused_and_nothing_is_written(tmp_path
     (tmp_path / "tinylm/new.py").touch()
     subprocess.run(["git", "init", "-q"], check=True)
     with pytest.raises(InputError, match=r"^tinylm/new\.py: not tracked"):
-        begin.begin([{"train.lr": 0.1}], "evaluate")
-    assert not (tmp_path / plan.FOLDER).exists()
+        new_sweep.begin([{"train.lr": 0.1}], "evaluate")
+    assert not (tmp_path / sweeps.FOLDER).exists()
 
 
 def test_a_worker_outside_a_slot_refuses_and_touches_nothing(sweep, tmp_path):
@@ -88,45 +90,45 @@ def test_a_worker_outside_a_slot_refuses_and_touches_nothing(sweep, tmp_path):
 
 
 def test_states_are_shown_and_failures_are_retried(sweep):
-    sweep.end(1, state=plan.DONE, held_out=1.25, seconds=2.0)
-    sweep.end(2, state=plan.FAILED, why="no space left", seconds=1.0)
-    lines = plan.table(plan.open_sweep(None)).splitlines()
+    sweep.end(1, state=sweeps.DONE, held_out=1.25, seconds=2.0)
+    sweep.end(2, state=sweeps.FAILED, why="no space left", seconds=1.0)
+    lines = sweeps.table(sweeps.open_sweep(None)).splitlines()
     assert lines[1].split() == ["1", "seed=1", "lr=0.1", "done", "1.2500", "2.0", "s"]
     assert lines[2].endswith("no space left")
-    assert lines[3].split()[3] == plan.WAITING
-    assert plan.summary(sweep) == "s: 1 done, 1 failed, 2 waiting of 4 runs"
+    assert lines[3].split()[3] == sweeps.WAITING
+    assert sweeps.summary(sweep) == "s: 1 done, 1 failed, 2 waiting of 4 runs"
     sweep.retry_failed()
     assert sweep.left() == [2, 3, 4]
 
 
 def test_a_run_whose_log_is_locked_is_running(sweep):
     with locked(sweep.run(3) / "log.txt"):
-        assert plan.current_state(sweep, 3) == plan.RUNNING
-    assert plan.current_state(sweep, 3) == plan.WAITING
+        assert sweeps.current_state(sweep, 3) == sweeps.RUNNING
+    assert sweeps.current_state(sweep, 3) == sweeps.WAITING
 
 
 def test_a_sweep_is_found_from_a_slot_and_names_are_checked(sweep, monkeypatch):
-    assert plan.new_name(None) == "sweep-1"
+    assert sweeps.new_name(None) == "sweep-1"
     for name in ("a b", "s"):
         with pytest.raises(InputError, match="--name"):
-            plan.new_name(name)
+            sweeps.new_name(name)
     with pytest.raises(InputError, match="expected one of s"):
-        plan.open_sweep("t")
+        sweeps.open_sweep("t")
     folder = sweep.folder
     slot = folder / "slots/here-0"
     slot.mkdir(parents=True)
     monkeypatch.chdir(slot)
-    assert plan.open_sweep("s").folder == folder
+    assert sweeps.open_sweep("s").folder == folder
 
 
 def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch):
     def start(sweep, slot, log):
         return subprocess.Popen(["sh", "-c", "exit 1"], stdout=log, stderr=log)
 
-    monkeypatch.setattr(engines, "_start_worker", start)
-    monkeypatch.setattr(engines, "POLL_S", 0.05)
+    monkeypatch.setattr(launch, "_start_worker", start)
+    monkeypatch.setattr(launch, "POLL_S", 0.05)
     with pytest.raises(CommandFailed, match=r"slots/.*-0\.log"):
-        engines.run_local(sweep, 1)
+        launch.run_local(sweep, 1)
 
 
 @pytest.mark.parametrize(
