@@ -29,6 +29,7 @@ from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import conditions
 from tinylm.bench import measure
+from tinylm.decoding.decoder import Decoder
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.train.trainer import Trainer, Update
 
@@ -191,7 +192,8 @@ def decoding(options: Options) -> Iterator[dict[str, Any]]:
     torch.set_deterministic_debug_mode("default")
     peer: Any = GPT2LMHeadModel(config)
     peer.to(options.device).eval()
-    decode = our_decode(model, new_tokens, step=decoding_step(model))
+    decoder = Decoder(model=model, eos_id=None, banned=[], step=decoding_step(model))
+    decode = our_decode(decoder, new_tokens)
     for rows in (1, 2) if options.tiny else (1, 20, 256):
         prompts = [[5, 6, 7, 8, 9]] * rows
         works: dict[str, Work] = {

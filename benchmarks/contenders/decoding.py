@@ -14,11 +14,11 @@ from benchmarks.frame import Setup, Step, seconds
 from tinylm.base.files import atomic_folder
 from tinylm.base.seeding import seed_everything
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
-from tinylm.model.transformer import TinyLM
 
 Prompts = list[list[int]]
 Decode = Callable[[Prompts, str | int], Prompts]
@@ -45,26 +45,18 @@ def timed_step(setup: Setup, decode: Decode) -> Step:
     return step
 
 
-def our_decode(model: TinyLM, new_tokens: int, **how: Any) -> Decode:
-    """decode(prompts, method) by `generate` and `beam_search`; samples are drawn from the model's own distribution.
-
-    how: their arguments step or use_cache.
-    """
-    fixed: dict[str, Any] = {
-        "max_new_tokens": new_tokens,
-        "eos_id": None,
-        "banned": [],
-        "stop_at_eos": False,
-        **how,
-    }
+def our_decode(decoder: Decoder, new_tokens: int) -> Decode:
+    """decode(prompts, method) by `generate` and `beam_search`; samples are drawn from the model's own distribution."""
     sampled = DecodeSettings()
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
         if isinstance(method, int):
-            hypotheses = beam_search(model, prompts, width=method, length_penalty=0.0, **fixed)
+            beams = BeamSettings(width=method)
+            hypotheses = beam_search(decoder, prompts, beams, max_new_tokens=new_tokens)
             return [best.ids for best, *_ in hypotheses]
         settings = sampled.greedy() if method == "greedy" else sampled
-        return [row.ids for row in generate(model, prompts, settings=settings, **fixed)]
+        rows = generate(decoder, prompts, settings, max_new_tokens=new_tokens)
+        return [row.ids for row in rows]
 
     return decode
 
@@ -74,7 +66,8 @@ def ours(setup: Setup) -> Step:
     seed_everything(1, setup["threads"])
     model, _ = load_model(setup["models"], "cpu")
     step = decoding_step(model, setup["step"])
-    return timed_step(setup, our_decode(model, setup["new_tokens"], step=step))
+    decoder = Decoder(model=model, eos_id=None, banned=[], step=step)
+    return timed_step(setup, our_decode(decoder, setup["new_tokens"]))
 
 
 def ctranslate2(setup: Setup) -> Step:

@@ -24,7 +24,8 @@ from tinylm.api.own_texts import with_own_texts
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.decoder import Decoder
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
 from tinylm.model.ops import Ops
@@ -108,16 +109,9 @@ def test_past_the_context_the_window_moves_as_the_model_says(lm, slide):
 
 def test_beams_are_those_of_the_search_best_first(lm):
     texts = lm.beams(PROMPT, 4, max_tokens=9, log_probs=True)
-    (expected,) = beam_search(
-        lm.model,
-        [ids_of(lm, PROMPT)],
-        width=4,
-        max_new_tokens=9,
-        length_penalty=lm.length_penalty,
-        eos_id=lm.tokenizer.eos_id,
-        banned=banned_ids(lm.tokenizer),
-        n_best=4,
-    )
+    decoder = Decoder(model=lm.model, eos_id=lm.tokenizer.eos_id, banned=banned_ids(lm.tokenizer))
+    settings = BeamSettings(width=4, length_penalty=lm.length_penalty, n_best=4)
+    (expected,) = beam_search(decoder, [ids_of(lm, PROMPT)], settings, max_new_tokens=9)
     assert [text.new_ids for text in texts] == [one.ids for one in expected]
     scores = [one.score for one in expected]
     assert [text.score for text in texts] == pytest.approx(scores, rel=1e-5)

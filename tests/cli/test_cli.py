@@ -12,6 +12,7 @@ from tests.support.random_run import CONTEXT, DECODE, make_run
 from tinylm.base.config import load_params
 from tinylm.cli import main
 from tinylm.cli.command import COMMANDS
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
@@ -37,15 +38,8 @@ def sampled(prompts, max_tokens=200, **changes):
     settings = DecodeSettings(**DECODE | changes)
     model, tokenizer = parts()
     ids = [[tokenizer.sos_id, *tokenizer.encode(prompt)] for prompt in prompts]
-    continuations = generate(
-        model,
-        ids,
-        settings,
-        max_new_tokens=max_tokens,
-        eos_id=tokenizer.eos_id,
-        banned=banned_ids(tokenizer),
-        with_log_probs=True,
-    )
+    decoder = Decoder(model=model, eos_id=tokenizer.eos_id, banned=banned_ids(tokenizer))
+    continuations = generate(decoder, ids, settings, max_new_tokens=max_tokens, with_log_probs=True)
     pairs = zip(ids, continuations, strict=True)
     return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in pairs], continuations
 

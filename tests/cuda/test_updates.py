@@ -9,8 +9,9 @@ import torch
 from tests.support.small import DECODE, model_settings, random_model
 from tinylm.base.seeding import seed_everything
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.params.presets.write import BASE, preset_values
 from tinylm.train.graphs import GraphedTrainer, new_trainer
@@ -94,11 +95,12 @@ def new_model():
 
 
 def texts(model, method, step=None):
-    fixed = {"max_new_tokens": 30, "eos_id": None, "banned": [0], "step": step}
+    decoder = Decoder(model=model, eos_id=None, banned=[0], step=step)
     if isinstance(method, int):
-        return [best.ids for best, *_ in beam_search(model, PROMPTS, width=method, **fixed)]
+        found = beam_search(decoder, PROMPTS, BeamSettings(width=method), max_new_tokens=30)
+        return [best.ids for best, *_ in found]
     decode = DecodeSettings(**(DECODE | {"temperature": 0.0 if method == "greedy" else 0.8}))
-    return [row.ids for row in generate(model, PROMPTS, settings=decode, **fixed)]
+    return [row.ids for row in generate(decoder, PROMPTS, decode, max_new_tokens=30)]
 
 
 @pytest.mark.parametrize("method", ["greedy", "sample", 1, 5, 10])

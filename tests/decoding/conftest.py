@@ -6,12 +6,17 @@ import pytest
 import torch
 
 from tests.support.small import DECODE, model_settings
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
 VOCAB, CONTEXT = 31, 13
+
+
+def decoder_of(model: TinyLM, **changes) -> Decoder:
+    return Decoder(**{"model": model, "eos_id": EOS, "banned": BANNED, **changes})
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,12 @@
-import functools
 import math
 
 import pytest
 import torch
 
-from tests.decoding.conftest import BANNED, CONTEXT, EOS, SOS
+from tests.decoding.conftest import BANNED, CONTEXT, EOS, SOS, decoder_of
 from tinylm.base.config import InputError
-from tinylm.decoding import beam_search as beam
-from tinylm.decoding import sampling
-from tinylm.decoding.beam_search import Hypothesis
-
-beam_search = functools.partial(beam.beam_search, eos_id=EOS, banned=BANNED)
-generate = functools.partial(sampling.generate, eos_id=EOS, banned=BANNED)
+from tinylm.decoding.beam_search import Hypothesis, beam_search
+from tinylm.decoding.settings import BeamSettings
 
 
 def next_log_probs(model, texts: list[list[int]], drop: int) -> list[list[float]]:
@@ -56,8 +51,8 @@ def test_beam_equals_a_brute_force_beam(make_model, prompts, width, alpha):
     ends = set()
     steps, n_best = (4, 5) if width > 5 else (9, min(3, width))
     model = make_model(1, end=3.0)
-    options = {"max_new_tokens": steps, "length_penalty": alpha, "n_best": n_best}
-    found = beam_search(model, prompts, width=width, **options)
+    beams = BeamSettings(width=width, length_penalty=alpha, n_best=n_best)
+    found = beam_search(decoder_of(model), prompts, beams, max_new_tokens=steps)
     for prompt, hypotheses in zip(prompts, found, strict=True):
         check(hypotheses, brute_beam(model, prompt, width, steps, alpha, n_best))
         ends |= {(len(one.ids), one.ids[-1] == EOS) for one in hypotheses}
@@ -67,8 +62,9 @@ def test_beam_equals_a_brute_force_beam(make_model, prompts, width, alpha):
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize(("slide", "drop"), [("half", CONTEXT // 2), ("one", 1)])
 def test_beam_past_the_context(model, prompts, use_cache, slide, drop):
-    options = {"max_new_tokens": 22, "length_penalty": 0.6, "n_best": 2, "stop_at_eos": False}
-    found = beam_search(model, prompts, width=3, slide=slide, use_cache=use_cache, **options)
+    decoder = decoder_of(model, slide=slide, use_cache=use_cache)
+    beams = BeamSettings(width=3, length_penalty=0.6, n_best=2)
+    found = beam_search(decoder, prompts, beams, max_new_tokens=22, stop_at_eos=False)
     for prompt, hypotheses in zip(prompts, found, strict=True):
         check(hypotheses, brute_beam(model, prompt, 3, 22, 0.6, 2, stop=False, drop=drop))
 
@@ -81,21 +77,23 @@ def test_beam_past_the_context(model, prompts, use_cache, slide, drop):
         ({"n_best": 3}, "n_best"),
         ({"length_penalty": -1.0}, "length_penalty"),
         ({"length_penalty": math.nan}, "length_penalty"),
-        ({"banned": list(range(31))}, "banned"),
     ],
 )
-def test_arguments_out_of_range_are_refused(model, changes, named):
+def test_settings_out_of_range_are_refused(model, changes, named):
+    beams = BeamSettings(**{"width": 2} | changes)
     with pytest.raises(InputError, match=named):
-        beam_search(model, [[SOS]], **{"width": 2, "max_new_tokens": 5} | changes)
+        beam_search(decoder_of(model), [[SOS]], beams, max_new_tokens=5)
 
 
 def test_without_prompts_steps_or_words_there_is_little_to_find(model):
-    assert beam_search(model, [], width=2, max_new_tokens=5) == []
+    decoder, beams = decoder_of(model), BeamSettings(width=2)
+    assert beam_search(decoder, [], beams, max_new_tokens=5) == []
     for steps in (0, -2):
-        nothing = beam_search(model, [[SOS], [SOS, 4]], width=2, max_new_tokens=steps)
+        nothing = beam_search(decoder, [[SOS], [SOS, 4]], beams, max_new_tokens=steps)
         assert nothing == [[Hypothesis([], 0.0, 0.0)]] * 2
     only_end = [word for word in range(31) if word != EOS]
-    ((end,),) = beam_search(model, [[SOS]], width=31, max_new_tokens=5, banned=only_end)
+    decoder, beams = decoder_of(model, banned=only_end), BeamSettings(width=31)
+    ((end,),) = beam_search(decoder, [[SOS]], beams, max_new_tokens=5)
     assert end.ids == [EOS]
 
 
@@ -104,6 +102,7 @@ def test_hypotheses_of_equal_score_come_as_they_were_found(make_model):
     model = make_model()
     with torch.no_grad():
         model.output.weight.zero_()
-    (found,) = beam_search(model, [[SOS]], width=3, max_new_tokens=2, length_penalty=1.0, n_best=3)
+    beams = BeamSettings(width=3, length_penalty=1.0, n_best=3)
+    (found,) = beam_search(decoder_of(model), [[SOS]], beams, max_new_tokens=2)
     assert [one.ids for one in found] == [[1], [4, 1], [4, 4]]
     assert [one.score for one in found] == pytest.approx([-math.log(31)] * 3)

@@ -1,18 +1,17 @@
 """Sampling against its definition, by exact draws."""
 
-import functools
 import math
 
 import pytest
 import torch
 
-from tests.decoding.conftest import BANNED, EOS, SOS
+from tests.decoding.conftest import BANNED, EOS, SOS, decoder_of
 from tinylm.base.config import InputError
-from tinylm.decoding import filters, sampling
-from tinylm.decoding.sampling import Generation, uniforms
+from tinylm.decoding import filters
+from tinylm.decoding.sampling import Generation, Sampling, generate, uniforms
+from tinylm.decoding.session import decoding_mode
 from tinylm.decoding.settings import FALLBACK_TOP_P
 
-generate = functools.partial(sampling.generate, eos_id=EOS, banned=BANNED)
 WORDS = [[SOS, word] for word in range(4, 24)]
 
 
@@ -78,11 +77,21 @@ def test_sampling_is_what_its_definition_says(make_model, settings, changes):
     model = make_model(gain=1.5, end=0.0)
     chosen = settings(**changes)
     prompts = [[SOS, *range(4, 4 + size)] for size in (0, 1, 2, 4, 0, 3)]
-    found = generate(model, prompts, chosen, max_new_tokens=8)
+    found = generate(decoder_of(model), prompts, chosen, max_new_tokens=8)
     expected = [by_definition(model, prompt, chosen, 8, row) for row, prompt in enumerate(prompts)]
     assert [one.ids for one in found] == expected
-    plain = generate(model, prompts, settings(top_k=chosen.top_k), max_new_tokens=8)
+    plain = generate(decoder_of(model), prompts, settings(top_k=chosen.top_k), max_new_tokens=8)
     assert [one.ids for one in plain] != expected  # the setting changes something here
+
+
+def streamed(model, prompt, chosen, count, stream):
+    """The new ids of one prompt that has the random stream of another row."""
+    ids = []
+    with decoding_mode(model):
+        sampling = Sampling(decoder_of(model), [prompt], chosen, count, streams=[stream])
+        while len(ids) < count and EOS not in ids:
+            ids += sampling.step().tolist()
+    return ids
 
 
 @pytest.mark.parametrize("changes", [EXTRAS[1], EXTRAS[5], EXTRAS[8]], ids=str)
@@ -92,11 +101,10 @@ def test_a_sample_does_not_depend_on_the_rest_of_the_batch(make_model, settings,
     numbers = torch.Generator().manual_seed(1)
     sizes = torch.randint(0, 17, (40,), generator=numbers).tolist()
     prompts = [[SOS, *torch.randint(4, 31, (size,), generator=numbers).tolist()] for size in sizes]
-    together = generate(model, prompts, chosen, max_new_tokens=15)
+    together = generate(decoder_of(model), prompts, chosen, max_new_tokens=15)
     assert len({len(one.ids) for one in together}) > 1
     for row, prompt in enumerate(prompts[:12]):
-        alone = generate(model, [prompt], chosen, max_new_tokens=15, streams=[row])
-        assert alone == [together[row]]
+        assert streamed(model, prompt, chosen, 15, row) == together[row].ids
 
 
 def test_a_streams_numbers_stay_what_they_were_and_depend_on_no_other_stream():
@@ -123,7 +131,7 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
 def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):
     chosen = settings(temperature=1.4, top_k=5, repetition_penalty=1.5)
     short = [prompt for prompt in prompts if len(prompt) + 6 <= 13]
-    found = generate(model, short, chosen, max_new_tokens=6, with_log_probs=True)
+    found = generate(decoder_of(model), short, chosen, max_new_tokens=6, with_log_probs=True)
     for prompt, one in zip(short, found, strict=True):
         with torch.no_grad():
             table = model(torch.tensor([prompt + one.ids]))[0].log_softmax(-1)
@@ -137,35 +145,34 @@ def test_the_end_is_never_a_repetition(make_model, settings, window):
     model = make_model(end=60.0)
     prompts = [[EOS, word] for word in range(4, 12)]
     strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=window)
-    found = generate(model, prompts, strong, max_new_tokens=1)
+    found = generate(decoder_of(model), prompts, strong, max_new_tokens=1)
     assert [one.ids for one in found] == [[EOS]] * len(prompts)
-    endless = generate(model, WORDS, strong, max_new_tokens=5, stop_at_eos=False)
+    endless = generate(decoder_of(model), WORDS, strong, max_new_tokens=5, stop_at_eos=False)
     assert max(one.ids.count(EOS) for one in endless) > 1
-    unknown = generate(model, prompts, strong, max_new_tokens=1, eos_id=None)
+    unknown = generate(decoder_of(model, eos_id=None), prompts, strong, max_new_tokens=1)
     assert [EOS] not in [one.ids for one in unknown]
 
 
 def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, settings):
-    calls: list[tuple[int, int]] = []
-    found = generate(
-        model,
-        WORDS,
-        settings(temperature=1.5),
-        max_new_tokens=12,
-        on_token=lambda row, token: calls.append((row, token)),
-    )
+    chosen = settings(temperature=1.5)
+    found = generate(decoder_of(model), WORDS, chosen, max_new_tokens=12)
     assert len({len(one.ids) for one in found}) > 3
-    expected = []
-    for step in range(12):
-        rows = [row for row, one in enumerate(found) if step < len(one.ids)]
-        expected += [(row, found[row].ids[step]) for row in rows]
-    assert calls == expected
+    steps = []
+    with decoding_mode(model):
+        sampling = Sampling(decoder_of(model), WORDS, chosen, 12)
+        for _ in range(12):
+            rows = sampling.alive.tolist()
+            tokens = sampling.step()
+            steps.append(dict(zip(rows, tokens.tolist(), strict=True)))
+            if not sampling.keep_rows(tokens != EOS):
+                break
+    for number, step in enumerate(steps):
+        rows = [row for row, one in enumerate(found) if number < len(one.ids)]
+        assert step == {row: found[row].ids[number] for row in rows}
     for one in found:
         assert EOS not in one.ids[:-1]
         assert one.finished or len(one.ids) == 12
-    endless = generate(
-        model, WORDS, settings(temperature=1.5), max_new_tokens=12, stop_at_eos=False
-    )
+    endless = generate(decoder_of(model), WORDS, chosen, max_new_tokens=12, stop_at_eos=False)
     assert all(len(one.ids) == 12 and not one.finished for one in endless)
     assert any(EOS in one.ids[:-1] for one in endless)
 
@@ -177,22 +184,22 @@ def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, setting
 )
 def test_extreme_settings_are_greedy(make_model, prompts, settings, dtype, changes):
     model = make_model(dtype=dtype)
-    greedy = generate(model, prompts, settings(temperature=0.0), max_new_tokens=20)
-    assert generate(model, prompts, settings(**changes), max_new_tokens=20) == greedy
+    greedy = generate(decoder_of(model), prompts, settings(temperature=0.0), max_new_tokens=20)
+    assert generate(decoder_of(model), prompts, settings(**changes), max_new_tokens=20) == greedy
 
 
 @pytest.mark.parametrize("banned", [list(range(31)), [31], [-1]])
-def test_banned_ids_that_leave_nothing_or_are_no_words_are_refused(model, settings, banned):
+def test_banned_ids_that_leave_nothing_or_are_no_words_are_refused(model, banned):
     with pytest.raises(InputError, match="banned"):
-        generate(model, [[SOS]], settings(), max_new_tokens=5, banned=banned)
+        decoder_of(model, banned=banned)
 
 
 def test_without_a_step_there_is_no_token_and_every_prompt_needs_a_stream(model, settings):
     for steps in (0, -1):
-        found = generate(model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps)
+        found = generate(decoder_of(model), [[SOS], [SOS, 5]], settings(), max_new_tokens=steps)
         assert found == [Generation([], [], False)] * 2
     with pytest.raises(ValueError, match="streams"):
-        generate(model, [[SOS]], settings(), max_new_tokens=5, streams=[1, 2])
+        Sampling(decoder_of(model), [[SOS]], settings(), 5, streams=[1, 2])
 
 
 NEVER = float("-inf")

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from tests.decoding.conftest import CONTEXT, EOS, PAD, SOS, UNK
+from tests.decoding.conftest import CONTEXT, EOS, PAD, SOS, UNK, decoder_of
 from tests.drawn.models import window
 from tinylm.base.config import InputError
 from tinylm.decoding.session import Session
@@ -91,7 +91,9 @@ def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ids = encode_prompts(Letters(), ["", "  ", "ab"], 13, "half")
-        texts = generate_text(model, Letters(), ["", "once upon"], settings(), max_new_tokens=30)
+        texts = generate_text(
+            decoder_of(model), Letters(), ["", "once upon"], settings(), max_new_tokens=30
+        )
     assert ids == [[SOS], [SOS], [SOS, 5, 6]]
     assert texts[1].startswith("onceupon")
     assert all(len(text) > 2 and "?" not in text for text in texts)
@@ -99,7 +101,8 @@ def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
 
 def test_the_end_is_no_part_of_the_text(model, settings):
     banned = [word for word in range(31) if word != EOS]
-    texts = generate_text(model, Letters(), ["ab"], settings(), max_new_tokens=3, banned=banned)
+    decoder = decoder_of(model, banned=banned)
+    texts = generate_text(decoder, Letters(), ["ab"], settings(), max_new_tokens=3)
     assert texts == ["ab"]
 
 

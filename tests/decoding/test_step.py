@@ -1,6 +1,7 @@
 """The compiled step against the model's own forward pass: logits, texts and beams in every architecture."""
 
 import contextlib
+import dataclasses
 import itertools
 
 import numpy as np
@@ -11,9 +12,10 @@ from torch import nn
 from tests.support.small import DECODE, needs_compiler, random_model
 from tinylm.base.config import InputError
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session, Step, decoding_mode
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.kernels import library
 from tinylm.kernels.decoding import step as compiled
 from tinylm.kernels.decoding.graphed import GraphedStep
@@ -60,20 +62,22 @@ def test_a_graphed_step_gives_the_texts_of_the_plain_one(name, method):
     """On a CPU, where nothing is recorded; three times 20 texts, so that its buffer grows and is shared."""
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
     step = GraphedStep(model)
-    fixed = {"max_new_tokens": 40, "eos_id": 2, "banned": [0]}
-    fixed["slide"] = "one" if method == "sliding one" else "half"
+    slide = "one" if method == "sliding one" else "half"
+    plain = Decoder(model=model, eos_id=2, banned=[0], slide=slide)
+    decoders = (dataclasses.replace(plain, step=step), plain)
     settings = DecodeSettings(
         **(DECODE | {"repetition_penalty": 1.3 if method == "repetition penalty" else 1.0})
     )
     for prompts in (PROMPTS[:1], PROMPTS * 4, PROMPTS[2:4]):
         if method == "beams":
+            beams = BeamSettings(width=3)
             texts, expected = (
-                beam_search(model, prompts, width=3, step=one, **fixed) for one in (step, None)
+                beam_search(decoder, prompts, beams, max_new_tokens=40) for decoder in decoders
             )
             assert [best.ids for best, *_ in texts] == [best.ids for best, *_ in expected]
         else:
             texts, expected = (
-                generate(model, prompts, settings, step=one, **fixed) for one in (step, None)
+                generate(decoder, prompts, settings, max_new_tokens=40) for decoder in decoders
             )
             assert [row.ids for row in texts] == [row.ids for row in expected]
 
@@ -161,18 +165,9 @@ def test_defaults_that_another_library_sets_change_nothing(dtype, device, step):
         assert torch.equal(session.next_logits(), expected)
         session.append(torch.full((len(PROMPTS),), 3, device="cpu"))
         again = session.next_logits()
-        generate(
-            model,
-            PROMPTS,
-            DecodeSettings(**DECODE),
-            max_new_tokens=3,
-            eos_id=2,
-            banned=[0],
-            step=session.step,
-        )
-        beam_search(
-            model, PROMPTS[:1], width=2, max_new_tokens=3, eos_id=2, banned=[0], step=session.step
-        )
+        decoder = Decoder(model=model, eos_id=2, banned=[0], step=session.step)
+        generate(decoder, PROMPTS, DecodeSettings(**DECODE), max_new_tokens=3)
+        beam_search(decoder, PROMPTS[:1], BeamSettings(width=2), max_new_tokens=3)
     assert again.dtype == torch.float32
     plain = Session(model, PROMPTS, new_tokens=2)
     plain.next_logits()

@@ -30,8 +30,9 @@ from tests.drawn.trained import SIX_DIGITS, first_weights
 from tinylm.base.config import read_section
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.evaluate.bleu import Bleu
 from tinylm.evaluate.plausibility import read_text
 from tinylm.model.checkpoint import load_model
@@ -50,20 +51,22 @@ ACCUM_CONTEXT = 32  # of the sweep, where rows are stories
 def continued(run: Run, model: Any, method: str, prompts: list[Prompt]) -> list[list[int]]:
     """The new ids of a method of beam_bench, up to the end of each text."""
     settings = run.params["beam_bench"]
-    shared = {
-        "max_new_tokens": settings["new_tokens"], "eos_id": run.tokenizer.eos_id,
-        "banned": banned(run), "slide": run.params["cache"]["slide"],
-    }  # fmt: skip
+    new_tokens = settings["new_tokens"]
+    decoder = Decoder(
+        model=model,
+        eos_id=run.tokenizer.eos_id,
+        banned=banned(run),
+        slide=run.params["cache"]["slide"],
+    )
     starts = [ids for _, ids, _ in prompts]
     if method.startswith("beam "):
-        penalty = settings["length_penalty"]
-        found = beam_search(
-            model, starts, width=int(method.split()[1]), length_penalty=penalty, **shared
-        )
+        width = int(method.split()[1])
+        beams = BeamSettings(width=width, length_penalty=settings["length_penalty"])
+        found = beam_search(decoder, starts, beams, max_new_tokens=new_tokens)
         return [best.ids for best, *_ in found]
     decode = read_section(run.params, "decode", DecodeSettings, "params.yaml")
     decode = decode.greedy() if method == "greedy" else decode
-    return [text.ids for text in generate(model, starts, decode, **shared)]
+    return [text.ids for text in generate(decoder, starts, decode, max_new_tokens=new_tokens)]
 
 
 @holds("measured")

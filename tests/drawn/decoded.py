@@ -12,6 +12,7 @@ from tests.drawn.running import Refused, arrive, in_folder, run_stage
 from tinylm.base.command import CommandFailed
 from tinylm.bench import beam
 from tinylm.decoding.session import Session
+from tinylm.decoding.settings import BeamSettings
 
 # None is what the functions of decoding assume when they are told nothing, and each changes the texts of a small model.
 TOLD: dict[str, Any] = {
@@ -45,19 +46,19 @@ def recorded(stage: str) -> tuple[set[tuple[str, bool]], dict[str, set[Any]]]:
         ways.add((options.get("slide", "half"), options.get("use_cache", True)))
         begin(session, *texts, **options)
 
-    def noted(decode: Any, *keys: str) -> Any:
-        def call(*texts: Any, **options: Any) -> Any:
-            for key in keys:
-                calls.setdefault(key, set()).add(options.get(key, "not told"))
-            return decode(*texts, **options)
+    def noted(decode: Any) -> Any:
+        def call(decoder: Any, prompts: Any, settings: Any, **options: Any) -> Any:
+            calls.setdefault("stop_at_eos", set()).add(options.get("stop_at_eos", "not told"))
+            if isinstance(settings, BeamSettings):
+                calls.setdefault("length_penalty", set()).add(settings.length_penalty)
+            return decode(decoder, prompts, settings, **options)
 
         return call
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Session, "__init__", begun)
-        patch.setattr(beam, "generate", noted(beam.generate, "stop_at_eos"))
-        search = noted(beam.beam_search, "stop_at_eos", "length_penalty")
-        patch.setattr(beam, "beam_search", search)
+        patch.setattr(beam, "generate", noted(beam.generate))
+        patch.setattr(beam, "beam_search", noted(beam.beam_search))
         run_stage(stage)
     return ways, calls
 

@@ -22,6 +22,7 @@ from tests.drawn.properties import holds
 from tests.drawn.trained import MOST_NATS, SIX_DIGITS, asked_checkpoints
 from tinylm.base.config import read_section
 from tinylm.base.seeding import derive_seed
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.bleu import Bleu, bleu_of
@@ -360,10 +361,9 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
     decode = read_section(run.params, "decode", DecodeSettings, "params.yaml")
     model, _ = load_model(folder / "models")
     tokenizer = run.tokenizer
-    texts = generate(
-        model, [ids for _, ids, _ in prompts], decode, max_new_tokens=new, eos_id=tokenizer.eos_id,
-        banned=banned(run), slide=run.params["cache"]["slide"],
-    )  # fmt: skip
+    slide = run.params["cache"]["slide"]
+    decoder = Decoder(model=model, eos_id=tokenizer.eos_id, banned=banned(run), slide=slide)
+    texts = generate(decoder, [ids for _, ids, _ in prompts], decode, max_new_tokens=new)
     weights = run.weights()
     rows = []
     sums: dict[str, list[tuple[float, int]]] = {"": [], "reference_": []}

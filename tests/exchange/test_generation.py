@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import BeamSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.exchange.generation import generation_config, untranslated
 
@@ -60,16 +62,9 @@ def exported_texts(exported, tokenizer, **options):
 
 
 def beams(model, words, width, alpha, n_best):
-    rows = beam_search(
-        model,
-        prompt_ids(words),
-        width=width,
-        max_new_tokens=NEW,
-        length_penalty=alpha,
-        eos_id=words.eos_id,
-        banned=banned_ids(words),
-        n_best=n_best,
-    )
+    decoder = Decoder(model=model, eos_id=words.eos_id, banned=banned_ids(words))
+    settings = BeamSettings(width=width, length_penalty=alpha, n_best=n_best)
+    rows = beam_search(decoder, prompt_ids(words), settings, max_new_tokens=NEW)
     return list(itertools.chain(*rows))
 
 
@@ -81,14 +76,9 @@ def test_greedy_and_beams_give_our_ids_and_scores(
     kind, settings = FORMS[form]
     model = speaking_model(**settings)
     exported, tokenizer = read_export(model, kind, length_penalty=0.6)
-    expected = generate(
-        model,
-        prompt_ids(words),
-        decode_settings().greedy(),
-        max_new_tokens=NEW,
-        eos_id=words.eos_id,
-        banned=banned_ids(words),
-    )
+    decoder = Decoder(model=model, eos_id=words.eos_id, banned=banned_ids(words))
+    greedy = decode_settings().greedy()
+    expected = generate(decoder, prompt_ids(words), greedy, max_new_tokens=NEW)
     assert exported_texts(exported, tokenizer)[0] == [text.ids for text in expected]
     lengths = set()
     for width, alpha in ((5, 0.6), (5, 0.0), (10, 1.0)):

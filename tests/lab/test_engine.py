@@ -17,9 +17,10 @@ from py_mini_racer import MiniRacer
 from tests.lab.page_engine import Engine
 from tests.support.small import pairs, random_model
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.evaluate.ablation import switched_off
 from tinylm.evaluate.attention_maps import attention
 from tinylm.lab import build
@@ -89,18 +90,18 @@ def engine(model):
 def test_greedy_text_far_past_the_context(model, slide):
     settings = DecodeSettings(temperature=0.0)
     engine = engine_of(model, slide=slide)
+    decoder = Decoder(model=model, eos_id=None, banned=[0, 2, 3], slide=slide)
     for ids in PROMPTS:
-        (expected,) = generate(
-            model, [ids], settings, max_new_tokens=30, eos_id=None, banned=[0, 2, 3], slide=slide
-        )
+        (expected,) = generate(decoder, [ids], settings, max_new_tokens=30)
         assert engine.call("greedy", ids, 30) == expected.ids
 
 
 @pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (5, 0.6), (10, 1.0)])
 def test_beams(model, engine, width, alpha):
-    rules = {"max_new_tokens": 12, "eos_id": 1, "banned": [0, 2, 3], "length_penalty": alpha}
+    decoder = Decoder(model=model, eos_id=1, banned=[0, 2, 3])
+    settings = BeamSettings(width=width, length_penalty=alpha, n_best=width)
     for ids in PROMPTS:
-        (expected,) = beam_search(model, [ids], n_best=width, width=width, **rules)
+        (expected,) = beam_search(decoder, [ids], settings, max_new_tokens=12)
         beams = engine.call("beams", ids, width, 12, alpha)
         assert [beam["ids"] for beam in beams] == [beam.ids for beam in expected]
         scores = [beam.score for beam in expected]
@@ -124,11 +125,11 @@ U = np.linspace(0.005, 0.995, 100)
 @given(settings=DECODING, ids=TEXT_IDS)
 def test_the_page_draws_the_same_token_by_any_settings(model, engine, settings, ids):
     with decoding_mode(model):
-        session = Session(model, [ids] * len(U), new_tokens=1)
-        logits = session.next_logits()[0].tolist()
-        sampling = Sampling(session, settings, 1, eos_id=1, banned=[0, 2, 3])
+        decoder = Decoder(model=model, eos_id=1, banned=[0, 2, 3])
+        sampling = Sampling(decoder, [ids] * len(U), settings, 1)
+        logits = sampling.session.next_logits()[0].tolist()
         sampling.u = U[:, None]
-        expected = sampling.step(0, with_log_probs=False).tolist()
+        expected = sampling.step().tolist()
     rules = decoding_rules(settings)
     assert len(rules) == len(dataclasses.fields(settings)) - 1, "the page knows all but the seed"
     rules |= {"banned": [0, 2, 3], "eos": 1}

@@ -16,9 +16,10 @@ from tinylm.api.results import Attention, NextWord, NextWords, Text
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible, warn_caller
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
@@ -136,12 +137,7 @@ class LanguageModel:
         prompts = self._ids(given)
         settings = self._settings(max_tokens, changes)
         continuations = generate(
-            self.model,
-            prompts,
-            settings,
-            max_new_tokens=max_tokens,
-            with_log_probs=log_probs,
-            **self._options(),
+            self._decoder(), prompts, settings, max_new_tokens=max_tokens, with_log_probs=log_probs
         )
         texts = []
         for text, ids, new in zip(given, prompts, continuations, strict=True):
@@ -162,19 +158,10 @@ class LanguageModel:
         """The prompt's ids, then all ids after each new token."""
         yield ids
         with decoding_mode(self.model):
-            session = Session(
-                self.model,
-                [ids],
-                slide=self.slide,
-                use_cache=self.use_cache,
-                new_tokens=max_tokens,
-                step=decoding_step(self.model, self.step),
-            )
-            banned = banned_ids(self.tokenizer)
-            run = Sampling(session, settings, max_tokens, self.tokenizer.eos_id, banned)
-        for column in range(max_tokens):
+            sampling = Sampling(self._decoder(), [ids], settings, max_tokens)
+        for _ in range(max_tokens):
             with decoding_mode(self.model):  # not around a yield, which runs the caller's code
-                token = int(run.step(column, with_log_probs=False)[0])
+                token = int(sampling.step()[0])
             ids = [*ids, token]
             yield ids
             if token == self.tokenizer.eos_id:
@@ -198,15 +185,8 @@ class LanguageModel:
         n_best = width if n_best is None else n_best
         _check_range("width", width, 1, self.model.vocab_size)
         _check_range("n_best", n_best, 1, width)
-        (hypotheses,) = beam_search(
-            self.model,
-            [ids],
-            width=width,
-            max_new_tokens=max_tokens,
-            length_penalty=self.length_penalty,
-            n_best=n_best,
-            **self._options(),
-        )
+        settings = BeamSettings(width=width, length_penalty=self.length_penalty, n_best=n_best)
+        (hypotheses,) = beam_search(self._decoder(), [ids], settings, max_new_tokens=max_tokens)
         texts = []
         for best in hypotheses:
             finished = bool(best.ids) and best.ids[-1] == self.tokenizer.eos_id
@@ -314,15 +294,16 @@ class LanguageModel:
         values = vars(self.settings) | {name: _plain(value) for name, value in changes.items()}
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
-    def _options(self) -> dict[str, Any]:
-        """The arguments of sampling and beam search that do not depend on the prompts."""
-        return {
-            "eos_id": self.tokenizer.eos_id,
-            "banned": banned_ids(self.tokenizer),
-            "use_cache": self.use_cache,
-            "slide": self.slide,
-            "step": decoding_step(self.model, self.step),
-        }
+    def _decoder(self) -> Decoder:
+        """How to decode, by the attributes as they are now."""
+        return Decoder(
+            model=self.model,
+            eos_id=self.tokenizer.eos_id,
+            banned=banned_ids(self.tokenizer),
+            slide=self.slide,
+            use_cache=self.use_cache,
+            step=decoding_step(self.model, self.step),
+        )
 
     def _ids(self, prompts: list[str]) -> list[list[int]]:
         """Ids of each prompt; warns about words outside the vocabulary."""

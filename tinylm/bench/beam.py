@@ -14,9 +14,10 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Step
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
@@ -78,18 +79,28 @@ def continue_prompts(
     stop_at_eos: bool,
 ) -> list[tuple[list[int], float]]:
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
-    shared: dict[str, Any] = {
-        "max_new_tokens": task.settings.new_tokens, "eos_id": tokenizer.eos_id, "banned": banned_ids(tokenizer),
-        "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "slide": task.slide, "step": step,
-    }  # fmt: skip
+    decoder = Decoder(
+        model=step.model,
+        eos_id=tokenizer.eos_id,
+        banned=banned_ids(tokenizer),
+        slide=task.slide,
+        use_cache=task.settings.cache,
+        step=step,
+    )
+    new_tokens = task.settings.new_tokens
     if task.width is None:
-        rows = generate(step.model, prompts, settings=task.decode, with_log_probs=True, **shared)
+        rows = generate(
+            decoder,
+            prompts,
+            task.decode,
+            max_new_tokens=new_tokens,
+            stop_at_eos=stop_at_eos,
+            with_log_probs=True,
+        )
         return [(row.ids, sum(row.log_probs)) for row in rows]
-    shared["length_penalty"] = task.settings.length_penalty
-    return [
-        (best.ids, best.log_prob)
-        for best, *_ in beam_search(step.model, prompts, width=task.width, **shared)
-    ]
+    beams = BeamSettings(width=task.width, length_penalty=task.settings.length_penalty)
+    found = beam_search(decoder, prompts, beams, max_new_tokens=new_tokens, stop_at_eos=stop_at_eos)
+    return [(best.ids, best.log_prob) for best, *_ in found]
 
 
 def measure_task(task: Task) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import KvBenchSettings
 from tinylm.bench.operations import STEPS, shares
-from tinylm.decoding.sampling import generate
-from tinylm.decoding.session import Session
+from tinylm.decoding.decoder import Decoder
+from tinylm.decoding.sampling import Sampling
+from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
@@ -63,20 +64,20 @@ def _timed(
 ) -> tuple[list[list[int]], float, float]:
     """(new tokens of each row, seconds to the first one, seconds in total)."""
     device = model.embedding.device
-    arrivals: list[float] = []
-
-    def on_token(prompt: int, token: int) -> None:
-        if not arrivals:
-            arrivals.append(time.perf_counter())
-
+    decoder = Decoder(
+        model=model, eos_id=task.eos_id, banned=[], slide=task.slide, use_cache=task.cache
+    )
     measure.synchronize(device)
     start = time.perf_counter()
-    rows = generate(
-        model, prompts, settings=GREEDY, max_new_tokens=new_tokens, eos_id=task.eos_id,
-        banned=[], on_token=on_token, slide=task.slide, use_cache=task.cache, stop_at_eos=False,
-    )  # fmt: skip
+    with decoding_mode(model):
+        sampling = Sampling(decoder, prompts, GREEDY, new_tokens)
+        sampling.step()
+        first = time.perf_counter() - start
+        for _ in range(new_tokens - 1):
+            sampling.step()
     measure.synchronize(device)
-    return [row.ids for row in rows], arrivals[0] - start, time.perf_counter() - start
+    total = time.perf_counter() - start
+    return sampling.tokens.tolist(), first, total
 
 
 def measure_task(task: Task) -> dict[str, Any]:

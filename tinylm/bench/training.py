@@ -14,6 +14,7 @@ from tinylm.base import paths
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
 from tinylm.bench import measure
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.settings import ModelSettings
@@ -119,14 +120,8 @@ def train_task(task: Task) -> dict[str, Any]:
 
 def continuations(model: TinyLM, task: Task) -> list[list[int]]:
     """The new ids after each of the task's prompts, by greedy decoding."""
-    rows = generate(
-        model,
-        task.prompts,
-        GREEDY,
-        max_new_tokens=task.new_tokens,
-        eos_id=task.eos_id,
-        banned=task.banned,
-    )
+    decoder = Decoder(model=model, eos_id=task.eos_id, banned=task.banned)
+    rows = generate(decoder, task.prompts, GREEDY, max_new_tokens=task.new_tokens)
     return [row.ids for row in rows]
 
 

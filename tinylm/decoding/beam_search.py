@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
-from tinylm.decoding.sampling import check_banned
-from tinylm.decoding.session import Session, Step, decoding_mode
-from tinylm.model.transformer import TinyLM
+from tinylm.decoding.decoder import Decoder
+from tinylm.decoding.session import decoding_mode
+from tinylm.decoding.settings import BeamSettings
+
+NO_TOKEN = -1  # an id that is never chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,19 +29,12 @@ class Hypothesis:
 
 
 def beam_search(
-    model: TinyLM,
+    decoder: Decoder,
     prompts: Sequence[Sequence[int]],
+    settings: BeamSettings,
     *,
-    width: int,
     max_new_tokens: int,
-    eos_id: int | None,
-    banned: Sequence[int],
-    length_penalty: float = 0.0,
-    n_best: int = 1,
-    slide: str = "half",
-    use_cache: bool = True,
     stop_at_eos: bool = True,
-    step: Step | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best continuations of each prompt by a beam of `width` K, best first.
 
@@ -54,17 +48,12 @@ def beam_search(
     log_prob only decreases, so log_prob / max_new_tokens ** alpha bounds every later score.
     Width 1 with alpha 0 is greedy decoding. Raises InputError for a width outside 1..V.
     """
-    _check(model, width, n_best, length_penalty, banned)
+    _check(settings, decoder.model.vocab_size)
     if not prompts or max_new_tokens <= 0:
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
-    end = -1  # no token ends a text
-    if stop_at_eos and eos_id is not None:
-        end = eos_id
-    with decoding_mode(model):
-        session = Session(
-            model, prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, step=step
-        )
-        search = _Search(session, width, n_best, max_new_tokens, length_penalty, end, banned)
+    end = decoder.eos_id if stop_at_eos else None
+    with decoding_mode(decoder.model):
+        search = _Search(decoder, prompts, settings, max_new_tokens, end)
         for length in range(1, max_new_tokens + 1):
             if not search.step(length):
                 break
@@ -77,19 +66,17 @@ def check_width(width: int, vocab_size: int, name: str) -> None:
         raise InputError(f"{name}: expected 1 to {vocab_size}, the vocabulary's size, got {width}")
 
 
-def _check(
-    model: TinyLM, width: int, n_best: int, length_penalty: float, banned: Sequence[int]
-) -> None:
-    check_banned(banned, model.vocab_size)
-    check_width(width, model.vocab_size, "beam width")
+def _check(settings: BeamSettings, vocab_size: int) -> None:
+    width, n_best = settings.width, settings.n_best
+    check_width(width, vocab_size, "beam width")
     if not 1 <= n_best <= width:
         raise InputError(f"n_best: expected 1 to {width}, the beam width, got {n_best}")
-    if not 0.0 <= length_penalty <= 10.0:
-        raise InputError(f"length_penalty: expected 0 to 10, got {length_penalty}")
+    if not 0.0 <= settings.length_penalty <= 10.0:
+        raise InputError(f"length_penalty: expected 0 to 10, got {settings.length_penalty}")
 
 
 class Candidates(NamedTuple):
-    """Live beams with one more token each, (P, C) for P prompts, best first.
+    """Live beams with one more token each, (P, C) for P prompts.
 
     log_probs: of the whole continuations. beams: the beam of its prompt that each extends.
     """
@@ -98,9 +85,11 @@ class Candidates(NamedTuple):
     beams: np.ndarray
     tokens: np.ndarray
 
-    def take(self, columns: np.ndarray) -> "Candidates":
-        """These columns (P, K) of each prompt, in this order."""
-        prompts = np.arange(len(columns))[:, None]
+    def best(self, count: int) -> "Candidates":
+        """The `count` likeliest of each prompt, (P, count), best first; ties stay in their order."""
+        order = (-self.log_probs).argsort(axis=1, kind="stable")
+        prompts = np.arange(len(order))[:, None]
+        columns = order[:, :count]
         return Candidates(*(values[prompts, columns] for values in self))
 
 
@@ -116,8 +105,7 @@ def expand(best: np.ndarray, ids: np.ndarray, totals: np.ndarray, width: int) ->
     beams = np.arange(live).repeat(best.shape[1])  # of each column
     beams = np.broadcast_to(beams, log_probs.shape)
     all_candidates = Candidates(log_probs, beams, ids.reshape(prompts, -1))
-    order = (-log_probs).argsort(axis=1, kind="stable")
-    return all_candidates.take(order[:, : 2 * width])
+    return all_candidates.best(2 * width)
 
 
 class _Search:
@@ -127,21 +115,24 @@ class _Search:
     """
 
     def __init__(
-        self, session: Session, width: int, n_best: int, max_length: int, alpha: float,
-        eos_id: int, banned: Sequence[int],
-    ) -> None:  # fmt: skip
-        self.session = session
-        self.width = width
-        self.n_best = n_best
+        self,
+        decoder: Decoder,
+        prompts: Sequence[Sequence[int]],
+        settings: BeamSettings,
+        max_length: int,
+        end: int | None,
+    ) -> None:
+        self.session = decoder.session(prompts, max_length)
+        self.width = settings.width
+        self.n_best = settings.n_best
+        self.alpha = settings.length_penalty
         self.max_length = max_length
-        self.alpha = alpha
-        self.eos_id = eos_id
-        device = session.model.embedding.device
-        self.banned = torch.tensor(list(banned), dtype=torch.int64, device=device)
-        self.prompt_lengths = session.lengths.tolist()
-        self.open_prompts = np.arange(session.rows)
+        self.end = NO_TOKEN if end is None else end
+        self.banned = decoder.banned_tensor()
+        self.prompt_lengths = self.session.lengths.tolist()
+        self.open_prompts = np.arange(self.session.rows)
         self.hypotheses: list[list[Hypothesis]] = [[] for _ in self.open_prompts]
-        self.totals = np.zeros((session.rows, 1))  # log-probabilities of the live beams, (P, K')
+        self.totals = np.zeros((self.session.rows, 1))  # log-probabilities of live beams, (P, K')
 
     def step(self, length: int) -> bool:
         """Grow every beam to `length` new tokens; returns whether the search continues."""
@@ -153,13 +144,12 @@ class _Search:
             self.totals,
             self.width,
         )
-        ends = candidates.tokens == self.eos_id
-        is_best = np.arange(ends.shape[1]) < self.width
-        self._finish(candidates, length, ends & is_best)
+        ends = candidates.tokens == self.end  # (P, C)
+        is_among_the_best = np.arange(ends.shape[1]) < self.width
+        self._finish(candidates, length, ends & is_among_the_best)
 
-        candidates.log_probs[ends] = filters.NEG_INF
-        those_that_go_on_first = ends.argsort(axis=1, kind="stable")
-        live = candidates.take(those_that_go_on_first[:, : self.width])
+        log_probs = np.where(ends, filters.NEG_INF, candidates.log_probs)  # the others go on
+        live = candidates._replace(log_probs=log_probs).best(self.width)
         if length == self.max_length:
             self._finish(live, length, np.full(live.tokens.shape, True))
             return False

@@ -209,28 +209,26 @@ class Session:
         """Keep the rows (M,) in this order; a row may occur several times (beams) or not at all."""
         rows = np.asarray(rows)
         if self._cache is not None:
-            first = self._first_change(rows) if len(rows) <= self.rows else 0
+            unchanged = self._equal_slots(rows) if len(rows) <= self.rows else 0
             from_rows = torch.from_numpy(rows).to(self.model.embedding.device)
-            self._cache.reorder(from_rows, first)
+            self._cache.reorder(from_rows, unchanged)
         self._ids = self._ids[rows]
         self.lengths = self.lengths[rows]
         self._starts = self._starts[rows]
 
-    def _first_change(self, rows: np.ndarray) -> int:
-        """The first slot of the cache in which a row differs from the one that replaces it.
+    def _equal_slots(self, rows: np.ndarray) -> int:
+        """How many slots, from the first, are equal in every row i and in rows[i], which replaces it.
 
-        Beams of one prompt share all but their last tokens, so most of their cache need not be
-        copied. There are three cases. No row changes: the first slot after all tokens. A row is
-        replaced by one of another length, whose window may start elsewhere: slot 0. Otherwise the
-        slot of the first token that differs, since a slot depends on all tokens up to its own.
+        A slot of the cache depends on the tokens from the start of its window up to its own. Beams
+        of one prompt share all but their last tokens, so few of their slots need to be copied.
         """
         replaced = np.flatnonzero(rows != np.arange(len(rows)))
         if not len(replaced):
             return self.longest
         sources = rows[replaced]
         if (self.lengths[replaced] != self.lengths[sources]).any():
-            return 0
-        differs = self._ids[replaced, : self.longest] != self._ids[sources, : self.longest]
-        first_token = differs.argmax(axis=1)  # 0 for rows that are equal
-        first_slot = first_token - self._starts[replaced]
-        return max(int(first_slot.min()), 0)
+            return 0  # windows of texts of unequal lengths may start at different tokens
+        is_equal = self._ids[replaced, : self.longest] == self._ids[sources, : self.longest]
+        equal_tokens = is_equal.argmin(axis=1)  # before the first difference; 0 if there is none
+        equal_slots = equal_tokens - self._starts[replaced]
+        return max(int(equal_slots.min()), 0)  # negative: they differ before the window

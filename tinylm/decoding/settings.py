@@ -47,6 +47,19 @@ class DecodeSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamSettings:
+    """Settings of beam search.
+
+    width: the beams of a prompt. length_penalty: alpha in the score, log_prob / length ** alpha.
+    n_best: the hypotheses that are returned of each prompt.
+    """
+
+    width: int
+    length_penalty: float = 0.0
+    n_best: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CacheSettings:
     """Section `cache`.
 

@@ -1,13 +1,12 @@
 """Text in, text out."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tinylm.base.printable import warn_caller
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
 
@@ -36,26 +35,18 @@ def encode_prompts(
 
 
 def generate_text(
-    model: TinyLM,
+    decoder: Decoder,
     tokenizer: Tokenizer,
     prompts: Sequence[str],
     settings: DecodeSettings,
     *,
     max_new_tokens: int,
-    slide: str = "half",
-    **options: Any,
+    stop_at_eos: bool = True,
 ) -> list[str]:
-    """Each prompt with its continuation, as one text without special tokens; `options` go to `generate`."""
-    ids = encode_prompts(tokenizer, prompts, model.settings.context, slide)
-    options.setdefault("banned", banned_ids(tokenizer))
+    """Each prompt with its continuation, as one text without special tokens."""
+    ids = encode_prompts(tokenizer, prompts, decoder.model.settings.context, decoder.slide)
     continuations = generate(
-        model,
-        ids,
-        settings,
-        max_new_tokens=max_new_tokens,
-        eos_id=tokenizer.eos_id,
-        slide=slide,
-        **options,
+        decoder, ids, settings, max_new_tokens=max_new_tokens, stop_at_eos=stop_at_eos
     )
     texts = []
     for prompt, continuation in zip(ids, continuations, strict=True):

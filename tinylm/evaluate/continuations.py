@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
@@ -92,18 +93,18 @@ def continue_prompts(
     Nats are those of the model's own distribution, before temperature and filters. They include
     `<eos>` where the text ended.
     """
-    rows = []
-    generated = generate(
-        model,
-        [prompt.ids for prompt in prompts],
-        decode,
-        max_new_tokens=settings.new_tokens,
+    decoder = Decoder(
+        model=model,
         eos_id=tokenizer.eos_id,
         banned=banned_ids(tokenizer),
         slide=slide,
         step=decoding_step(model),
-        with_log_probs=True,
     )
+    starts = [prompt.ids for prompt in prompts]
+    generated = generate(
+        decoder, starts, decode, max_new_tokens=settings.new_tokens, with_log_probs=True
+    )
+    rows = []
     for prompt, new in zip(prompts, generated, strict=True):
         nats = -sum(new.log_probs)
         whole = [*prompt.ids, *prompt.reference]

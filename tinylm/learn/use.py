@@ -21,14 +21,16 @@ from tinylm.base import paths
 from tinylm.base.command import CommandFailed, run_command
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.base.files import write_bytes
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import generate_text
+from tinylm.decoding.texts import banned_ids, generate_text
 from tinylm.learn.apart import OutOfTime, limit_cpu, stop_limit
 from tinylm.learn.student import Surroundings, load_student
 from tinylm.learn.worker import explain, load
 from tinylm.model.checkpoint import load_model
 from tinylm.model.ops import REFERENCE
 from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.train import validation
 from tinylm.train.muon import Muon
 from tinylm.train.preparation import SPLITS, new_run
@@ -37,6 +39,7 @@ from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
 from tinylm.vocab.kinds import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.vocab.tokenizer import Tokenizer
 
 USUAL = {  # of section train, unless the exercise changes them
     "precision": "fp32",
@@ -91,8 +94,14 @@ def train(
                 step[name] = nats / count
         steps.append(step)
     greedy = DecodeSettings().greedy()
-    text = generate_text(parts.model.eval(), tokenizer, STARTS, greedy, max_new_tokens=40)
+    decoder = decoder_of(parts.model.eval(), tokenizer)
+    text = generate_text(decoder, tokenizer, STARTS, greedy, max_new_tokens=40)
     return pd.DataFrame(steps), text
+
+
+def decoder_of(model: TinyLM, tokenizer: Tokenizer) -> Decoder:
+    """How the model is decoded: with the cache, and half of a full window leaves."""
+    return Decoder(model=model, eos_id=tokenizer.eos_id, banned=banned_ids(tokenizer))
 
 
 def generate() -> Run:
@@ -101,8 +110,9 @@ def generate() -> Run:
     tokenizer = open_tokenizer(paths.TOKENIZER)
     settings = DecodeSettings(temperature=0.8, top_k=50, top_p=0.9)
     count = model.settings.context + 30
+    decoder = decoder_of(model.double(), tokenizer)
     texts = generate_text(
-        model.double(), tokenizer, STARTS[:1], settings, max_new_tokens=count, stop_at_eos=False
+        decoder, tokenizer, STARTS[:1], settings, max_new_tokens=count, stop_at_eos=False
     )
     return pd.DataFrame({"id": tokenizer.encode(texts[0])}), texts
 

@@ -1,6 +1,6 @@
 """The true probability of every next word of a story, computed exactly: nothing is sampled.
 
-`Truth` reads a text and keeps one hypothesis for each way in which the generator can have written it.
+`Truth` reads a text and keeps one derivation for each way in which the generator can have written it.
 For example, "june was a hopeful girl from birchville" can be followed by seven phrases:
 
     0.20 she had a ...           0.15 june and her ...        0.10 june loved ...
@@ -8,7 +8,7 @@ For example, "june was a hopeful girl from birchville" can be followed by seven 
                                                               0.10 june liked ...
 
 The probability of the next word is the sum over the phrases that begin with it: june 0.45,
-she 0.35, her 0.20. Reading "she" leaves two hypotheses, so the next word is "had" with a
+she 0.35, her 0.20. Reading "she" leaves two derivations, so the next word is "had" with a
 probability of 0.20 / 0.35 = 0.57 and "often" with 0.43.
 """
 
@@ -86,7 +86,7 @@ def _options_of(telling: Telling, choice: Choice) -> Options:
     return _known_options[key]
 
 
-class Hypothesis(NamedTuple):
+class Derivation(NamedTuple):
     """One way in which the generator can have written the words read so far.
 
     prob: the probability of writing them in this way. unread: words that follow without a choice.
@@ -101,7 +101,7 @@ class Hypothesis(NamedTuple):
     def next_words(self) -> Iterator[tuple[str, str, float]]:
         """Each possible next word: (word, kind, P(the words read and this one)).
 
-        Silent options are left out, because `with_silent_options` turns them into hypotheses.
+        Silent options are left out, because `with_silent_options` turns them into derivations.
         """
         choice = self.choice
         if self.unread:
@@ -115,8 +115,8 @@ class Hypothesis(NamedTuple):
                 if first and option not in choice.banned:
                     yield *first, share * weights[option]
 
-    def read(self, word: str) -> Iterator[Hypothesis]:
-        """The hypotheses after the word: one for each way to write it."""
+    def read(self, word: str) -> Iterator[Derivation]:
+        """The derivations after the word: one for each way to write it."""
         if self.unread:
             if self.unread[0][0] == word:
                 yield from self._replace(unread=self.unread[1:]).with_silent_options()
@@ -124,14 +124,14 @@ class Hypothesis(NamedTuple):
             options = _options_of(self.telling, self.choice)
             yield from self._take(options.by_word.get(word, []), words_read=1)
 
-    def with_silent_options(self) -> Iterator[Hypothesis]:
-        """This hypothesis, and those of its silent options."""
+    def with_silent_options(self) -> Iterator[Derivation]:
+        """This derivation, and those of its silent options."""
         yield self
         if not self.unread and self.choice is not None:
             yield from self._take(_options_of(self.telling, self.choice).silent, words_read=0)
 
-    def _take(self, options: Sequence[int], words_read: int) -> Iterator[Hypothesis]:
-        """The hypotheses in which one of these options is taken."""
+    def _take(self, options: Sequence[int], words_read: int) -> Iterator[Derivation]:
+        """The derivations in which one of these options is taken."""
         choice = self.choice
         assert choice is not None
         for option in options:
@@ -139,16 +139,16 @@ class Hypothesis(NamedTuple):
                 telling = self.telling.fork()
                 telling.take(choice, option)
                 prob = self.prob / choice.weight_left * choice.weighted.weights[option]
-                yield from _hypotheses(telling, prob, words_read)
+                yield from _derivations(telling, prob, words_read)
 
 
-def _hypotheses(telling: Telling, prob: float, words_read: int = 0) -> Iterator[Hypothesis]:
+def _derivations(telling: Telling, prob: float, words_read: int = 0) -> Iterator[Derivation]:
     """Continue to the next choice. words_read: how many of the words told here have been read."""
     choice = telling.advance()
     words: Words = ()
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
         words += _words_of(piece, origin)
-    yield from Hypothesis(prob, words[words_read:], telling, choice).with_silent_options()
+    yield from Derivation(prob, words[words_read:], telling, choice).with_silent_options()
 
 
 @cache
@@ -194,8 +194,8 @@ class Truth:
     def __init__(self) -> None:
         self.log_prob = 0.0
         self._prob = 1.0  # of the words read so far
-        self._hypotheses = list(_hypotheses(Telling([Call("story")]), 1.0))
-        self._after_article: list[Hypothesis] = []
+        self._derivations = list(_derivations(Telling([Call("story")]), 1.0))
+        self._after_article: list[Derivation] = []
         self._next = self._look_ahead("")
 
     def next_words(self) -> NextWords:
@@ -210,18 +210,18 @@ class Truth:
         self.log_prob += math.log(prob)
         self._prob *= prob
         if word in ("a", "an"):
-            self._hypotheses = self._after_article
+            self._derivations = self._after_article
         else:
-            self._hypotheses = _read(self._hypotheses, word)
+            self._derivations = _read(self._derivations, word)
         self._next = self._look_ahead(word)
         return True
 
     def _look_ahead(self, last: str) -> NextWords:
         """The distribution of the word after `last`."""
-        sums, kinds = _sums(self._hypotheses, last)
+        sums, kinds = _sums(self._derivations, last)
         kind = max(kinds, key=kinds.__getitem__, default="end")
         if "a" in sums:
-            self._after_article = _read(self._hypotheses, "a")
+            self._after_article = _read(self._derivations, "a")
             after, _ = _sums(self._after_article, "")
             del sums["a"]
             for word, prob in after.items():
@@ -230,19 +230,19 @@ class Truth:
         return NextWords(probs, "fixed" if kind == "plot" and len(probs) == 1 else kind)
 
 
-def _read(hypotheses: Iterable[Hypothesis], word: str) -> list[Hypothesis]:
-    return [after for hypothesis in hypotheses for after in hypothesis.read(word)]
+def _read(derivations: Iterable[Derivation], word: str) -> list[Derivation]:
+    return [after for derivation in derivations for after in derivation.read(word)]
 
 
 def _sums(
-    hypotheses: Iterable[Hypothesis], last: str
+    derivations: Iterable[Derivation], last: str
 ) -> tuple[defaultdict[str, float], defaultdict[str, float]]:
     """Probabilities of the next words, and of their kinds. last: the word before them."""
     sums: defaultdict[str, float] = defaultdict(float)
     kinds: defaultdict[str, float] = defaultdict(float)
     after_article = last in ("a", "an")
-    for hypothesis in hypotheses:
-        for word, kind, prob in hypothesis.next_words():
+    for derivation in derivations:
+        for word, kind, prob in derivation.next_words():
             if not after_article or last == _article(word):
                 sums[word] += prob
                 kinds[kind] += prob

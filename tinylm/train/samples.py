@@ -5,6 +5,7 @@ No stage depends on this package, since what it prints changes no result.
 
 from tinylm.base.config import PARAMS_FILE
 from tinylm.base.printable import visible
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
@@ -23,7 +24,7 @@ class SamplePrinter:
     """
 
     def __init__(self, model: TinyLM, tokenizer: Tokenizer, prompt: str, seed: int) -> None:
-        self._model = model
+        self._decoder = Decoder(model=model, eos_id=tokenizer.eos_id, banned=banned_ids(tokenizer))
         self._tokenizer = tokenizer
         self._prompt = tokenizer.encode_prompt(prompt, f"{PARAMS_FILE}: runtime.sample_prompt")
         self._settings = DecodeSettings(temperature=TEMPERATURE, top_k=TOP_K, seed=seed)
@@ -31,12 +32,7 @@ class SamplePrinter:
     def __call__(self, tokens: int) -> None:
         """tokens: the number of tokens that the model has been trained on."""
         (continuation,) = generate(
-            self._model,
-            [self._prompt],
-            self._settings,
-            max_new_tokens=NEW_TOKENS,
-            eos_id=self._tokenizer.eos_id,
-            banned=banned_ids(self._tokenizer),
+            self._decoder, [self._prompt], self._settings, max_new_tokens=NEW_TOKENS
         )
         text = self._tokenizer.decode([*self._prompt, *continuation.ids])
         print(f"sample after {tokens:,} tokens: {visible(text)}", flush=True)

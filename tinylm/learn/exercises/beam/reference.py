@@ -1,7 +1,9 @@
 import torch
 
 from tinylm.decoding.beam_search import beam_search as search
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.session import Step
+from tinylm.decoding.settings import BeamSettings
 
 
 class _Model(torch.nn.Module):
@@ -31,6 +33,7 @@ def beam_search(log_probs, width, max_length, eos, alpha):
         [*plain(ids), *([-1e9] * extra)] if max(ids, default=0) < size else [-1e9] * (size + extra)
     )
     model.vocab_size = size + extra
-    (best,) = search(model, [[0]], width=width, max_new_tokens=max_length, eos_id=eos, banned=[],
-                     length_penalty=alpha, use_cache=False, step=_Step(model))  # fmt: skip
+    decoder = Decoder(model=model, eos_id=eos, banned=[], use_cache=False, step=_Step(model))
+    settings = BeamSettings(width=width, length_penalty=alpha)
+    (best,) = search(decoder, [[0]], settings, max_new_tokens=max_length)
     return best[0].ids, best[0].score

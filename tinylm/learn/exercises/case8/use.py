@@ -5,8 +5,9 @@ from pathlib import Path
 import pandas as pd
 
 from tinylm.base import paths
+from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import generate_text
+from tinylm.decoding.texts import banned_ids, generate_text
 from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.model.checkpoint import load_model
@@ -33,11 +34,12 @@ def run(updates):
     )
     stories = [words for words in texts if len(words) >= PROMPTS[-1] + NEW][:40]
     settings = DecodeSettings(temperature=0.8, top_k=50)
+    decoder = Decoder(model=model, eos_id=tokenizer.eos_id, banned=banned_ids(tokenizer))
     values = []
     for count in PROMPTS:
         prompts = [" ".join(words[:count]) for words in stories]
         written = generate_text(
-            model, tokenizer, prompts, settings, max_new_tokens=NEW, stop_at_eos=False
+            decoder, tokenizer, prompts, settings, max_new_tokens=NEW, stop_at_eos=False
         )
         values.append(round(score(stories, [text.split() for text in written], count), 4))
     return pd.DataFrame({"bleu": values}), written[:2]
