@@ -17,7 +17,7 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import ReportData, as_number, records
 from tinylm.report.values import title_of
 from tinylm.report.wording import count, many, number, share
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
 NEW_TOKENS = 120  # default length of a continuation

@@ -35,7 +35,7 @@ from tinylm.train.preparation import SPLITS, new_run
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, load_matrix
 
 USUAL = {  # of section train, unless the exercise changes them

@@ -10,7 +10,7 @@ from tinylm.decoding.texts import generate_text
 from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.model.checkpoint import load_model
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 PROMPTS = (5, 10, 20, 40, 60, 80)
 NEW = 30
