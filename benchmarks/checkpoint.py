@@ -13,7 +13,8 @@ from benchmarks.frame import Options, run_command
 from benchmarks.shape import SPECIALS, of_size, untrained
 from tinylm.base.files import sha256
 from tinylm.model.checkpoint import save_model
-from tinylm.vocab.words import Splitter, WordTokenizer
+from tinylm.text.words import Splitter
+from tinylm.vocab.words import WordTokenizer
 
 PROMPT = "once upon a time"
 PROMPTS = 20

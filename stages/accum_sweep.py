@@ -7,7 +7,7 @@ from tinylm.base.command import run_command
 from tinylm.base.files import write_csv
 from tinylm.bench import accum, measure
 from tinylm.params.stage import Stage
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from tinylm.base.files import read_json, write_csv
 from tinylm.bench import beam, measure
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
 

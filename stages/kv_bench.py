@@ -9,7 +9,7 @@ from tinylm.bench import kv, measure
 from tinylm.decoding.session import Step
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
 

@@ -9,7 +9,7 @@ from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.params.stage import Stage, seed_argument
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
 

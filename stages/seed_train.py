@@ -12,7 +12,7 @@ from tinylm.train.curves import run_metrics
 from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
 from tinylm.train.preparation import prepare
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
 from tinylm.train.preparation import TrainingRun, prepare
 from tinylm.train.samples import SamplePrinter
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from tinylm.download.stories import SPLITS, read_texts
 from tinylm.params.fitting import check_tokens
 from tinylm.params.stage import Stage
 from tinylm.vocab.embedding.matrix import embedding_matrix
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, save_matrix
 
 STORIES = Path(paths.STORIES)

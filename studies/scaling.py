@@ -22,7 +22,7 @@ from tinylm.evaluate.significance import ALPHA, student_critical_value
 from tinylm.evaluate.truth import problem_with, read_words, true_surprise, true_tokens
 from tinylm.report import render
 from tinylm.storybook.truth import END
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 EXPONENTS = np.arange(0.01, 2.0, 0.01)  # of both terms
 FLOOR_STEP = 0.01  # nats between the values of E that are tried

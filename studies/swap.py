@@ -26,7 +26,7 @@ from tinylm.evaluate.truth import Position, read_words, token_measures, true_tok
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
 STORIES = 50

@@ -12,7 +12,7 @@ from benchmarks.contenders.decoding import Prompts, timed_step
 from benchmarks.frame import Setup, Step
 from tinylm.exchange.gguf_file import write_gguf
 from tinylm.model.checkpoint import load_model
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 SEED = 1
 MICRO_BATCH = 512

@@ -19,7 +19,7 @@ from tinylm.train.validation import split_loss
 from tinylm.vocab.batches import Batch, scoring_batches
 from tinylm.vocab.embedding.matrix import embedding_matrix
 from tinylm.vocab.embedding.settings import EmbeddingSettings
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
 PRESET = "tinystories-2m"  # our recipe; its word vectors come from counts

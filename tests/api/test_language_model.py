@@ -34,7 +34,7 @@ from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
 from tinylm.run.finished_run import FinishedRun
 from tinylm.storybook.corpus import generate as generate_stories
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 ROOT = Path(__file__).parents[2]

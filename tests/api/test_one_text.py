@@ -19,7 +19,7 @@ from tinylm.download.stories import DataSettings, read_texts
 from tinylm.evaluate.split_score import score_split
 from tinylm.model.checkpoint import save_model
 from tinylm.params.presets.write import FOLDER
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
 

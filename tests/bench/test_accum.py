@@ -12,7 +12,7 @@ from tinylm.base.config import InputError
 from tinylm.bench import accum, measure, training
 from tinylm.bench.measure import AccumSettings
 from tinylm.train.trainer import Trainer
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, write_store
 
 

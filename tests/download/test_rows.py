@@ -11,7 +11,7 @@ from tests.download.test_splits import LOCAL
 from tinylm.download.splits import clean_row
 from tinylm.text.cleaning import clean_text, unify_by_the_rule
 from tinylm.text.same_story import bare_text
-from tinylm.vocab.words import Splitter
+from tinylm.text.words import Splitter
 
 PIECES = [
     *map(chr, range(160)),

@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 import pytest
 
 from tests.support import folders
+from tinylm.base import parallel
 from tinylm.base.config import InputError, read_section
 from tinylm.download import splits
 from tinylm.download.splits import remarks, write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
-from tinylm.text import in_order
 
 LOCAL = DataSettings(source="local", path="", hub="a/b@0123", held_out_share=0.2)
 
@@ -64,7 +64,7 @@ def test_the_number_of_processes_changes_no_byte(corpus, monkeypatch, limits):
     texts = ["", *(f"{pieces[i % 7]} {i % 170} {pieces[i % 5]}" for i in range(200)), "", " "]
     settings = corpus.file(texts)
     monkeypatch.setattr(splits, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(in_order, "INLINE_TASKS", 2)
+    monkeypatch.setattr(parallel, "INLINE_TASKS", 2)
     alone = corpus.write(settings, **limits), corpus.files()
     assert (corpus.write(settings, workers=2, **limits), corpus.files()) == alone
 

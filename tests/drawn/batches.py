@@ -10,7 +10,7 @@ from tests.drawn.drawing import FIELDS, DrawnRun
 from tests.drawn.properties import holds
 from tinylm.base.config import InputError
 from tinylm.vocab.batches import UNSCORED, Batch, TrainBatches, scoring_batches
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 

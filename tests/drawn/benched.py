@@ -39,7 +39,7 @@ from tinylm.model.checkpoint import load_model
 from tinylm.report.pictures import PICTURES
 from tinylm.report.values import template_values
 from tinylm.run.finished_run import read_run
-from tinylm.text.same_story import spaced
+from tinylm.text.words import spaced
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore
 

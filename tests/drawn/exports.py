@@ -33,7 +33,7 @@ from tinylm.exchange.loading import Trained
 from tinylm.exchange.stock import REQUIRED
 from tinylm.model.checkpoint import load_model, save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
 transformers.logging.disable_progress_bar()

@@ -37,8 +37,7 @@ from tinylm.evaluate.significance import student_critical_value
 from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.storybook.truth import END
-from tinylm.text.same_story import spaced
-from tinylm.vocab.words import Splitter
+from tinylm.text.words import Splitter, spaced
 
 FIVE_DECIMALS = 6e-6  # half of the last digit in data/evaluate/*.csv, and rounding
 ENDS = ("value", "low", "high")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tests.drawn.plain_model import PlainModel, Weights
 from tests.drawn.running import read_params_file
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
 SPLITS = ("train", "held_out", "evaluation")

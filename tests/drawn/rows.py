@@ -15,7 +15,7 @@ from tests.drawn.drawing import DrawnRun
 from tests.drawn.properties import holds
 from tests.support.stages import STORIES, read
 from tinylm.base.config import InputError
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
 

@@ -22,7 +22,7 @@ from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
 

@@ -7,7 +7,7 @@ import torch
 from tests.drawn.exports import AsLlama, check_gguf
 from tinylm.base.config import InputError
 from tinylm.exchange.gguf_file import write_gguf
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 FORMS = {

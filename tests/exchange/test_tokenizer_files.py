@@ -12,7 +12,7 @@ from tinylm.exchange.tokenizer_files import tokenizer_files
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.byte_level import CHARACTER_OF
 from tinylm.vocab.gpt2 import Gpt2Tokenizer
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 CONTEXT = 64

@@ -26,9 +26,10 @@ from tinylm.evaluate.attention_maps import attention
 from tinylm.lab import build
 from tinylm.lab.build import bundle, rule_of
 from tinylm.lab.making import decoding_rules
-from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
+from tinylm.text.words import normalising_steps, word_patterns
+from tinylm.vocab.make_tokenizer import make_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
-from tinylm.vocab.words import normalising_steps, word_patterns
 
 VOCAB, WIDTH = 41, 20
 RULE = {

@@ -22,7 +22,8 @@ from tinylm.lab.build import build_page
 from tinylm.lab.making import facts
 from tinylm.run.evaluated import Evaluated
 from tinylm.run.finished_run import FinishedRun, Tables
-from tinylm.vocab.words import Splitter, WordTokenizer
+from tinylm.text.words import Splitter
+from tinylm.vocab.words import WordTokenizer
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
 

@@ -12,7 +12,7 @@ from tinylm.base.config import InputError
 from tinylm.vocab.bpe import SPECIALS, train_bpe
 from tinylm.vocab.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens, checked
 from tinylm.vocab.gpt2 import load_gpt2
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 PIECES = [

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.support.folders import write_stories
+from tinylm.base import parallel
 from tinylm.base.config import InputError
 from tinylm.download.stories import SPLITS
-from tinylm.text import in_order
 from tinylm.vocab import token_store, words
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, write_store
 
@@ -31,7 +31,7 @@ def test_stores_have_every_story_and_any_number_of_processes_writes_the_same(
         write_stories(tmp_path / f"{split}.jsonl", texts)
     monkeypatch.setattr(token_store, "STORIES_AT_ONCE", 10)
     monkeypatch.setattr(words, "STORIES_AT_ONCE", 10, raising=False)
-    monkeypatch.setattr(in_order, "INLINE_TASKS", 2)
+    monkeypatch.setattr(parallel, "INLINE_TASKS", 2)
     settings = VocabSettings(tokenizer=kind, max_size=300)
     tokenizer, seen = make_tokenizer(settings, lambda: texts, 1)
     encode_splits(tokenizer, tmp_path, tmp_path / "1", 1)

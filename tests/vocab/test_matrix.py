@@ -19,7 +19,7 @@ from tinylm.vocab.embedding.counts import (
 from tinylm.vocab.embedding.matrix import embedding_matrix
 from tinylm.vocab.embedding.settings import EmbeddingSettings
 from tinylm.vocab.embedding.skipgram import train_skipgram
-from tinylm.vocab.kinds import make_tokenizer
+from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import load_matrix, save_matrix
 

@@ -7,8 +7,9 @@ import pytest
 
 from tinylm.base.command import Interrupted
 from tinylm.base.config import InputError, read_section
-from tinylm.vocab import kinds
-from tinylm.vocab.kinds import make_tokenizer, open_tokenizer
+from tinylm.vocab import open_tokenizer as opening
+from tinylm.vocab.make_tokenizer import make_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 
 TEXTS = ["The cat sat on the mat.\nThe cat ran.", "A dog ran; the dog's cat sat."]
@@ -66,7 +67,7 @@ def test_a_signal_while_a_tokenizer_is_read_stays_that_signal(tmp_path, monkeypa
     def terminated(*_):
         raise Interrupted(signal.SIGTERM, "terminated")
 
-    monkeypatch.setattr(kinds, "_with_vocabulary", terminated)
+    monkeypatch.setattr(opening, "_with_vocabulary", terminated)
     with pytest.raises(Interrupted):
         open_tokenizer(tmp_path / "tokenizer.json")
 

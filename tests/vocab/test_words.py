@@ -8,9 +8,10 @@ import pytest
 import tokenizers
 
 from tinylm.base.config import InputError
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.text.words import MAX_WORD
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
-from tinylm.vocab.words import MAX_WORD, SPECIALS, build_tokenizer, count_words
+from tinylm.vocab.words import SPECIALS, build_tokenizer, count_words
 
 RULES = list(itertools.product((True, False), PUNCTUATIONS))  # lower_case, punctuation
 WORDS = "it's|rock'n'roll'n'soul|red-haired|O\u2019Neil|l'anniversaire|aujourd'|'t|KINGdom|ÉCOLE| I|(x)|$5"

@@ -25,7 +25,7 @@ from tinylm.evaluate.plausibility import possible
 from tinylm.evaluate.settings import Metrics
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.model.settings import ModelSettings
     from tinylm.train.settings import TrainSettings
     from tinylm.vocab.embedding.settings import EmbeddingSettings
-    from tinylm.vocab.kinds import open_tokenizer
+    from tinylm.vocab.open_tokenizer import open_tokenizer
 
     params = load_params()
     settings = read_section(params, "model", ModelSettings)

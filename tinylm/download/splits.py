@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
+from tinylm.base.parallel import in_groups, map_in_order
 from tinylm.base.progress import Progress
 from tinylm.download.stories import SPLITS, DataSettings, split_hub
 from tinylm.text.cleaning import clean_text
-from tinylm.text.in_order import in_groups, map_in_order
 from tinylm.text.same_story import bare_text
 
 HASH_RANGE = 1 << 64  # of a key's first eight bytes

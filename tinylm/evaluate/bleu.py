@@ -11,7 +11,7 @@ import evaluate
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from tinylm.text.same_story import spaced
+from tinylm.text.words import spaced
 
 MAX_ORDER = 4
 TOKENIZE = "none"  # words are split at white space, so `<unk>` is one word

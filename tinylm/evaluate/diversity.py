@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinylm.text.same_story import spaced
+from tinylm.text.words import spaced
 
 
 def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:

@@ -16,10 +16,9 @@ from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.intervals import mean
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Metrics
-from tinylm.text.same_story import spaced
+from tinylm.text.words import Splitter, spaced
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import Splitter
 
 N = 4  # words of the n-grams by which the nearest story is found
 

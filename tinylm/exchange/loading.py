@@ -24,7 +24,7 @@ from tinylm.model.checkpoint import (
 )
 from tinylm.model.transformer import TinyLM
 from tinylm.params.presets.write import BASE, preset_text
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import RULE_FILE, Tokenizer
 
 ORIGINALS = "tinylm"  # the folder in an export

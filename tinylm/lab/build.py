@@ -20,8 +20,9 @@ from tinylm.base.files import read_json
 from tinylm.decoding.texts import banned_ids
 from tinylm.model.transformer import TinyLM
 from tinylm.report.html_page import STYLE_SHEET
+from tinylm.text.words import normalising_steps, word_patterns
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import WordTokenizer, normalising_steps, word_patterns
+from tinylm.vocab.words import WordTokenizer
 
 PAGE = Path(__file__).parent / "page"
 NORM_KINDS = ("layer", "rms", "std")  # of page/model.js

@@ -17,7 +17,7 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.values import title_of
 from tinylm.report.wording import count, many, number, share
 from tinylm.run.finished_run import FinishedRun, records
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
 NEW_TOKENS = 120  # default length of a continuation

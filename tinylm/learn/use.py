@@ -37,7 +37,7 @@ from tinylm.train.preparation import SPLITS, new_run
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, load_matrix
 from tinylm.vocab.tokenizer import Tokenizer
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write, read_json, require, write_bytes, write_json
+from tinylm.base.parallel import in_groups, map_in_order
 from tinylm.base.progress import Progress
 from tinylm.download.stories import SPLITS, read_texts
-from tinylm.text.in_order import in_groups, map_in_order
 from tinylm.vocab.tokenizer import Tokenizer
 
 STAGE = "vocab"

@@ -5,7 +5,7 @@ import torch
 
 from tinylm.base import paths
 from tinylm.model.checkpoint import load_model
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 NEW = 260
 

@@ -9,7 +9,7 @@ from tinylm.base import paths
 from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.learn.use import train
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, write_store
 
 SETTINGS = {"train": {"tokens": 250_000, "batch_size": 4, "lr": 5e-3}}

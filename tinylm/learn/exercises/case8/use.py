@@ -11,7 +11,7 @@ from tinylm.decoding.texts import banned_ids, generate_text
 from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.model.checkpoint import load_model
-from tinylm.vocab.kinds import open_tokenizer
+from tinylm.vocab.open_tokenizer import open_tokenizer
 
 PROMPTS = (5, 10, 20, 40, 60, 80)
 NEW = 30

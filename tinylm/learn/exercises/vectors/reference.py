@@ -4,9 +4,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tinylm.text.words import Splitter
 from tinylm.vocab.embedding.matrix import embedding_matrix as matrix_of
 from tinylm.vocab.embedding.settings import EmbeddingSettings
-from tinylm.vocab.words import Splitter, WordTokenizer
+from tinylm.vocab.words import WordTokenizer
 
 
 def _matrix(vocabulary, vectors, width, seed):

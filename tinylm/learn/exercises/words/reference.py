@@ -1,7 +1,8 @@
 from collections import Counter
 
+from tinylm.text.words import Splitter
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.words import Splitter, WordTokenizer, build_tokenizer
+from tinylm.vocab.words import WordTokenizer, build_tokenizer
 
 _SPLITTER = Splitter(lower_case=True, punctuation="drop")
 

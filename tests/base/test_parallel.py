@@ -10,12 +10,12 @@ import pytest
 
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
-from tinylm.text.in_order import INLINE_TASKS, PREFETCH, map_in_order
+from tinylm.base.parallel import INLINE_TASKS, PREFETCH, map_in_order
 
 ROOT = Path(__file__).parents[2]
 PARENT = """
-from tests.text.test_in_order import process_after
-from tinylm.text.in_order import INLINE_TASKS, map_in_order
+from tests.base.test_parallel import process_after
+from tinylm.base.parallel import INLINE_TASKS, map_in_order
 if __name__ == "__main__":
     for process in map_in_order(process_after, [0.0] * (INLINE_TASKS + 2) + [60.0, 60.0], 2):
         print(process, flush=True)

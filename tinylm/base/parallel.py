@@ -1,7 +1,4 @@
-"""Work in several processes with results in order: any number of processes gives the same results.
-
-It lives in `download`, not in `host`, so that DVC tracks it as a dependency of the stages that use it.
-"""
+"""Work in several processes with results in order: any number of processes gives the same results."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
