@@ -43,10 +43,9 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
 @torch.no_grad()
 def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> AttentionMaps:
     """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
-    maps: list[torch.Tensor] = []
     row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
-    hidden = model.hidden_states(row[None], attention_weights_out=maps)[0, -1]
-    logits = model.logits(hidden).double()
+    hidden, maps = model.hidden_states_and_attention(row[None])
+    logits = model.logits(hidden[0, -1]).double()
     probabilities = torch.softmax(logits, dim=-1)
     probability, token = probabilities.max(dim=-1)
     stacked = torch.cat(maps).float()  # one row of ids: (layers, H, T, T)

@@ -15,8 +15,8 @@ from tinylm.model.ops import Ops
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, FeedForward, Norm, SelfAttention, TinyLM, has_hooks
 
-# Attributes that may differ: they concern training, or are compared by their class.
-_FREE = {"training", "dropout", "ops", "settings", "run_blocks"}
+# They concern training, or are compared by their class.
+_NOT_COMPARED = {"training", "dropout", "ops", "settings", "run_blocks"}
 
 
 def _methods() -> Iterator[tuple[type, str, Any]]:
@@ -48,17 +48,23 @@ def change_of(model: TinyLM) -> str:
         first = min(found.keys() ^ expected.keys())
         return f"{first} was {'added' if first in found else 'removed'}"
     for name, module in found.items():
-        expected_kind, attributes = expected[name]
-        where = name or "the model"
-        if type(module) is not expected_kind:
-            return f"{where} is a {type(module).__name__}"
-        if has_hooks(module):
-            return f"{where} has a hook"
-        for operation in _OPERATIONS:
-            if _is_replaced(module, operation):
-                return f"the operation {operation} of {where} was replaced"
-        if _attributes(module) != attributes:
-            return f"{where} was changed: an attribute, a method or the shape of a weight"
+        change = _change_of_module(module, *expected[name])
+        if change:
+            return f"{name or 'the model'} {change}"
+    return ""
+
+
+def _change_of_module(module: nn.Module, kind: type, attributes: dict[str, Any]) -> str:
+    """The first change of one module, against its class and attributes in a new model."""
+    if type(module) is not kind:
+        return f"is a {type(module).__name__}"
+    if has_hooks(module):
+        return "has a hook"
+    for operation in _OPERATIONS:
+        if _is_replaced(module, operation):
+            return f"has another operation {operation}"
+    if _attributes(module) != attributes:
+        return "was changed: an attribute, a method or the shape of a weight"
     return ""
 
 
@@ -92,7 +98,7 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
     """What an instance has set: the number of heads, say, or a method; and the shapes of its tensors."""
     found: dict[str, Any] = {}
     for name, value in vars(module).items():
-        if name[0] != "_" and name not in _FREE:
+        if name[0] != "_" and name not in _NOT_COMPARED:
             found[name] = value
     for tensors in (module._parameters, module._buffers):
         for name, tensor in tensors.items():

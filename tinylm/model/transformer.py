@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tinylm.model.initialisation import initialise
 from tinylm.model.kv_cache import KVCache, LayerCache
 from tinylm.model.norms import NORMS
 from tinylm.model.ops import (
@@ -262,7 +263,7 @@ class TinyLM(nn.Module):
             self.output_bias = nn.Parameter(torch.zeros(self.vocab_size))
         mean_square = self.embedding.detach().square().mean()
         self.register_buffer("embedding_scale", mean_square.clamp(min=1e-12).rsqrt())
-        initialise(self)
+        initialise(self, settings, self.width)
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
         """An empty cache for `rows` sequences of at most `capacity` tokens (default: the context)."""
@@ -286,39 +287,64 @@ class TinyLM(nn.Module):
         ids: Tensor,
         positions: Tensor | None = None,
         cache: KVCache | None = None,
-        attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
         With a cache, `positions` (B, T) are the tokens' places in their rows, by default 0..T-1;
-        without one they are always 0..T-1. attention_weights_out: a list to which the weights of each
-        layer, (B, H, T, S), are appended. Raises ValueError if a position is past the context, or
+        without one they are always 0..T-1. Raises ValueError if a position is past the context, or
         if there are positions without a cache.
+        """
+        positions, slots = self._positions_and_slots(ids, positions, cache)
+        x = self._embed(ids, positions)
+        mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
+        if cache is not None:
+            for layer, block in enumerate(self.blocks):
+                x = block(x, mask, LayerCache(cache, layer, positions))
+        elif self.training:
+            x = self.run_blocks(list(self.blocks), x, mask)
+        else:
+            x = in_order(list(self.blocks), x, mask)
+        return self.final_norm(x)
+
+    def hidden_states_and_attention(self, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """`hidden_states(ids)`, and the attention weights (B, H, T, T) of each layer.
+
+        ids (B, T). Attention is computed by its plain formula, without dropout of the weights.
+        """
+        positions, slots = self._positions_and_slots(ids)
+        x = self._embed(ids, positions)
+        mask = causal_mask(positions, slots, x.dtype)
+        weights: list[Tensor] = []
+        for block in self.blocks:
+            x = block(x, mask, attention_weights_out=weights)
+        return self.final_norm(x), weights
+
+    def _positions_and_slots(
+        self, ids: Tensor, positions: Tensor | None = None, cache: KVCache | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The tokens' positions (B or 1, T), and those of the keys that attention reads, (S,).
+
+        Reserves the positions in the cache; its slots are the positions of its keys.
         """
         if positions is not None and cache is None:
             raise ValueError("positions need a cache: without one they are 0..T-1")
+        length = ids.shape[1]
         if positions is None:
-            positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
-        last = ids.shape[1] - 1 if cache is None else cache.reserve(positions)
+            positions = torch.arange(length, device=ids.device)[None]  # (1, T)
+        last = length - 1 if cache is None else cache.reserve(positions)
         if last >= self.settings.context:
             raise ValueError(f"{last + 1} positions, but the context holds {self.settings.context}")
+        if cache is None:
+            return positions, positions[0]
+        return positions, torch.arange(cache.used, device=ids.device)
 
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Input of the first block: vectors of tokens and positions, with dropout.  -> (B, T, D)"""
         x = self.embed_tokens(ids)
         if self.positions is not None:
             x = x + F.embedding(positions, self.positions).to(x.dtype)
         dropout = self.settings.dropout if self.training else 0.0
-        x = self.ops.dropout(x, dropout)  # (B, T, D)
-        slots = positions[0]
-        if cache is not None:
-            slots = torch.arange(cache.used, device=ids.device)
-        mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
-        if self.training and cache is None and attention_weights_out is None:
-            x = self.run_blocks(list(self.blocks), x, mask)
-        else:
-            for layer, block in enumerate(self.blocks):
-                layer_cache = None if cache is None else LayerCache(cache, layer, positions)
-                x = block(x, mask, layer_cache, attention_weights_out)
-        return self.final_norm(x)
+        return self.ops.dropout(x, dropout)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None, float | Tensor]:
         """The (V, D) output weights, the bias, and a factor on the hidden states.
@@ -368,51 +394,6 @@ class TinyLM(nn.Module):
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         losses = output_token_loss(hidden, weight, bias, targets.flatten())
         return losses.view(targets.shape)
-
-
-def initialise(model: TinyLM) -> None:
-    """Draw the initial weights with the method `model.init`; the embedding keeps its values.
-
-    scaled: normal with variance 1 / fan-in; at the end of a residual branch the standard deviation
-    is divided by sqrt(2 N). Biases are zero. Learned positions have the mean square of sinusoids,
-    1/2.
-    xavier: uniform within sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010, eq. 16), with
-    queries, keys and values as one matrix each. This includes learned positions. Biases are zero.
-    torch: PyTorch's defaults. Linear layers and biases are uniform within 1 / sqrt(fan-in), learned
-    positions are N(0, 1).
-    """
-    initialise_parameter = {"scaled": _scaled, "xavier": _xavier, "torch": _torch}
-    for name, parameter in model.named_parameters():
-        initialise_parameter[model.settings.init](model, name, parameter)
-
-
-def _scaled(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
-    if name.endswith("bias"):
-        nn.init.zeros_(parameter)
-    elif name == "positions":
-        nn.init.normal_(parameter, std=0.5**0.5)
-    elif name != "embedding" and parameter.dim() == 2:
-        std = parameter.shape[1] ** -0.5
-        if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
-            std = std / (2 * model.settings.layers) ** 0.5
-        nn.init.normal_(parameter, std=std)
-
-
-def _xavier(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
-    if name.endswith("bias"):
-        nn.init.zeros_(parameter)
-    elif name != "embedding" and parameter.dim() == 2:
-        for matrix in parameter.chunk(3 if name.endswith("qkv.weight") else 1):
-            bound = (6 / sum(matrix.shape)) ** 0.5
-            nn.init.uniform_(matrix, -bound, bound)
-
-
-def _torch(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
-    if name == "positions":
-        nn.init.normal_(parameter)
-    elif name == "output_bias":
-        bound = model.width**-0.5
-        nn.init.uniform_(parameter, -bound, bound)
 
 
 def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
