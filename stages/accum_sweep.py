@@ -7,6 +7,8 @@ from tinylm.base.command import run_command
 from tinylm.base.files import write_csv
 from tinylm.bench import accum, measure
 from tinylm.params.stage import Stage
+from tinylm.run.benches import Accumulated, AccumulationTimes
+from tinylm.run.result_files import from_mapping
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
 
@@ -29,7 +31,8 @@ def main() -> None:
     check = measure.in_own_process(accum.gradient_difference, tasks[0])
     results["gradient_difference"] = check.get("gradient_difference")
     times = {"settings": costs, "not_measured": failed}
-    stage.write(results, measure.shown("accum", shown, "epoch_s", "peak_mib"), times)
+    metrics = measure.shown("accum", shown, "epoch_s", "peak_mib")
+    stage.write(from_mapping(Accumulated, results), metrics, from_mapping(AccumulationTimes, times))
 
 
 if __name__ == "__main__":

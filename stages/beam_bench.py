@@ -5,10 +5,13 @@ import sys
 
 from tinylm.base import paths
 from tinylm.base.command import run_command
-from tinylm.base.files import read_json, write_csv
+from tinylm.base.files import write_csv
 from tinylm.bench import beam, measure
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
+from tinylm.run.benches import Beams, BeamTimes
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.result_files import from_mapping, read_stage
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
@@ -22,7 +25,7 @@ def main() -> None:
 
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    source = read_json(paths.results("download"), "download")["source"]
+    source = read_stage(Downloaded, "download").source
     prompts = beam.story_prompts(evaluation, settings, tokenizer.sos_id)
     judged = beam.judged_prompts(evaluation, settings, tokenizer.sos_id, source)
     tasks = beam.make_tasks(
@@ -55,7 +58,8 @@ def main() -> None:
     for width in settings.widths:
         name = f"beam {width}"
         beams[width] = {**methods.get(name, {}), **speeds.get(name, {})}
-    stage.write(results, measure.shown("beam", beams, "bleu4", "tokens_per_s"), times)
+    shown = measure.shown("beam", beams, "bleu4", "tokens_per_s")
+    stage.write(from_mapping(Beams, results), shown, from_mapping(BeamTimes, times))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from tinylm.base.command import run_command
 from tinylm.base.files import write_csv
 from tinylm.bench import ckpt, measure
 from tinylm.params.stage import Stage
+from tinylm.run.benches import Recomputed, RecomputeTimes
+from tinylm.run.result_files import from_mapping
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
 
@@ -27,7 +29,8 @@ def main() -> None:
     write_csv(paths.plot("ckpt_bench"), ("recompute", "series", "value"), plotted)
     profile = measure.in_own_process(ckpt.profile_task, replace(tasks[0], train=params.train))
     times = {"settings": rows, "profile": profile, "not_measured": failed, "trials": measure.TRIALS}
-    stage.write(results, measure.shown("ckpt", shown, "epoch_s", "peak_mib"), times)
+    metrics = measure.shown("ckpt", shown, "epoch_s", "peak_mib")
+    stage.write(from_mapping(Recomputed, results), metrics, from_mapping(RecomputeTimes, times))
 
 
 if __name__ == "__main__":

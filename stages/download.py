@@ -8,13 +8,15 @@ from tinylm.base.command import run_command
 from tinylm.base.processes import cores
 from tinylm.download.splits import remarks, write_stories
 from tinylm.params.stage import Stage
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.result_files import from_mapping
 
 
 def main() -> None:
     stage = Stage("download")
     exact = stage.params.vocab.keeps_punctuation
     corpus = write_stories(stage.params.data, Path(paths.STORIES), cores(), exact)
-    stage.write(corpus)
+    stage.write(from_mapping(Downloaded, corpus))
     for split, counts in corpus["splits"].items():
         print(f"{split}: {counts['stories']:,} stories, {counts['words']:,} words")
     for line in remarks(corpus):

@@ -9,9 +9,10 @@ from tinylm.evaluate import measurement
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
-from tinylm.evaluate.truth import above_floor
+from tinylm.evaluate.truth import above_floor, measure_truth
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.params.stage import Stage
+from tinylm.run.evaluated import Evaluated
 
 
 def main() -> None:
@@ -23,32 +24,41 @@ def main() -> None:
     stage.conditions["step"] = decoding_step(run.model).name
 
     print("evaluate 1/3: loss on the evaluation stories, with n-grams and generator", flush=True)
-    results, tables = measurement.measure_loss(run)
+    loss, baselines, tables = measurement.measure_loss(run)
+    divergence, of_words = measure_truth(run)
     print("evaluate 2/3: continuations", flush=True)
-    continuations, samples = measurement.measure_continuations(
+    continued, samples = measurement.measure_continuations(
         run, settings, decode, stage.params.cache
     )
     print("evaluate 3/3: attention", flush=True)
-    attention, heads = measurement.measure_attention(run)
+    heads, of_heads = measurement.measure_attention(run)
 
-    results |= continuations | attention
-    measurement.write_tables(tables | samples | heads)
-    write_json(paths.seed_score("train"), headline(results))
-    rows = [tuple(row.values()) for row in tables.get("truth_training", [])]
+    results = Evaluated(
+        **vars(loss),
+        baselines=baselines,
+        truth=divergence,
+        samples=continued.samples,
+        memorised=continued.memorised,
+        sense=continued.plausibility,
+        heads=heads,
+    )
+    measurement.write_tables(tables | of_words | samples | of_heads)
+    write_json(paths.seed_score("train"), headline(loss))
+    rows = [tuple(row.values()) for row in of_words.get("truth_training", [])]
     write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)
-    written = results["samples"]
     metrics = {
-        "perplexity": results["perplexity"],
-        "samples_perplexity": written["continuation_perplexity"]["value"],
-        "samples_bleu": written["sentence_bleu"]["value"],
+        "perplexity": results.perplexity,
+        "samples_perplexity": results.samples.continuation_perplexity.value,
+        "samples_bleu": results.samples.sentence_bleu.value,
     }
-    stage.write(results, {"evaluate": metrics | above_floor(results["truth"])})
-    for warning in results["warnings"]:
+    stage.write(results, {"evaluate": metrics | above_floor(results.truth)})
+    for warning in results.warnings:
         print(f"warning: {warning}")
-    baseline = results["baselines"]["kneser_ney"]["perplexity"]
-    scored_once = results.get("once", results)  # as the baselines are
-    perplexity = scored_once["perplexity"]
-    print(f"evaluation perplexity {perplexity:.3f}; Kneser-Ney: {baseline:.3f}")
+    once = results.scored_once or results
+    print(
+        f"evaluation perplexity {once.perplexity:.3f}; "
+        f"Kneser-Ney: {baselines.kneser_ney.perplexity:.3f}"
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from tinylm.bench import kv, measure
 from tinylm.decoding.session import Step
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
+from tinylm.run.benches import Cache, CacheTimes
+from tinylm.run.result_files import from_mapping
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
@@ -49,7 +51,7 @@ def main() -> None:
     profile = measure.in_own_process(kv.profile_task, tasks[-1])
     times = {"settings": rows, "profile": profile, "not_measured": failed, "trials": measure.TRIALS}
     metrics = measure.shown("kv", kv.longest(rows), "tokens_per_s", "speedup", "peak_mib")
-    stage.write(results, metrics, times)
+    stage.write(from_mapping(Cache, results), metrics, from_mapping(CacheTimes, times))
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ def main() -> None:
     check_vocabulary(paths.seed_run(seed), paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    metrics, table, _ = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES)
+    loss, table, _ = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES)
     # in the order of stage evaluate's stories
     stories = table[["nats", "raw_bits"]].to_dict("list")
-    write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories})
+    write_json(paths.seed_score(seed), headline(loss) | {"stories": stories})
     stage.refuse_edits()
-    print(f"seed {seed}: evaluation perplexity {metrics['perplexity']:.3f}")
+    print(f"seed {seed}: evaluation perplexity {loss.perplexity:.3f}")
 
 
 if __name__ == "__main__":

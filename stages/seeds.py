@@ -7,23 +7,26 @@ from tinylm.base.command import run_command
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import seeds
 from tinylm.params.stage import Stage
+from tinylm.run.result_files import from_mapping, read_stage
+from tinylm.run.seeds import Seeds
+from tinylm.run.trained import Trained
 
 
 def main() -> None:
     stage = Stage("seeds")
     more = stage.params.seeds.more
-    trained = read_json(paths.results("train"), "train")
-    first = trained["seed"]
-    scores = {first: seeds.scores_of(trained, "train", "evaluate")}
+    trained = read_stage(Trained, "train")
+    first = trained.seed
+    scores = {first: seeds.scores_of(trained.held_out_loss, "train", "evaluate")}
     curves = {first: seeds.first_curve()}
     for seed in more:
         run = read_json(f"{paths.seed_run(seed)}/run.json", f"seed_train@{seed}")
-        scores[seed] = seeds.scores_of(run["figures"], seed, f"seed_score@{seed}")
+        scores[seed] = seeds.scores_of(run["figures"]["held_out_loss"], seed, f"seed_score@{seed}")
         curves[seed] = run["held_out"]
 
     merged = seeds.merge(scores)
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
-    stage.write(merged)
+    stage.write(from_mapping(Seeds, merged))
     print(f"evaluation perplexity {seeds.in_words(merged)}")
 
 

@@ -9,6 +9,8 @@ from tinylm.base.tables import print_description
 from tinylm.model.checkpoint import save_model
 from tinylm.model.describe import describe, summary
 from tinylm.params.stage import Stage
+from tinylm.run.result_files import from_mapping
+from tinylm.run.trained import Trained, TrainTimes
 from tinylm.train.curves import TrainResult, run_metrics, write_curves
 from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
@@ -46,11 +48,15 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     metrics = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
     metrics |= summary(run.model, settings.optimizer)
     metrics |= run_metrics(result, run.batches)
-    times = result.timing()
-    times["epoch_s"] = round(run.batches.tokens_per_epoch / times["tokens_per_s"], 2)
-    shown = {"val_loss": metrics["held_out_loss"], "epoch_s": times["epoch_s"]}
+    trained = from_mapping(Trained, metrics)
+    timing = result.timing()
+    epoch_s = round(run.batches.tokens_per_epoch / timing["tokens_per_s"], 2)
     stage.conditions = dict(run.conditions)
-    stage.write(metrics, {"train": shown}, times)
+    times = TrainTimes(
+        train_s=timing["train_s"], tokens_per_s=timing["tokens_per_s"], epoch_s=epoch_s
+    )
+    shown = {"val_loss": trained.held_out_loss, "epoch_s": epoch_s}
+    stage.write(trained, {"train": shown}, times)
     run.snapshots.finish()  # last: they stay if `stage.write` raises after an edit
 
 

@@ -12,6 +12,8 @@ from tinylm.base.progress import seconds_shown
 from tinylm.download.stories import SPLITS, read_texts
 from tinylm.params.fitting import check_tokens
 from tinylm.params.stage import Stage
+from tinylm.run.result_files import from_mapping
+from tinylm.run.vocabulary import Vocabulary
 from tinylm.vocab.embedding.matrix import embedding_matrix
 from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, save_matrix
@@ -57,7 +59,7 @@ def main() -> None:
         "split": split,
         "embedding": sources,
     }
-    stage.write(results)
+    stage.write(from_mapping(Vocabulary, results))
     unknown = words["evaluation"]["unknown_share"]
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {unknown:.2%}")
 

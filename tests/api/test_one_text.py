@@ -74,7 +74,7 @@ def test_every_way_gives_the_same_answer(folder, capsys):
         store = TokenStore("data/tokens", "evaluation")
         scored, *_ = score_split(lm.model, lm.tokenizer, store, "stories", "data/stories")
         for text in (RAW, clean):
-            assert lm.perplexity(text) == pytest.approx(scored["perplexity"], rel=1e-5)
+            assert lm.perplexity(text) == pytest.approx(scored.perplexity, rel=1e-5)
         expected = lm.generate(clean, max_tokens=4, temperature=0, log_probs=True)
         assert lm.generate(RAW, max_tokens=4, temperature=0) == expected
         assert "".join(lm.stream(RAW, max_tokens=4, temperature=0)) == expected
@@ -84,7 +84,7 @@ def test_every_way_gives_the_same_answer(folder, capsys):
         if lm.tokenizer.sos_id is not None:
             ids = lm.tokenizer.encode_story(clean)
             end = lm._log_probs(ids, len(ids) - 1).sum()
-            nats = math.log(scored["perplexity"]) * scored["tokens"]
+            nats = math.log(scored.perplexity) * scored.tokens
             assert lm.log_prob(RAW) + end == pytest.approx(-nats, abs=1e-3)
         likeliest = lm.next_words(RAW, len(lm.tokenizer))
         probability = dict(likeliest)

@@ -5,9 +5,12 @@ import pytest
 
 from stages import beam_bench
 from tests.bench.conftest import results
+from tests.support.runs import part
 from tinylm.base.config import InputError
-from tinylm.base.files import write_json
 from tinylm.bench import beam, measure
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.interval import Interval
+from tinylm.run.result_files import write_result
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 2"]
 
@@ -26,20 +29,20 @@ def test_methods_are_compared_with_greedy_decoding(finished_run):
 
 def test_texts_of_the_storybook_are_judged(folder, inline, change, monkeypatch):
     """More prompts than are timed: each method continues them all, and is compared on them."""
-    write_json("data/figures/download.json", {"source": "storybook"})
+    write_result("data/figures/download.json", part(Downloaded, source="storybook"))
     change({"beam_bench.prompts": 2})
     judged = []
 
     def judge(result, task, _):
         judged.append(len(result["judged"]))
-        return "judged"
+        return Interval(0.5, 0.25, 0.75)
 
     monkeypatch.setattr(beam, "judge", judge)
     monkeypatch.setattr(beam, "JUDGED", 3)
     beam_bench.main()
     methods = results(folder, "beam_bench")[0]["methods"]
     assert judged == [3] * len(METHODS)
-    assert {row["possible"] for row in methods.values()} == {"judged"}
+    assert {row["possible"]["low"] for row in methods.values()} == {0.25}
     assert {row["judged"] for row in methods.values()} == {3}
 
 
@@ -53,7 +56,7 @@ def test_a_judged_text_is_read_with_its_prompt():
 
     result = {"judged": [([3, 4, 5], -1.0), ([3, 6, 1], -1.0)]}
     task = SimpleNamespace(judged=[[0, 2], [0, 2]])
-    assert beam.judge(result, task, Tokenizer())["value"] == 0.5
+    assert beam.judge(result, task, Tokenizer()).value == 0.5
 
 
 def test_settings_that_do_not_fit_are_bad_input(folder, inline, change, monkeypatch):

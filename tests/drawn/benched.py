@@ -132,7 +132,7 @@ def methods_of_decoding_are_judged_by_their_texts(drawn: DrawnRun, folder: Path)
                 read.append(read_text(tokenizer.decode(ids), tokenizer.decode(text), is_ended))
             known = [each for each in read if each is not None]
             wanted = wilson(sum(error is None for _, error in known), len(known)) if known else None
-            assert (found["possible"] is None) == (wanted is None)
+            assert (found.get("possible") is None) == (wanted is None)
             for end in wanted or {}:
                 problem = differs(
                     f"{method}: possible", found["possible"][end], wanted[end], 1e-6, 1e-6

@@ -36,6 +36,7 @@ from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.significance import student_critical_value
 from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
+from tinylm.run.result_files import to_mapping
 from tinylm.storybook.truth import END
 from tinylm.text.words import Splitter, spaced
 
@@ -66,12 +67,17 @@ class Losses:
         units = merge_repeats(self.stories, texts)
         if len(units) < MIN_TEXTS:
             units = np.add.reduceat(self.rows, np.arange(0, len(self.rows), block))
-        interval = value_and_interval(units, pooled_ratio)
+        interval = interval_of(units, pooled_ratio)
         return {
             "loss": nats / tokens,
             "tokens": tokens,
             "ends": [interval["low"], interval["high"]],
         }
+
+
+def interval_of(*arguments: Any) -> dict[str, float]:
+    """What `value_and_interval` gives, as it is in the files."""
+    return to_mapping(value_and_interval(*arguments))
 
 
 def logarithm(perplexity: Any) -> np.ndarray:
@@ -199,7 +205,7 @@ def baselines_score_the_same_tokens(drawn: DrawnRun, folder: Path) -> None:
     borders = run.offsets("evaluation")
     by_ngrams = [of_tokens[a:b].sum() for a, b in pairwise(borders)]
     gained = losses.stories - np.column_stack([by_ngrams, np.zeros(len(by_ngrams))])
-    wanted = value_and_interval(merge_repeats(gained, names_of_texts(run)), pooled_ratio)
+    wanted = interval_of(merge_repeats(gained, names_of_texts(run)), pooled_ratio)
     problem = differs_interval(
         "kneser_ney.difference", kneser_ney["difference"], wanted, losses.tolerance
     )
@@ -396,7 +402,7 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
     got = figures["samples"]
     assert (got["count"], got["finished"]) == (len(rows), sum(row["finished"] for row in rows))
     for prefix, name in (("", "continuation"), ("reference_", "reference")):
-        wanted = value_and_interval(sums[prefix], pooled_ratio)
+        wanted = interval_of(sums[prefix], pooled_ratio)
         logs = {end: logarithm(got[f"{name}_perplexity"][end]) for end in ENDS}
         clipped = {end: min(wanted[end], MOST_NATS) for end in ENDS}
         problem = differs_interval(f"samples: ln {name}_perplexity", logs, clipped, tolerance)
@@ -409,13 +415,13 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
         "samples.csv: bleu", table["bleu"], bleu["sentence_bleu"], 1e-6, FIVE_DECIMALS
     )
     assert not problem, problem
-    wanted = value_and_interval(bleu["sentence_bleu"], mean)
+    wanted = interval_of(bleu["sentence_bleu"], mean)
     assert not (problem := differs_interval("sentence_bleu", got["sentence_bleu"], wanted, 1e-9)), (
         problem
     )
     for order in (1, 2, 3, 4):
         name = f"bleu{order}"
-        wanted = value_and_interval(bleu["statistics"], partial(bleu_of, order=order), bleu[name])
+        wanted = interval_of(bleu["statistics"], partial(bleu_of, order=order), bleu[name])
         assert not (problem := differs_interval(name, got[name], wanted, 1e-9)), problem
     for prefix, lines in written.items():
         words = [spaced(line).split() for line in lines]
@@ -440,7 +446,7 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
             f"memorised.{name}: {memorised['count']}, not {len(values)}"
         )
         if len(values):
-            wanted = value_and_interval(values, mean)
+            wanted = interval_of(values, mean)
             problem = differs_interval(f"memorised.{name}", memorised["nearest"], wanted, 1e-9)
             assert not problem, problem
     check_sense(run, rows)
@@ -681,7 +687,7 @@ def heads_are_measured_by_their_attention_and_without_them(drawn: DrawnRun, fold
         without = weights[name].clone()
         without[:, (row["head"] - 1) * width : row["head"] * width] = 0
         nats, tolerance = sums(run, weights | {name: without}, scored)
-        wanted = value_and_interval(np.column_stack([nats - whole, number]), pooled_ratio)
+        wanted = interval_of(np.column_stack([nats - whole, number]), pooled_ratio)
         got = {"value": row["loss_increase"], "low": row["low"], "high": row["high"]}
         allowed = float(((tolerance + whole_tolerance) / number).max()) + FIVE_DECIMALS
         problem = differs_interval(

@@ -57,9 +57,9 @@ def test_bleu_is_that_of_the_continuations_against_their_references():
     row = dict.fromkeys(numbers, 1) | {"prompt": "", "tokens": 5, "reference_tokens": 3}
     samples = pd.DataFrame([row | {"continuation": "a b c d e", "reference": "a b c"}])
     metrics, table = measure_samples(samples, SETTINGS, DECODE)
-    assert metrics["bleu1"]["value"] == pytest.approx(3 / 5)
-    assert metrics["bleu2"]["value"] == pytest.approx((3 / 5 * 2 / 4) ** 0.5)
-    assert (metrics["hypothesis_tokens"], metrics["reference_tokens"]) == (5, 3)
+    assert metrics.bleu1.value == pytest.approx(3 / 5)
+    assert metrics.bleu2.value == pytest.approx((3 / 5 * 2 / 4) ** 0.5)
+    assert (metrics.hypothesis_tokens, metrics.reference_tokens) == (5, 3)
     assert table["bleu"][0] == pytest.approx((3 / 5 * 2 / 4 * 1 / 3 * 1 / 4) ** 0.25)
 
 
@@ -88,15 +88,15 @@ def test_texts_are_read_up_to_their_first_impossible_or_unknown_word():
 
 def test_metrics_count_words_for_each_impossible_one():
     texts = [(START, REST, True), (START, BROKEN, False), (START, "zzz", False)]
-    assert possible(texts)["value"] == pytest.approx(1 / 3)
+    assert possible(texts).value == pytest.approx(1 / 3)
     samples = pd.DataFrame(texts, columns=["prompt", "continuation", "finished"])
     metrics, rows = measure_plausibility(samples)
-    assert metrics["texts"] == 3
-    assert metrics["possible"] == possible(texts)
-    words = metrics["words"]
-    assert words["value"] == pytest.approx((len(REST.split()) + 5 + 1) / 2)
-    assert words["low"] <= words["value"] <= words["high"]
-    assert sum(metrics["kinds"].values()) == 2
+    assert metrics.texts == 3
+    assert metrics.possible == possible(texts)
+    words = metrics.words
+    assert words.value == pytest.approx((len(REST.split()) + 5 + 1) / 2)
+    assert words.low <= words.value <= words.high
+    assert sum(metrics.kinds.values()) == 2
     assert [(row["sample"], row["word"]) for row in rows] == [(1, "zzz"), (2, "zzz")]
     assert rows[0]["instead"] == "brave, kind, shy, curious, clever"
 

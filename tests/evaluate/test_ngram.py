@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from tinylm.evaluate.baselines import baselines, count_ngrams
+from tinylm.evaluate.baselines import count_ngrams, floor, ngram_loss, uniform_loss
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.vocab.token_store import TokenStore
 
@@ -111,14 +111,14 @@ def stores(corpus):
 def test_baselines_score_the_tokens_of_the_layout(stores, layout):
     train, evaluation = stores
     ngrams, unigrams = (count_ngrams(train, layout, order) for order in (3, 1))
-    metrics = baselines(evaluation, layout, ngrams, unigrams, -50.0)
-    floor = metrics.pop("floor")
-    assert baselines(evaluation, layout, ngrams, unigrams, None) == metrics
+    generator = floor(evaluation, layout, -50.0)
+    uniform = uniform_loss(evaluation, layout)
+    losses = [generator, uniform]
+    losses += [ngram_loss(model, evaluation, layout) for model in (ngrams, unigrams)]
     tokens = len(evaluation.ids) - (1 if layout == "stream" else len(evaluation))
-    assert {name: row["tokens"] for name, row in metrics.items()} == dict.fromkeys(metrics, tokens)
-    assert floor["tokens"] == tokens
-    assert floor["perplexity"] == pytest.approx(math.exp(50.0 / tokens))
-    assert metrics["uniform"]["perplexity"] == pytest.approx(train.vocab_size)
+    assert {loss.tokens for loss in losses} == {tokens}
+    assert generator.perplexity == pytest.approx(math.exp(50.0 / tokens))
+    assert uniform.perplexity == pytest.approx(train.vocab_size)
 
 
 @pytest.mark.parametrize("layout", ["stories", "stream"])

@@ -32,8 +32,8 @@ SIX = [*STORIES, "A dog saw the cat.", "the home", STORIES[0]]  # five different
 
 def score(folder, tokenizer, model, layout="stream", split="evaluation"):
     store = TokenStore(folder / "tokens", split)
-    metrics, table, _ = score_split(model, tokenizer, store, layout, folder / "stories")
-    return metrics, table
+    loss, table, _ = score_split(model, tokenizer, store, layout, folder / "stories")
+    return loss, table
 
 
 def windows(store, layout, context):
@@ -75,16 +75,16 @@ def subwords(tmp_path, model):
 def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     folder, tokenizer, model = subwords("bpe", SIX)
     store = TokenStore(folder / "tokens", "evaluation")
-    metrics, table = score(folder, tokenizer, model, layout)
+    loss, table = score(folder, tokenizer, model, layout)
     expected = token_nats(model, store, layout)
     total = sum(nats for _, nats in expected)
-    assert metrics["tokens"] == len(expected)
-    assert metrics["perplexity"] == pytest.approx(math.exp(total / len(expected)), rel=1e-5)
+    assert loss.tokens == len(expected)
+    assert loss.perplexity == pytest.approx(math.exp(total / len(expected)), rel=1e-5)
     rows = table[["nats", "tokens"]].to_numpy(float)  # of stories: rows of one are not independent
-    assert (metrics["stories"], metrics["different_stories"]) == (6, 5)
+    assert (loss.stories, loss.different_stories) == (6, 5)
     rows = np.vstack([rows[0] + rows[5], rows[1:5]])  # nor are equal stories
     interval = bootstrap_interval(rows, pooled_perplexity, RESAMPLES, SEED)
-    assert metrics["perplexity_interval"] == pytest.approx(interval)
+    assert loss.perplexity_interval == pytest.approx(interval)
     nats = np.zeros(6)
     tokens = [0] * 6
     for offset, value in expected:
@@ -93,8 +93,8 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
         tokens[story] += 1
     if layout == "windows":  # which are scored once as a stream
         stream = score(folder, tokenizer, model, "stream")[0]
-        assert metrics["once"]["perplexity"] == stream["perplexity"]
-        assert metrics["raw_bits_per_byte"] == stream["raw_bits_per_byte"]
+        assert loss.scored_once.perplexity == stream.perplexity
+        assert loss.raw_bits_per_byte == stream.raw_bits_per_byte
     assert table["tokens"].tolist() == tokens
     assert table["nats"].tolist() == pytest.approx(nats.tolist(), rel=1e-5)
 
@@ -110,18 +110,18 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
 )
 def test_bits_per_byte_are_those_of_a_lossless_text(subwords, kind, settings, is_lossless):
     folder, tokenizer, model = subwords(kind, **settings)
-    metrics, table = score(folder, tokenizer, model)
+    loss, table = score(folder, tokenizer, model)
     raw = sum(len(text.encode()) for text in STORIES)
-    assert metrics["raw_bytes"] == table["raw_bytes"].sum() == raw
+    assert loss.raw_bytes == table["raw_bytes"].sum() == raw
     if is_lossless:
-        bits = metrics["nats_per_token"] * metrics["tokens"] / math.log(2)
-        assert metrics["raw_bits_per_byte"] == pytest.approx(bits / raw)
+        bits = loss.nats_per_token * loss.tokens / math.log(2)
+        assert loss.raw_bits_per_byte == pytest.approx(bits / raw)
         assert table["raw_bits"].sum() == pytest.approx(bits)
     else:
-        assert metrics["raw_bits_per_byte"] is None
+        assert loss.raw_bits_per_byte is None
         assert table["raw_bits"].isna().all()
     (folder / "stories" / "evaluation.jsonl").write_text("")  # as of a part of the training stream
-    assert score(folder, tokenizer, model)[0]["raw_bits_per_byte"] is None
+    assert score(folder, tokenizer, model)[0].raw_bits_per_byte is None
 
 
 def test_stories_are_named_by_their_text_and_by_their_tokens(subwords):
@@ -164,6 +164,6 @@ def test_held_out_text_that_is_also_evaluation_is_a_warning(finished_run, tmp_pa
     corpus = read(Path(paths.results("download")))
     for source in NO_OFFICIAL_EVALUATION.values():
         write_json(paths.results("download"), corpus | {"evaluation_split": source})
-        metrics, _ = measure_loss(load_trained_run(EVALUATE, torch.device("cpu")))
-        is_warned = HELD_OUT_IS_EVALUATION in metrics["warnings"]
+        loss, *_ = measure_loss(load_trained_run(EVALUATE, torch.device("cpu")))
+        is_warned = HELD_OUT_IS_EVALUATION in loss.warnings
         assert is_warned == (source == NO_OFFICIAL_EVALUATION["tokens"])

@@ -59,7 +59,7 @@ def test_an_interval_over_texts_is_that_of_the_differences():
 def test_wilsons_interval(count, of, low, high):
     """Against the values of Newcombe (1998), method 3, and of the formula's limits."""
     share = wilson(count, of)
-    values = (share["value"], share["low"], share["high"])
+    values = (share.value, share.low, share.high)
     assert values == pytest.approx((count / of, low, high), abs=1e-4)
 
 

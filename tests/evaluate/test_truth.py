@@ -10,10 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from tests.support.folders import write_stories
+from tests.support.runs import part
 from tests.support.small import model_settings, words_of
 from tinylm.evaluate import truth
 from tinylm.evaluate.truth import TrueTokens, above_floor, measure_truth, token_measures
 from tinylm.model.transformer import TinyLM
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.evaluated import Divergence
 from tinylm.storybook.corpus import generate
 from tinylm.storybook.lexicon import KINDS
 from tinylm.storybook.truth import MEANING, vocabulary
@@ -30,7 +33,7 @@ def run_of(tokenizer, folder, monkeypatch):
     model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
     return SimpleNamespace(
         model=model, checkpoints=[(0.5, model)], epochs=1.0, tokens=110, tokenizer=tokenizer,
-        corpus={"source": "storybook"}, ngrams=SimpleNamespace(unseen_mass=0.25),
+        corpus=part(Downloaded, source="storybook"), ngrams=SimpleNamespace(unseen_mass=0.25),
     )  # fmt: skip
 
 
@@ -41,9 +44,9 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
         texts += [story.text for story in STORIES]
     tokenizer = words_of(texts)
     run = run_of(tokenizer, tmp_path, monkeypatch)
-    metrics, tables = measure_truth(run)
+    divergence, tables = measure_truth(run)
     words = tables["truth"]
-    difference = metrics["truth"]["unknown_nats"]
+    difference = divergence.unknown_nats
     for number, story in enumerate(STORIES):
         rows = words[words["story"] == number]
         ids = torch.tensor(tokenizer.encode_story(story.text))
@@ -53,30 +56,30 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
         assert by_kind.sum() == pytest.approx(loss - rows["true"].sum(), abs=1e-6)
         difference += rows["true"].sum() + story.log_prob
     assert difference == pytest.approx(0, abs=1e-5)  # log_prob has six decimals
-    assert (metrics["truth"]["unknown_nats"] < 1e-9) == (known_stories == 300)
+    assert (divergence.unknown_nats < 1e-9) == (known_stories == 300)
     assert list(words["word"][words["kind"] == "end"]) == ["<eos>"] * len(STORIES)
 
 
 def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
     tokenizer = words_of([" ".join(vocabulary())])
     found, tables = measure_truth(run_of(tokenizer, tmp_path, monkeypatch))
-    found = found["truth"]
     words = tables["truth"]
-    assert (found["stories"], found["words"]) == (len(STORIES), len(words))
+    assert (found.stories, found.words) == (len(STORIES), len(words))
     for name in ("true", "model", "excess", "kl", "impossible"):
-        assert found[name]["value"] == pytest.approx(words[name].mean())
-        assert found[name]["low"] <= found[name]["value"] <= found[name]["high"]
-        by_kind = [found["kinds"][kind][name]["value"] for kind in MEANING]
-        assert sum(by_kind) == pytest.approx(found[name]["value"])
+        measure = getattr(found, name)
+        assert measure.value == pytest.approx(words[name].mean())
+        assert measure.low <= measure.value <= measure.high
+        by_kind = [getattr(found.kinds[kind], name).value for kind in MEANING]
+        assert sum(by_kind) == pytest.approx(measure.value)
     # the divergence is the expectation of the excess
     gaps = (words["excess"] - words["kl"]).groupby(words["story"]).sum()
     assert abs(gaps.mean()) < 3 * gaps.std() / math.sqrt(len(gaps))
     training = pd.DataFrame(tables["truth_training"])
     assert training["tokens"].unique().tolist() == [55, 110]
     assert training.groupby("tokens")["value"].sum().to_list() == pytest.approx(
-        [found["kl"]["value"]] * 2
+        [found.kl.value] * 2
     )
-    assert above_floor(found)["above_floor"] == found["kl"]["value"]
+    assert above_floor(found)["above_floor"] == found.kl.value
 
 
 def test_a_number_of_tokens_has_one_point_and_the_last_is_the_runs(tmp_path, monkeypatch):
@@ -119,25 +122,23 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
         return np.log(probs / probs.sum(1, keepdims=True))
 
     monkeypatch.setattr(truth, "log_probabilities", distribution)
-    kinds = measure_truth(run)[0]["truth"]["kinds"]
-    excess = {kind: row["kl"]["value"] for kind, row in kinds.items()}
+    kinds = measure_truth(run)[0].kinds
+    excess = {kind: measures.kl.value for kind, measures in kinds.items()}
     assert excess["place"] > 0.9 * sum(excess.values()) > 0.1
 
 
 def test_nothing_is_compared_where_words_or_stories_are_not_the_generators(tmp_path, monkeypatch):
     texts = [story.text for story in STORIES]
     run = run_of(words_of(texts), tmp_path, monkeypatch)
-    run.corpus["source"] = "local"
-    assert measure_truth(run) == (
-        {"truth": {"left_out": "the stories are not the storybook's"}},
-        {},
-    )
+    run.corpus = part(Downloaded, source="local")
+    reason = "the stories are not the storybook's"
+    assert measure_truth(run) == (Divergence(left_out=reason), {})
     assert truth.problem_with(words_of(texts)) == ""
     for other in (words_of([*texts, "zebu"]), words_of(texts, punctuation="keep")):
-        run = SimpleNamespace(tokenizer=other, corpus={"source": "storybook"})
-        (metrics, tables) = measure_truth(run)
-        assert metrics["truth"]["left_out"]
-        assert above_floor(metrics["truth"]) == tables == {}
+        run = SimpleNamespace(tokenizer=other, corpus=part(Downloaded, source="storybook"))
+        divergence, tables = measure_truth(run)
+        assert divergence.left_out
+        assert above_floor(divergence) == tables == {}
 
 
 def test_a_text_is_explained_up_to_its_first_impossible_word(tmp_path, monkeypatch):

@@ -9,11 +9,13 @@ import pytest
 import yaml
 
 from tests.support.clone import set_params
+from tests.support.runs import part
 from tests.support.stages import before_training, run
 from tinylm.base import code, paths
 from tinylm.base.command import run_command
 from tinylm.params.presets.write import FOLDER
 from tinylm.params.stage import Stage
+from tinylm.run.benches import Cache, CacheTimes
 from tinylm.train.snapshot import Snapshots
 
 
@@ -42,7 +44,7 @@ def test_results_metrics_and_times_are_written_with_the_conditions(folder):
         "kv/on": {"speedup": 2.5, "peak_mib": None, "perplexity": math.inf},
         "kv/off": {"peak_mib": 1.0},
     }
-    stage.write({"same_ids": True}, metrics, {"settings": []})
+    stage.write(part(Cache, same_ids=True), metrics, part(CacheTimes, settings=[]))
     results = json.loads(Path(paths.results("kv_bench")).read_text())
     times = json.loads(Path(paths.times("kv_bench")).read_text())
     assert results["same_ids"] is True

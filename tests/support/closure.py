@@ -1,8 +1,8 @@
 """Which source files decide what a stage computes, from the imports of its script.
 
 They are the stage's script and, of every package of ours that it imports, directly or not, all
-files. `kernels` has a package for each of its users, and each file of `bench` serves a stage of its
-own, so these are listed one by one. `CHANGES_NO_RESULT` is not followed. A settings class may change
+files. `kernels` has a package for each of its users, and each file of `bench` and `run` serves a stage
+of its own, so these are listed one by one. `CHANGES_NO_RESULT` is not followed. A settings class may change
 one, so its file counts where a script reads the section (`stage.params.NAME`).
 """
 
@@ -19,7 +19,7 @@ from tinylm.params.params import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 CHANGES_NO_RESULT = ("tinylm/params", "tinylm/train/samples.py")
-LISTED_BY_FILE = ("tinylm/bench", "stages")
+LISTED_BY_FILE = ("tinylm/bench", "tinylm/run", "stages")
 LISTED_BY_SUBFOLDER = "tinylm/kernels"
 
 

@@ -22,9 +22,9 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.continuations import without_repeats
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.plausibility import possible
-from tinylm.evaluate.settings import Metrics
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
+from tinylm.run.interval import Interval
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
@@ -199,7 +199,7 @@ def texts_of(
     return texts
 
 
-def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics | None:
+def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Interval | None:
     """The share of a method's continuations of the `judged` prompts that the generator could write."""
     texts = []
     for prompt, (ids, _) in zip(task.judged, result["judged"], strict=True):
@@ -208,7 +208,7 @@ def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Metrics |
     return possible(texts)
 
 
-def quality(result: dict[str, Any], rows: Sequence[Text]) -> Metrics:
+def quality(result: dict[str, Any], rows: Sequence[Text]) -> dict[str, Any]:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
     from tinylm.evaluate.bleu import Bleu  # takes seconds to import
 

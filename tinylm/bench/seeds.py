@@ -22,10 +22,10 @@ def first_curve() -> Curve:
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
-def scores_of(run: Mapping[str, Any], scored: str | int, stage: str) -> dict[str, Any]:
-    """METRICS of a run's weights, which `stage` scored; run: the metrics of its training."""
+def scores_of(held_out_loss: float | None, scored: str | int, stage: str) -> dict[str, Any]:
+    """METRICS of a run's weights, which `stage` scored."""
     score = read_json(paths.seed_score(scored), stage)
-    return score | {"held_out_loss": run["held_out_loss"]}
+    return score | {"held_out_loss": held_out_loss}
 
 
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

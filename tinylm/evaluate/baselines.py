@@ -1,5 +1,6 @@
 """What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -8,7 +9,8 @@ import numpy as np
 from tinylm.evaluate.intervals import merge_repeats, pooled_ratio
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity, value_and_interval
-from tinylm.evaluate.settings import Metrics
+from tinylm.run.evaluated import Loss
+from tinylm.run.interval import Interval
 from tinylm.vocab.token_store import TokenStore
 
 MAX_COUNTED = 4_000_000  # tokens; counting takes about 200 bytes per token at its peak
@@ -38,32 +40,39 @@ def count_ngrams(train: TokenStore, layout: str, order: int) -> KneserNey:
     return KneserNey(sample, order, train.vocab_size)
 
 
-def baselines(
-    evaluation: TokenStore,
-    layout: str,
-    kneser_ney: KneserNey,
-    unigram: KneserNey,
-    log_prob: float | None,
-) -> Metrics:
-    """Perplexity of the evaluation split under each baseline, each of its tokens scored once.
+def scored_tokens(evaluation: TokenStore, layout: str) -> int:
+    """The tokens of the evaluation split that a baseline is scored on, each once.
 
-    The n-gram models are those of `count_ngrams`; a sequence's first token is context only, as for
-    the model. In the layouts "stories" and "stream" these are exactly the tokens on which the
-    model is scored. In layout "windows" this is true only of its metrics "once" (`split_score`).
-    log_prob: the generator's own for the split, in nats; None without one. It gives the "floor":
-    in layout "stream" a story's `<sos>` is scored too, which costs the generator nothing.
+    A sequence's first token is context only, as for the model. In the layouts "stories" and "stream"
+    these are exactly the tokens on which the model is scored. In layout "windows" this is true only
+    of its loss `scored_once`.
     """
-    scored = sequences(evaluation, layout)
-    tokens = sum(len(sequence) - 1 for sequence in scored)
-    metrics = {"uniform": _metrics(tokens * math.log(unigram.vocab_size), tokens)}
-    for name, model in (("unigram", unigram), ("kneser_ney", kneser_ney)):
-        sums = [float(model.log_probs(sequence).sum()) for sequence in scored]
-        metrics[name] = _metrics(-sum(sums), tokens)
-    metrics["kneser_ney"]["order"] = kneser_ney.order
-    metrics["kneser_ney"]["counted_tokens"] = kneser_ney.tokens
-    if log_prob is not None:
-        metrics["floor"] = _metrics(-log_prob, tokens)
-    return metrics
+    return sum(len(sequence) - 1 for sequence in sequences(evaluation, layout))
+
+
+def loss_of(nats: float, tokens: int) -> Loss:
+    """The loss of a text with these nats in all."""
+    return Loss(perplexity(nats, tokens), nats / tokens, tokens)
+
+
+def uniform_loss(evaluation: TokenStore, layout: str) -> Loss:
+    """The loss where every token is equally likely."""
+    tokens = scored_tokens(evaluation, layout)
+    return loss_of(tokens * math.log(evaluation.vocab_size), tokens)
+
+
+def floor(evaluation: TokenStore, layout: str, log_prob: float) -> Loss:
+    """The generator's own loss; log_prob: of the split, in nats.
+
+    In layout "stream" a story's `<sos>` is scored too, which costs the generator nothing.
+    """
+    return loss_of(-log_prob, scored_tokens(evaluation, layout))
+
+
+def ngram_loss(ngrams: KneserNey, evaluation: TokenStore, layout: str) -> Loss:
+    """The loss of an n-gram model of `count_ngrams`."""
+    sums = [float(ngrams.log_probs(ids).sum()) for ids in sequences(evaluation, layout)]
+    return loss_of(-sum(sums), scored_tokens(evaluation, layout))
 
 
 def less_than_ngrams(
@@ -72,7 +81,7 @@ def less_than_ngrams(
     evaluation: TokenStore,
     layout: str,
     ngrams: KneserNey,
-) -> Metrics:
+) -> Interval:
     """Nats per token of the model minus those of the n-grams, with the interval over different texts.
 
     stories (S, 2): the model's nats and scored tokens of each story, each token scored once.
@@ -84,12 +93,4 @@ def less_than_ngrams(
     by_ngrams = np.bincount(story, np.concatenate(nats), len(lengths))
     gained = np.column_stack([stories[:, 0] - by_ngrams, stories[:, 1]])
     units = merge_repeats(gained, text_ids)
-    return value_and_interval(units, pooled_ratio) | {"stories": len(units)}
-
-
-def _metrics(nats: float, tokens: int) -> Metrics:
-    return {
-        "perplexity": perplexity(nats, tokens),
-        "nats_per_token": nats / tokens,
-        "tokens": tokens,
-    }
+    return dataclasses.replace(value_and_interval(units, pooled_ratio), stories=len(units))

@@ -13,9 +13,11 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.intervals import mean, pooled_perplexity
 from tinylm.evaluate.scoring import perplexity, token_log_probs, value_and_interval
-from tinylm.evaluate.settings import SEED, EvaluateSettings, Metrics
+from tinylm.evaluate.settings import SEED, EvaluateSettings
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
+from tinylm.run.evaluated import Samples
+from tinylm.run.interval import Interval
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -131,8 +133,8 @@ def continue_prompts(
 
 def measure_samples(
     samples: pd.DataFrame, settings: EvaluateSettings, decode: DecodeSettings
-) -> tuple[Metrics, pd.DataFrame]:
-    """(metrics over all samples with 95 % bootstrap intervals, samples.csv).
+) -> tuple[Samples, pd.DataFrame]:
+    """(all samples with 95 % bootstrap intervals, samples.csv).
 
     perplexity: exp of all nats over all tokens. BLEU is over words split at white space, each
     continuation against its one reference.
@@ -143,24 +145,37 @@ def measure_samples(
     references = samples["reference"].tolist()
     bleu = Bleu().compute(predictions=texts, references=references)
     words = bleu["statistics"][:, :2].sum(axis=0)
-    metrics: Metrics = {
-        "protocol": protocol(len(samples), settings, decode),
-        "count": len(samples),
-        "finished": int(samples["finished"].sum()),
-        "sentence_bleu": value_and_interval(bleu["sentence_bleu"], mean),
-        "hypothesis_tokens": int(words[0]),
-        "reference_tokens": int(words[1]),
-    }
-    for name, prefix in (("continuation", ""), ("reference", "reference_")):
-        table = samples[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
-        pooled = float(pooled_perplexity(table.sum(axis=0)))
-        metrics[f"{name}_perplexity"] = value_and_interval(table, pooled_perplexity, pooled)
+    bleus = []
     for order in range(1, MAX_ORDER + 1):
-        name = f"bleu{order}"
         statistic = functools.partial(bleu_of, order=order)
-        metrics[name] = value_and_interval(bleu["statistics"], statistic, bleu[name])
-    for prefix, written in (("", texts), ("reference_", references)):
-        for n in (1, 2, 3):
-            metrics[f"{prefix}distinct{n}"] = distinct_n(written, n)
-        metrics[f"{prefix}repeated_4grams"] = repeated_share(written, 4)
-    return metrics, samples.assign(bleu=bleu["sentence_bleu"])[TABLE]
+        bleus.append(value_and_interval(bleu["statistics"], statistic, bleu[f"bleu{order}"]))
+    measured = Samples(
+        protocol=protocol(len(samples), settings, decode),
+        count=len(samples),
+        finished=int(samples["finished"].sum()),
+        sentence_bleu=value_and_interval(bleu["sentence_bleu"], mean),
+        hypothesis_tokens=int(words[0]),
+        reference_tokens=int(words[1]),
+        continuation_perplexity=_perplexity_of(samples[["nats", "tokens"]]),
+        reference_perplexity=_perplexity_of(samples[["reference_nats", "reference_tokens"]]),
+        bleu1=bleus[0],
+        bleu2=bleus[1],
+        bleu3=bleus[2],
+        bleu4=bleus[3],
+        distinct1=distinct_n(texts, 1),
+        distinct2=distinct_n(texts, 2),
+        distinct3=distinct_n(texts, 3),
+        repeated_4grams=repeated_share(texts, 4),
+        reference_distinct1=distinct_n(references, 1),
+        reference_distinct2=distinct_n(references, 2),
+        reference_distinct3=distinct_n(references, 3),
+        reference_repeated_4grams=repeated_share(references, 4),
+    )
+    return measured, samples.assign(bleu=bleu["sentence_bleu"])[TABLE]
+
+
+def _perplexity_of(nats_and_tokens: pd.DataFrame) -> Interval:
+    """The perplexity of all texts together; its interval resamples texts."""
+    table = nats_and_tokens.to_numpy(dtype=float)
+    pooled = float(pooled_perplexity(table.sum(axis=0)))
+    return value_and_interval(table, pooled_perplexity, pooled)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tinylm.run.interval import Interval
+
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
 
 Z95 = 1.96  # half-width of a 95 % normal interval, in standard deviations
@@ -90,7 +92,7 @@ def merge_repeats(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
     return sums[np.argsort(first)]
 
 
-def wilson(count: float, of: int) -> dict[str, float] | None:
+def wilson(count: float, of: int) -> Interval | None:
     """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
 
     Unlike the normal interval, it is also valid for shares of 0 and 1.
@@ -104,4 +106,4 @@ def wilson(count: float, of: int) -> dict[str, float] | None:
     half = Z95 * float(np.sqrt(variance)) / (1 + square)
     low = max(centre - half, 0.0)
     high = min(centre + half, 1.0)
-    return {"value": share, "low": low, "high": high}
+    return Interval(share, low, high)

@@ -1,7 +1,8 @@
 """What stage evaluate measures: the loss, continuations and attention; and how it writes its tables."""
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,67 +13,86 @@ from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
-from tinylm.evaluate.baselines import baselines, less_than_ngrams
+from tinylm.evaluate.baselines import floor, less_than_ngrams, ngram_loss, uniform_loss
 from tinylm.evaluate.continuations import continue_prompts, measure_samples
 from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.plausibility import measure_plausibility
-from tinylm.evaluate.settings import (
-    RESAMPLES,
-    SEED,
-    TABLE_DECIMALS,
-    EvaluateSettings,
-    Metrics,
-    MetricsAndTables,
-    Rows,
-)
+from tinylm.evaluate.settings import RESAMPLES, SEED, TABLE_DECIMALS, EvaluateSettings, Rows, Tables
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import TrainedRun
-from tinylm.evaluate.truth import measure_truth
+from tinylm.run.evaluated import (
+    AblationOfHeads,
+    Baselines,
+    Heads,
+    KneserNeyLoss,
+    Memorised,
+    Plausibility,
+    Samples,
+    SplitLoss,
+)
 
 DRAWN_SENTENCES = 3  # whose attention is drawn as heat maps
 ROLE_STORIES = 200  # on which the roles of heads are measured; all where the split has fewer
 ABLATION_STORIES = 40  # whose loss is measured with each head switched off
 
 
-def measure_loss(run: TrainedRun) -> MetricsAndTables:
-    """Perplexity and bits per byte of the split and its stories, and of the baselines."""
-    metrics, stories, scored_once = score_split(
+def measure_loss(run: TrainedRun) -> tuple[SplitLoss, Baselines, Tables]:
+    """The loss of the model and of the baselines on the evaluation split, and a table of its stories."""
+    loss, stories, scored_once = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES
     )
-    if run.corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
-        metrics["warnings"].append(HELD_OUT_IS_EVALUATION)
-    texts = stories["text_id"].tolist()
-    floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
-    if metrics["unknown_share"]:  # the generator scores the words behind <unk>, the model does not
-        floor = None
-    metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
-    metrics["baselines"]["kneser_ney"]["train_tokens"] = len(run.train.ids)
-    metrics["baselines"]["kneser_ney"]["difference"] = less_than_ngrams(
-        scored_once, texts, run.evaluation, run.layout, run.ngrams
+    if run.corpus.evaluation_split == NO_OFFICIAL_EVALUATION["tokens"]:
+        loss = dataclasses.replace(loss, warnings=[*loss.warnings, HELD_OUT_IS_EVALUATION])
+    log_prob = run.corpus.splits["evaluation"].log_prob_nats
+    if loss.unknown_share:  # the generator scores the words behind <unk>, the model does not
+        log_prob = None
+    difference = less_than_ngrams(
+        scored_once, stories["text_id"].tolist(), run.evaluation, run.layout, run.ngrams
     )
-    truth, tables = measure_truth(run)
-    return metrics | truth, tables | {"stories": stories}
+    kneser_ney = KneserNeyLoss(
+        **vars(ngram_loss(run.ngrams, run.evaluation, run.layout)),
+        order=run.ngrams.order,
+        counted_tokens=run.ngrams.tokens,
+        train_tokens=len(run.train.ids),
+        difference=difference,
+    )
+    baselines = Baselines(
+        uniform=uniform_loss(run.evaluation, run.layout),
+        unigram=ngram_loss(run.unigrams, run.evaluation, run.layout),
+        kneser_ney=kneser_ney,
+        floor=None if log_prob is None else floor(run.evaluation, run.layout, log_prob),
+    )
+    return loss, baselines, {"stories": stories}
+
+
+class Continuations(NamedTuple):
+    """What is measured of the model's continuations; plausibility is None without a judge."""
+
+    samples: Samples
+    memorised: Memorised
+    plausibility: Plausibility | None
 
 
 def measure_continuations(
     run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings, cache: CacheSettings
-) -> MetricsAndTables:
-    """Perplexity, BLEU, variety, memorisation and sense of samples.
+) -> tuple[Continuations, Tables]:
+    """Perplexity, BLEU, variety, memorisation and plausibility of samples.
 
-    Sense is judged only if the corpus is the storybook and prompts are starts of stories.
+    The storybook's generator judges plausibility if it wrote the corpus and prompts are starts of
+    stories.
     """
-    metrics: Metrics = {}
-    tables: dict[str, Any] = {}
+    tables: Tables = {}
     samples = continue_prompts(run.model, run.tokenizer, run.prompts, settings, decode, cache.slide)
-    metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
-    metrics["memorised"] = measure_memorised(samples, run.tokenizer, run.train)
-    if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        metrics["sense"], tables["sense"] = measure_plausibility(samples)
-    return metrics, tables
+    measured, tables["samples"] = measure_samples(samples, settings, decode)
+    memorised = measure_memorised(samples, run.tokenizer, run.train)
+    plausibility = None
+    if run.corpus.source == "storybook" and settings.prompts == "starts":
+        plausibility, tables["sense"] = measure_plausibility(samples)
+    return Continuations(measured, memorised, plausibility), tables
 
 
-def measure_attention(run: TrainedRun) -> MetricsAndTables:
+def measure_attention(run: TrainedRun) -> tuple[Heads, Tables]:
     """Attention maps, which are written; the heads' roles and ablation."""
     model = run.model
     tokenizer = run.tokenizer
@@ -84,12 +104,12 @@ def measure_attention(run: TrainedRun) -> MetricsAndTables:
     chosen = passages(run.evaluation, ABLATION_STORIES, model.settings.context)
     ablated = [ids for ids in chosen if len(ids) > 1]  # one token alone has no loss
     ablation = ablate(model, ablated, RESAMPLES, SEED)
-    metrics = {
-        "margin": MARGIN,
-        "not_measured": {role: reason for role in ROLES if role not in measured},
-        "ablation": {"stories": len(ablated)},
-    }
-    return {"heads": metrics}, {"roles": roles, "ablation": ablation}
+    heads = Heads(
+        margin=MARGIN,
+        not_measured={role: reason for role in ROLES if role not in measured},
+        ablation=AblationOfHeads(len(ablated)),
+    )
+    return heads, {"roles": roles, "ablation": ablation}
 
 
 def _roles(run: TrainedRun) -> Rows:

@@ -15,7 +15,7 @@ from tinylm.base.progress import Progress
 from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.intervals import mean
 from tinylm.evaluate.scoring import value_and_interval
-from tinylm.evaluate.settings import Metrics
+from tinylm.run.evaluated import Memorised, Nearness
 from tinylm.text.words import Splitter, spaced
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -65,18 +65,17 @@ def _train_stories(tokenizer: Tokenizer, train: TokenStore) -> Iterator[list[str
             progress.advance(1)
 
 
-def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenStore) -> Metrics:
-    """Metrics of the continuations and references of `continue_prompts`.
-
-    nearest: mean of `nearest_story` over the texts that have a 4-gram, with a 95 % bootstrap
-    interval. count: how many have one.
-    """
+def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenStore) -> Memorised:
+    """How near the continuations and references of `continue_prompts` are to the train stories."""
     texts = [words_of(tokenizer, ids) for ids in [*samples["ids"], *samples["reference_ids"]]]
     nearness = np.array(nearest_story(texts, _train_stories(tokenizer, train)))
-    metrics: Metrics = {}
-    for name, of_texts in zip(("continuations", "references"), np.split(nearness, 2)):
-        nearest = of_texts[~np.isnan(of_texts)]
-        metrics[name] = {"count": len(nearest)}
-        if len(nearest):
-            metrics[name]["nearest"] = value_and_interval(nearest, mean)
-    return metrics
+    continuations, references = np.split(nearness, 2)
+    return Memorised(_mean_nearness(continuations), _mean_nearness(references))
+
+
+def _mean_nearness(of_texts: np.ndarray) -> Nearness:
+    """The mean over the texts that have a 4-gram, with its 95 % bootstrap interval."""
+    nearest = of_texts[~np.isnan(of_texts)]
+    if not len(nearest):
+        return Nearness(0)
+    return Nearness(len(nearest), value_and_interval(nearest, mean))

@@ -7,7 +7,9 @@ import pandas as pd
 
 from tinylm.evaluate.intervals import wilson
 from tinylm.evaluate.scoring import value_and_interval
-from tinylm.evaluate.settings import Metrics, Rows
+from tinylm.evaluate.settings import Rows
+from tinylm.run.evaluated import Plausibility
+from tinylm.run.interval import Interval
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.truth import MEANING, Impossible, first_impossible
 
@@ -28,18 +30,16 @@ def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossi
     return (found.words - start + 1, found) if found.words >= start else None
 
 
-def possible(texts: Iterable[Text]) -> Metrics | None:
+def possible(texts: Iterable[Text]) -> Interval | None:
     """The share of texts without an impossible word, with Wilson's interval; None without a text."""
     found = [read for read in (read_text(*text) for text in texts) if read is not None]
     return wilson(sum(error is None for _, error in found), len(found))
 
 
-def measure_plausibility(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
-    """(metrics with 95 % intervals, a row for each sample with an impossible word).
+def measure_plausibility(samples: pd.DataFrame) -> tuple[Plausibility, Rows]:
+    """(what was measured, a row for each sample with an impossible word).
 
-    texts: number of samples that were read. possible: the share without an impossible word.
-    words: words read for each impossible one, over all samples; None without one.
-    kinds: how many impossible words there are where the generator chooses a word of each kind.
+    An impossible word is of the kind of word that the generator chooses there.
     """
     read = []  # for each text: (words read, whether one is impossible)
     rows = []
@@ -54,13 +54,13 @@ def measure_plausibility(samples: pd.DataFrame) -> tuple[Metrics, Rows]:
             row = {"sample": number, "word": error.word, "kind": error.kind}
             rows.append(row | {"instead": ", ".join(error.expected)})
     kinds = [row["kind"] for row in rows]
-    metrics: Metrics = {
-        "texts": len(read),
-        "possible": wilson(len(read) - len(rows), len(read)),
-        "words": value_and_interval(read, _words_per_error) if rows else None,
-        "kinds": {kind: kinds.count(kind) for kind in MEANING},
-    }
-    return metrics, rows
+    plausibility = Plausibility(
+        texts=len(read),
+        possible=wilson(len(read) - len(rows), len(read)),
+        words=value_and_interval(read, _words_per_error) if rows else None,
+        kinds={kind: kinds.count(kind) for kind in MEANING},
+    )
+    return plausibility, rows
 
 
 def _words_per_error(means: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from tinylm.decoding.session import window_start
 from tinylm.evaluate.intervals import Statistic, bootstrap_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
+from tinylm.run.interval import Interval
 from tinylm.vocab.batches import UNSCORED
 
 
@@ -26,9 +27,7 @@ def perplexity(nats: float, tokens: int) -> float:
         return math.inf
 
 
-def value_and_interval(
-    values: Any, statistic: Statistic, value: float | None = None
-) -> dict[str, float]:
+def value_and_interval(values: Any, statistic: Statistic, value: float | None = None) -> Interval:
     """A statistic of samples (samples,) or (samples, K), with its 95 % bootstrap interval.
 
     value: the statistic, if it is computed elsewhere.
@@ -38,7 +37,7 @@ def value_and_interval(
     if value is None:
         means = table.reshape(len(table), -1).mean(axis=0)
         value = float(statistic(means))
-    return {"value": value, "low": low, "high": high}
+    return Interval(value, low, high)
 
 
 @torch.no_grad()

@@ -5,10 +5,8 @@ from typing import Any
 
 from tinylm.base.config import setting
 
-Metrics = dict[str, Any]  # by name, as in data/figures/evaluate.json
 Rows = list[dict[Any, Any]]  # of a table, as in data/evaluate/*.csv
-# (metrics, tables by the name of their CSV file); a table is a data frame or a list of rows
-MetricsAndTables = tuple[Metrics, dict[str, Any]]
+Tables = dict[str, Any]  # by the name of the CSV file, each a data frame or a list of rows
 
 
 SEED = 1  # of everything random in stage evaluate except the samples

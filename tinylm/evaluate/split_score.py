@@ -19,8 +19,9 @@ from tinylm.evaluate.intervals import (
     pooled_perplexity,
 )
 from tinylm.evaluate.scoring import perplexity
-from tinylm.evaluate.settings import RESAMPLES, SEED, Metrics
+from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
+from tinylm.run.evaluated import LossWithInterval, SplitLoss
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
 from tinylm.vocab.token_store import TokenStore, coverage
@@ -42,13 +43,13 @@ _ID_DIGITS = 16
 class SplitScore(NamedTuple):
     """What `score_split` measures.
 
-    metrics: as in data/figures/evaluate.json.
+    loss: of the whole split.
     table: a row for each story, as in data/evaluate/stories.csv.
     scored_once (S, 2): nats and tokens of each story, each token scored once. Only in layout "windows" do
     they differ from the table's.
     """
 
-    metrics: Metrics
+    loss: SplitLoss
     table: pd.DataFrame
     scored_once: np.ndarray
 
@@ -102,24 +103,24 @@ def score_split(
             "intervals count each text once"
         )
     covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
-    metrics = {
-        **_loss_metrics(rows, of_stories, text_ids, context if layout == "windows" else 1),
-        "protocol": f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
-        "stories": len(store),
-        "different_stories": different,
-        "warnings": repeats,
-        "unknown_share": covered["unknown_share"],
-        "raw_bits_per_byte": float(bits.sum()) / sum(raw_bytes) if is_lossless else None,
-        "raw_bytes": sum(raw_bytes),
-    }
-    if layout == "windows":
-        metrics["once"] = _loss_metrics(rows_scored_once, scored_once, text_ids)
-    return SplitScore(metrics, table, scored_once)
+    whole = _loss(rows, of_stories, text_ids, context if layout == "windows" else 1)
+    loss = SplitLoss(
+        **vars(whole),
+        protocol=f"{PROTOCOL[layout]}; the interval resamples {unit}".format(context=context),
+        stories=len(store),
+        different_stories=different,
+        warnings=repeats,
+        unknown_share=covered["unknown_share"],
+        raw_bits_per_byte=float(bits.sum()) / sum(raw_bytes) if is_lossless else None,
+        raw_bytes=sum(raw_bytes),
+        scored_once=_loss(rows_scored_once, scored_once, text_ids) if layout == "windows" else None,
+    )
+    return SplitScore(loss, table, scored_once)
 
 
-def headline(metrics: Metrics) -> Metrics:
+def headline(loss: SplitLoss) -> dict[str, float | None]:
     """The metrics of a split that are compared between seeds."""
-    return {name: metrics[name] for name in HEADLINE}
+    return {name: getattr(loss, name) for name in HEADLINE}
 
 
 def _losses(
@@ -152,9 +153,9 @@ def _losses(
     return np.concatenate(rows), np.column_stack([story_nats, story_times])
 
 
-def _loss_metrics(
+def _loss(
     rows: np.ndarray, stories: np.ndarray, text_ids: Sequence[str], block: int = 1
-) -> Metrics:
+) -> LossWithInterval:
     """Perplexity, its interval, nats per token and tokens; rows, stories: what `_losses` returns.
 
     The interval resamples different texts, or, with few of them, blocks of `block` rows.
@@ -165,12 +166,7 @@ def _loss_metrics(
     if len(units) < MIN_TEXTS:
         units = np.add.reduceat(rows, np.arange(0, len(rows), block))
     interval = bootstrap_interval(units, pooled_perplexity, RESAMPLES, SEED)
-    return {
-        "perplexity": perplexity(nats, tokens),
-        "perplexity_interval": list(interval),
-        "nats_per_token": nats / tokens,
-        "tokens": tokens,
-    }
+    return LossWithInterval(perplexity(nats, tokens), list(interval), nats / tokens, tokens)
 
 
 def _read_stories(

@@ -5,13 +5,15 @@ import dataclasses
 import torch
 
 from tinylm.base import paths
-from tinylm.base.files import read_json
 from tinylm.evaluate.baselines import count_ngrams
 from tinylm.evaluate.continuations import evaluation_prompts
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.settings import EvaluateSettings, Metrics
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.result_files import read_stage
+from tinylm.run.trained import Trained
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.prompts import Prompt
 from tinylm.vocab.token_store import TokenStore
@@ -36,7 +38,7 @@ class TrainedRun:
     train: TokenStore
     evaluation: TokenStore
     prompts: list[Prompt]
-    corpus: Metrics
+    corpus: Downloaded
     tokens: int
     epochs: float
     ngrams: KneserNey
@@ -51,7 +53,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     tokenizer = open_tokenizer(paths.TOKENIZER)
     train = TokenStore(paths.TOKENS, "train")
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    trained = read_json(paths.results("train"), "train")
+    trained = read_stage(Trained, "train")
     return TrainedRun(
         model=model,
         layout=layout,
@@ -60,9 +62,9 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         train=train,
         evaluation=evaluation,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
-        corpus=read_json(paths.results("download"), "download"),
-        tokens=trained["tokens"],
-        epochs=trained["epochs"],
+        corpus=read_stage(Downloaded, "download"),
+        tokens=trained.tokens,
+        epochs=trained.epochs,
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),
         unigrams=count_ngrams(train, layout, 1),
     )

@@ -23,9 +23,11 @@ from tinylm.base import paths
 from tinylm.download.stories import read_texts
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
-from tinylm.evaluate.settings import Metrics, MetricsAndTables, Rows
+from tinylm.evaluate.settings import Rows, Tables
 from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.model.transformer import TinyLM
+from tinylm.run.evaluated import Divergence, WordMeasures
+from tinylm.run.interval import Interval
 from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID, UNK_ID
@@ -156,18 +158,18 @@ def _stories(run: TrainedRun) -> list[_Story]:
     return stories
 
 
-def measure_truth(run: TrainedRun) -> MetricsAndTables:
+def measure_truth(run: TrainedRun) -> tuple[Divergence, Tables]:
     """The trained model's divergence from the generator: overall, by kind of word, at each checkpoint.
 
-    Metrics are in nats per word, with 95 % intervals over stories. If model and generator cannot
-    be compared, the only entry is `left_out`, the reason.
+    In nats per word, with 95 % intervals over stories. Without tables if model and generator cannot
+    be compared.
     """
     problem = problem_with(run.tokenizer)
-    if run.corpus["source"] != "storybook":
+    if run.corpus.source != "storybook":
         problem = "the stories are not the storybook's"
     stories = [] if problem else _stories(run)
     if not stories:
-        return {"truth": {"left_out": problem or "no story fits the context"}}, {}
+        return Divergence(left_out=problem or "no story fits the context"), {}
     words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
     shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
@@ -178,39 +180,42 @@ def measure_truth(run: TrainedRun) -> MetricsAndTables:
         "truth_story": shown,
         "truth_training": _over_training(run, stories, words),
     }
-    return {"truth": _metrics(run, stories, words)}, tables
+    return _divergence(run, stories, words), tables
 
 
-def _metrics(run: TrainedRun, stories: Sequence[_Story], words: pd.DataFrame) -> Metrics:
-    """The metrics of all words, and of the words of each kind."""
+def _divergence(run: TrainedRun, stories: Sequence[_Story], words: pd.DataFrame) -> Divergence:
+    """Of all words, and of the words of each kind."""
     of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
     unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
-    metrics: Metrics = {"stories": len(stories), "words": len(words), "unknown_nats": unknown}
-    metrics |= {**_per_word(words, words), "unseen_mass": run.ngrams.unseen_mass, "kinds": {}}
-    for kind in MEANING:
-        of_kind = words[words["kind"] == kind]
-        metrics["kinds"][kind] = {"words": len(of_kind)} | _per_word(of_kind, words)
-    return metrics
+    return Divergence(
+        stories=len(stories),
+        unknown_nats=unknown,
+        **vars(_measures(words, words)),
+        unseen_mass=run.ngrams.unseen_mass,
+        kinds={kind: _measures(words[words["kind"] == kind], words) for kind in MEANING},
+    )
 
 
-def _per_word(selected: pd.DataFrame, words: pd.DataFrame) -> Metrics:
+def _measures(selected: pd.DataFrame, words: pd.DataFrame) -> WordMeasures:
     """Sums over the selected words, divided by the number of all words."""
     sums = selected.groupby("story")[["true", "model", "excess", "kl", "impossible"]].sum()
     stories = words.groupby("story").size()
     sums = sums.reindex(stories.index, fill_value=0.0)
-    metrics = {}
+    measures: dict[str, Interval] = {}
     for name, column in sums.items():
         values = np.column_stack([column, stories])
-        metrics[str(name)] = value_and_interval(values, pooled_ratio)
-    return metrics
+        measures[str(name)] = value_and_interval(values, pooled_ratio)
+    return WordMeasures(words=len(selected), **measures)
 
 
-def above_floor(truth: Metrics) -> dict[str, float]:
+def above_floor(divergence: Divergence) -> dict[str, float | None]:
     """The divergence in nats per word, of all words and of each kind; empty if it was left out."""
-    if "kl" not in truth:
+    if divergence.kl is None:
         return {}
-    kinds = {f"above_floor_{kind}": row["kl"]["value"] for kind, row in truth["kinds"].items()}
-    return {"above_floor": truth["kl"]["value"], **kinds}
+    metrics = {"above_floor": divergence.kl.value}
+    for kind, measures in (divergence.kinds or {}).items():
+        metrics[f"above_floor_{kind}"] = measures.kl.value
+    return metrics
 
 
 def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:

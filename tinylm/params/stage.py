@@ -5,12 +5,13 @@ def main() -> None:
     device = stage.begin(seed=1)
     settings = stage.params.kv_bench
     ...
-    stage.write(results, {"kv/on": {"speedup": 5.2}}, {"settings": rows})
+    stage.write(Cache(...), {"kv/on": {"speedup": 5.2}}, CacheTimes(...))
 
 if __name__ == "__main__":
     sys.exit(run_command(main))
 """
 
+import dataclasses
 import math
 import time
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.params.estimate import announce
 from tinylm.params.fitting import check_tokens
 from tinylm.params.params import params_from
+from tinylm.run.result_files import StageTimes, write_result
 
 
 def seed_argument(stage: str) -> int:
@@ -90,29 +92,33 @@ class Stage:
 
     def write(
         self,
-        results: Mapping[str, Any],
+        results: Any,
         metrics: Mapping[str, Mapping[str, float | None]] | None = None,
-        times: Mapping[str, Any] | None = None,
+        times: StageTimes | None = None,
     ) -> None:
         """Write the results, metrics and times of the stage, then call `refuse_edits`.
 
-        results: go to data/figures/NAME.json, and are identical in every run under the same
-            conditions.
+        results: of `tinylm.run`; go to data/figures/NAME.json, and are identical in every run under
+            the same conditions.
         metrics: {row: {metric: value}}; each row goes to metrics/ROW.json for `dvc metrics show`.
             Left out: None (could not be measured), and what is not finite (the model has diverged).
         times: go to data/times/NAME.json, with the seconds, the peak memory of this process and the
             conditions. They vary from run to run, so only stage report depends on that file.
         """
-        write_json(paths.results(self.name), results)
+        write_result(paths.results(self.name), results)
         for row, values in (metrics or {}).items():
             available = {}
             for name, value in values.items():
                 if value is not None and math.isfinite(value):
                     available[name] = value
             write_json(paths.metrics(row), available)
-        seconds = round(time.perf_counter() - self.start, 3)
-        measured = {"seconds": seconds, "peak_mib": round(own_peak_mib(), 1), **(times or {})}
-        write_json(paths.times(self.name), {**measured, "conditions": self.conditions})
+        measured = dataclasses.replace(
+            times or StageTimes(),
+            seconds=round(time.perf_counter() - self.start, 3),
+            peak_mib=round(own_peak_mib(), 1),
+            conditions=self.conditions,
+        )
+        write_result(paths.times(self.name), measured)
         self.refuse_edits()
 
     def refuse_edits(self) -> None:

@@ -173,10 +173,13 @@ class AccumulationTimes(StageTimes):
 
 @dataclasses.dataclass(frozen=True)
 class Recomputed:
-    """data/figures/ckpt_bench.json: whether gradient checkpointing changes losses and weights."""
+    """data/figures/ckpt_bench.json: whether training gave the same with gradient checkpointing.
 
-    same_losses: bool
-    same_weights: bool
+    None if only one of the two runs could be measured.
+    """
+
+    same_losses: bool | None = None
+    same_weights: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ class Loss:
 
 @dataclasses.dataclass(frozen=True)
 class LossWithInterval:
-    """The loss with each target scored once; see `Evaluated`."""
+    """A loss with its interval, low and high."""
 
     perplexity: float | None
     perplexity_interval: list[float | None]
@@ -66,7 +66,7 @@ class WordMeasures:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Truth:
+class Divergence:
     """The model's distance from the generator of the stories, in nats per word.
 
     left_out: why they cannot be compared; then everything else is None.
@@ -162,14 +162,13 @@ class Heads:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Evaluated:
-    """The model on the evaluation split.
+class SplitLoss:
+    """The model's loss on the evaluation split.
 
     perplexity_interval: low and high. protocol: which targets are scored, in words.
     stories, different_stories: evaluated, and different texts among them.
     raw_bits_per_byte: None unless the tokens hold all of the text.
-    scored_once: in layout "windows" the same with each target scored once, as the baselines are.
-    sense: of the samples, if the storybook's generator can judge them.
+    scored_once: in layout "windows" the loss with each target scored once, as the baselines are.
     """
 
     perplexity: float | None
@@ -184,8 +183,14 @@ class Evaluated:
     raw_bits_per_byte: float | None
     raw_bytes: int
     scored_once: Annotated[LossWithInterval | None, Field(alias="once")] = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluated(SplitLoss):
+    """The model on the evaluation split. sense: of the samples, if the generator can judge them."""
+
     baselines: Baselines
-    truth: Truth
+    truth: Divergence
     samples: Samples
     memorised: Memorised
     sense: Plausibility | None = None

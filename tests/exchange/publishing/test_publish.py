@@ -26,7 +26,7 @@ from tinylm.exchange.publish import upload
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.run.downloaded import Downloaded, SplitCounts
-from tinylm.run.evaluated import Baselines, Evaluated, Loss, Samples, Truth
+from tinylm.run.evaluated import Baselines, Divergence, Evaluated, Loss, Samples
 from tinylm.run.finished_run import FinishedRun, Tables
 from tinylm.run.interval import Interval
 from tinylm.run.result_files import to_mapping
@@ -217,7 +217,7 @@ def run(params) -> FinishedRun:
         evaluate=part(
             Evaluated,
             perplexity=5.813,
-            truth=Truth(left_out="no story fits the context"),
+            truth=Divergence(left_out="no story fits the context"),
             perplexity_interval=[5.711, 5.917],
             raw_bits_per_byte=0.512,
             baselines=part(Baselines, unigram=Loss(601.9, 6.4, 1)),
