@@ -7,6 +7,7 @@ since it may spread a folder over several commits.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import PARAMS_FILE, InputError
