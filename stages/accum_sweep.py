@@ -11,6 +11,12 @@ from tinylm.run.benches import Accumulated, AccumulationTimes
 from tinylm.run.result_files import from_mapping
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
+PLOTS = {  # horizontal axis: the plot's file
+    "micro_step": "accum_micro_steps",
+    "update": "accum_updates",
+    "tokens": "accum_tokens",
+}
+
 
 def main() -> None:
     stage = Stage("accum_sweep")
@@ -22,7 +28,7 @@ def main() -> None:
     runs, failed = measure.split_failures(accum.train_all(tasks))
     by_number = {run["accumulation"]: run for run in runs}
     for axis, rows in accum.curves(by_number).items():
-        write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
+        write_csv(paths.plot(PLOTS[axis]), (axis, "series", "value"), rows)
     costs = {number: {key: run[key] for key in accum.COSTS} for number, run in by_number.items()}
     shown = {number: costs.get(number, {}) for number in sweep.settings}
     results = accum.merge(by_number) | {"row_tokens": tasks[0].model.context}

@@ -57,14 +57,6 @@ def test_parameters_are_those_of_the_last_run(revision):
     assert len(result.stories[1]) == 3
 
 
-def test_an_evaluation_of_another_model_is_left_out(revision, lock):
-    """As after `dvc repro train`: the losses are those of the model before."""
-    lock["evaluate"]["deps"][0]["md5"] = "w0.dir"
-    result = read_result(revision(lock=lock))
-    assert result.stories == {}
-    assert "evaluate" in result.notes[0]
-
-
 def test_missing_or_damaged_files_are_noted_or_named_and_the_rest_read(revision):
     result = read_result(revision(**{"data/evaluate/stories.csv": None}))
     assert result.notes == ["data/evaluate/stories.csv: not here"]

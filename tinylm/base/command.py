@@ -52,6 +52,37 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
+class _FirstSignal:
+    """Notes the first SIGINT or SIGTERM in `received`; a second one takes effect at once."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self._at = 0.0  # time of the first signal in seconds
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._handlers = {number: signal.getsignal(number) for number in numbers}
+
+    def install(self) -> None:
+        """Take the place of the handlers, except where a signal is ignored."""
+        for number, handler in self._handlers.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, self._note)
+
+    def restore(self) -> None:
+        """Give their place back to the handlers."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _: object) -> None:
+        if not self.received:
+            self._at = time.monotonic()
+            self.received.append(number)
+            if number == signal.SIGINT:
+                os.write(2, b"\nstopping after this update; press Ctrl-C again to stop at once\n")
+        elif time.monotonic() - self._at > _SAME_KEY_PRESS_S:
+            signal.signal(number, self._handlers[signal.Signals(number)])
+            signal.raise_signal(number)
+
+
 @contextlib.contextmanager
 def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
     """Yield a list that receives the number of a SIGINT or SIGTERM that arrives inside the block.
@@ -59,32 +90,15 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
     A second signal takes effect at once. Nothing changes where `wanted` is false or outside the
     main thread.
     """
-    received: list[int] = []
     if not wanted or threading.current_thread() is not threading.main_thread():
-        yield received
+        yield []
         return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    first_at = 0.0
-
-    def note(number: int, _: object) -> None:
-        nonlocal first_at
-        if not received:
-            first_at = time.monotonic()
-            received.append(number)
-            if number == signal.SIGINT:
-                os.write(2, b"\nstopping after this update; press Ctrl-C again to stop at once\n")
-        elif time.monotonic() - first_at > _SAME_KEY_PRESS_S:
-            signal.signal(number, handlers[signal.Signals(number)])
-            signal.raise_signal(number)
-
+    first = _FirstSignal()
     try:
-        for watched, handler in handlers.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(watched, note)
-        yield received
+        first.install()
+        yield first.received
     finally:
-        for watched, handler in handlers.items():
-            signal.signal(watched, handler)
+        first.restore()
 
 
 def _terminate(*_: object) -> None:

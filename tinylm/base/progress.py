@@ -9,6 +9,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+# Once in each process, before its first bar:
+tqdm.monitor_interval = 0  # no thread, since stages start processes
+tqdm.set_lock(threading.RLock())  # tqdm's own lock has a semaphore, which a killed process leaks
+
 EVERY_S = 5.0  # seconds between two lines where there is no terminal
 LINE = "{desc}: {percentage:3.0f}% of {total_fmt}{unit}, {remaining} left{postfix}"
 LINE_WITHOUT_TOTAL = "{desc}: {n_fmt}{unit}{postfix}"
@@ -43,8 +47,6 @@ class Progress:
             options = {"file": _Lines(), "bar_format": line, "delay": EVERY_S, "leave": False}
             options |= {"mininterval": EVERY_S, "miniters": 1, "position": 0}  # not below others
         options["unit_scale"] = total is None or total >= 1000  # 12.3k, but 3 rather than 3.00
-        tqdm.monitor_interval = 0  # no thread, since stages start processes
-        tqdm.set_lock(threading.RLock())  # its own has a semaphore, which a killed process leaks
         self._bar = tqdm(total=total, desc=label + what, unit=f" {unit}", **options)
 
     def __enter__(self) -> "Progress":

@@ -62,4 +62,5 @@ def run(arguments: argparse.Namespace) -> None:
     if action == "check" and arguments.hint:
         print(exercise.texts()[arguments.hint].partition("\n")[2])
     else:
-        getattr(desk, action)(exercise)  # start, check, use or show
+        actions = {"start": desk.start, "check": desk.check, "use": desk.use, "show": desk.show}
+        actions[action](exercise)

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
 
     from tinylm.exchange.card import data_licence
-    from tinylm.exchange.handin import NOT_NEEDED, check_entry, write_hand_in
+    from tinylm.exchange.handin import NOT_NEEDED, HandIn, check_entry, write_hand_in
     from tinylm.exchange.loading import load_trained
     from tinylm.exchange.stock import stock_problem
     from tinylm.experiments.provenance import authorship
@@ -106,9 +106,8 @@ def run(arguments: argparse.Namespace) -> None:
         data=data_licence(state.run.params["data"], None),
         weights=arguments.weights,
     )
-    path, files = write_hand_in(
-        entry, settings.author, state.run, publication, code, trained, authorship()
-    )
+    hand_in = HandIn(entry, settings.author, code, authorship())
+    path, files = write_hand_in(hand_in, state.run, publication, trained)
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; the weights are left out (--weights adds them)"
     print(f"{len(code)} of them are code{without}")

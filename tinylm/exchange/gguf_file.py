@@ -103,15 +103,25 @@ def steepened(form: ExportedModel, s: float) -> ExportedModel:
     A norm gives the same for s x as for x, if its epsilon is s^2 times as large. So everything that
     is written to the residual stream becomes s times as large.
     """
+    is_tied = form.config["tie_word_embeddings"]
+    factors = {  # part of a name: what the tensor is multiplied by
+        # written to the residual stream
+        ".wte.": s,
+        ".wpe.": s,
+        ".attn.c_proj.": s,
+        ".mlp.c_proj.bias": s,
+        ".mlp.c_proj.weight": 1.0,  # what it reads is s times as large already
+        # read by the activation
+        ".ln_2.": s,
+        ".mlp.c_fc.bias": s,
+        # multiplied by the embedding, which has grown, if that is the output layer too
+        ".ln_f.": 1 / s if is_tied else 1.0,
+    }
     tensors = dict(form.tensors)
     for name, tensor in tensors.items():
-        to_stream = "wte." in name or "wpe." in name or "attn.c_proj." in name
-        to_activation = ".ln_2." in name or "c_fc.bias" in name
-        # mlp.c_proj.weight stays: what it reads is s times as large already
-        if to_stream or to_activation or "mlp.c_proj.bias" in name:
-            tensors[name] = tensor * s
-        elif ".ln_f." in name and form.config["tie_word_embeddings"]:
-            tensors[name] = tensor / s  # its output meets the embedding, which has grown
+        for part, factor in factors.items():
+            if part in name:
+                tensors[name] = tensor * factor
     epsilon = form.config["layer_norm_epsilon"] * s**2
     config = form.config | {"layer_norm_epsilon": epsilon}
     return dataclasses.replace(form, config=config, tensors=tensors)

@@ -100,20 +100,24 @@ def check_entry(entry: str) -> str:
     return entry
 
 
+@dataclasses.dataclass(frozen=True)
+class HandIn:
+    """Who hands in what. entry: the zip's name. code: its files; authorship: whose code it is."""
+
+    entry: str
+    author: str | None
+    code: list[str]
+    authorship: str
+
+
 def write_hand_in(
-    entry: str,
-    author: str | None,
-    run: FinishedRun,
-    publication: Publication,
-    code: list[str],
-    trained: Trained,
-    authorship: str,
+    hand_in: HandIn, run: FinishedRun, publication: Publication, trained: Trained
 ) -> tuple[Path, list[str]]:
     """Write exports/ENTRY.zip from the working folder; returns its path and the files in it.
 
-    code: its files; authorship: whose it is. Equal files give equal bytes: names sorted, times fixed, no compression.
+    Equal files give equal bytes: names sorted, times fixed, no compression.
     """
-    files = _run_files(run, code)
+    files = _run_files(run, hand_in.code)
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model"
         for name in build(model, run, publication, trained):
@@ -121,16 +125,16 @@ def write_hand_in(
         contents = {name: path.read_bytes() for name, path in files.items()}
     on_hub = "/" in publication.repo
     text = README.format(
-        entry=entry,
-        author=author or "not named",
-        authorship=authorship,
+        entry=hand_in.entry,
+        author=hand_in.author or "not named",
+        authorship=hand_in.authorship,
         perplexity=number(run.evaluate.perplexity if run.evaluate else None),
         parts="\n".join(part.row(set(files)) for part in parts() if on_hub or part.part != HUB),
     )
     if publication.weights:
         text += WEIGHTS
     contents["README.md"] = text.encode()
-    return write_zip(entry, contents), sorted(contents)
+    return write_zip(hand_in.entry, contents), sorted(contents)
 
 
 def write_zip(entry: str, contents: dict[str, bytes]) -> Path:

@@ -49,11 +49,14 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutput:
         """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats.
 
-        attention_mask (B, T): 0 for padding, at either end of a row. Raises ValueError for more
+        attention_mask (B, T): 0 for padding, at either end of a row. logits_to_keep: how many of the
+        last positions have logits; 0 for all. Raises ValueError for more
         tokens than the context.
         """
         hidden = self._hidden_states(input_ids, attention_mask)
-        logits = self.tinylm.logits(hidden[:, -logits_to_keep:])
+        if logits_to_keep > 0:
+            hidden = hidden[:, -logits_to_keep:]
+        logits = self.tinylm.logits(hidden)
         loss = None
         if labels is not None:
             scores = logits[:, :-1].flatten(0, 1).float()

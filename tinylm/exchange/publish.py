@@ -91,7 +91,7 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
     hub.get_session().timeout = ANSWER_S  # by default it waits without end
     api = hub.HfApi(token=token)
     files = files_of(folder)
-    operations: list[Any] = [hub.CommitOperationAdd(name, folder / name) for name in files]
+    additions = [hub.CommitOperationAdd(name, folder / name) for name in files]
     try:
         url = str(api.create_repo(repo, private=private or None, exist_ok=True))
         head = api.model_info(repo)
@@ -100,15 +100,23 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
             raise InputError(f"{url} is public; make it private in its settings")
         if MARK not in present and not present <= HUB_DEFAULT_FILES:
             raise InputError(f"{url} has files that tinylm did not publish; choose another name")
-        for name in sorted(present.difference(files)):
-            if name in written_names() or name.startswith(FOLDERS):
-                operations.append(hub.CommitOperationDelete(name))
+        deletions = [hub.CommitOperationDelete(name) for name in _outdated(present, files)]
+        operations: list[Any] = [*additions, *deletions]
         commit = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
     except InputError:
         raise
     except Exception as error:  # any error of the library becomes one line
         raise _failure(error, repo, token) from None
     return url, commit.oid
+
+
+def _outdated(present: set[str], files: list[str]) -> list[str]:
+    """The files of earlier publications that this one, with `files`, does not have; sorted."""
+    outdated = []
+    for name in sorted(present.difference(files)):
+        if name in written_names() or name.startswith(FOLDERS):
+            outdated.append(name)
+    return outdated
 
 
 def _failure(error: Exception, repo: str, token: str) -> Exception:

@@ -172,29 +172,43 @@ def _affine(layer: nn.Linear) -> Affine:
 
 
 def _ends(model: TinyLM, sizes: _Sizes) -> dict[str, Tensor]:
-    """What is before and after the blocks; no output weights where the input vectors serve."""
+    """What is before and after the blocks."""
     settings = model.settings
-    scaled = _exact(model.embedding) * float(model.embedding_scale)
-    gain, shift = sizes.norm(model.final_norm)
-    parts = {"inputs.weight": sizes.write(scaled)}
+    vectors = _exact(model.embedding) * float(model.embedding_scale)
+    parts = {"inputs.weight": sizes.write(vectors)}
     if settings.positions != "rotary":
         zeros = torch.zeros(settings.context, model.width)
         positions = zeros if model.positions is None else model.positions
         parts["positions.weight"] = sizes.write(_exact(positions))
-    bias = model.output_bias
-    weight = scaled * model.width**-0.5
-    if model.output is not None:
-        weight = _exact(model.output.weight)
-        bias = model.output.bias
-    if model.output is None and sizes.wide == sizes.width:
-        gain = gain * model.width**-0.5
-        shift = shift * model.width**-0.5
-    else:
-        if bias is not None:
-            shift[model.width] = 1.0  # the first channel after ours is 1, and its weights the bias
-            weight = torch.cat([weight, _exact(bias)[:, None]], 1)
-        parts["output.weight"] = sizes.pad(weight)
-    return parts | {"final_norm.weight": gain, "final_norm.bias": shift}
+    if model.output is None:
+        return parts | _tied_output(model, sizes, vectors)
+    return parts | _output(model, sizes, _exact(model.output.weight), model.output.bias)
+
+
+def _tied_output(model: TinyLM, sizes: _Sizes, vectors: Tensor) -> dict[str, Tensor]:
+    """The last norm and, where the stream is wider than ours, output weights.
+
+    Otherwise there is no bias, and the input vectors serve as output weights: the last norm has the
+    factor of the logits.
+    """
+    factor = model.width**-0.5
+    if sizes.wide > sizes.width:
+        return _output(model, sizes, vectors * factor, model.output_bias)
+    gain, shift = sizes.norm(model.final_norm)
+    return {"final_norm.weight": gain * factor, "final_norm.bias": shift * factor}
+
+
+def _output(model: TinyLM, sizes: _Sizes, weight: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
+    """Output weights (V, W) from our weight (V, D) and bias (V), and the last norm."""
+    gain, shift = sizes.norm(model.final_norm)
+    if bias is not None:
+        shift[model.width] = 1.0  # the first channel after ours is 1, and its weights the bias
+        weight = torch.cat([weight, _exact(bias)[:, None]], 1)
+    return {
+        "output.weight": sizes.pad(weight),
+        "final_norm.weight": gain,
+        "final_norm.bias": shift,
+    }
 
 
 def _block(block: Block, sizes: _Sizes, qkv_by_head: bool) -> dict[str, Affine]:

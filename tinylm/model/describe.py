@@ -88,11 +88,14 @@ def _output(model: TinyLM) -> Part:
     """The output layer. Tied weights are counted with the embedding, their bias here."""
     is_tied = model.settings.tied_output
     named = model.named_parameters()
+    shape = f"{model.vocab_size} x {model.width}"
+    if model.settings.output_bias:
+        shape += " + bias"
     return _part(
         "output (tied)" if is_tied else "output",
         None,
         "output",
-        f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias,
+        shape,
         [parameter for name, parameter in named if name.startswith("output")],
         flop=2 * model.vocab_size * model.width,
     )
