@@ -12,7 +12,7 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section, unknown
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.bench.measure import (
+from tinylm.bench.settings import (
     PROMPT_TOKENS,
     AccumSettings,
     BeamBenchSettings,
