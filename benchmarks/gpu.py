@@ -28,7 +28,7 @@ from tinylm.base.command import run_command
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import conditions
-from tinylm.bench import measure
+from tinylm.bench.device import MIB, synchronize
 from tinylm.decoding.decoder import Decoder
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.train.trainer import Trainer, Update
@@ -64,10 +64,10 @@ class Options:
 
 def seconds(work: Work, device: torch.device) -> float:
     """Seconds of one call, until the device has finished it."""
-    measure.synchronize(device)
+    synchronize(device)
     start = time.perf_counter()
     work()
-    measure.synchronize(device)
+    synchronize(device)
     return time.perf_counter() - start
 
 
@@ -141,7 +141,7 @@ def _peak(work: Work, options: Options) -> float | None:
         return None
     torch.cuda.reset_peak_memory_stats()
     seconds(work, options.device)
-    return torch.cuda.max_memory_allocated() / measure.MIB
+    return torch.cuda.max_memory_allocated() / MIB
 
 
 def training(options: Options) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import torch
 from benchmarks.contenders.nanogpt import NanoGPT, windows
 from benchmarks.frame import Setup, Step, seconds
 from benchmarks.shape import ADAMW, Shape, model_settings, new_trainer, stream, train_settings
-from tinylm.bench import measure
+from tinylm.bench.device import peak_mib
 
 CPU = torch.device("cpu")
 
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def _step(update: Callable[[], object], shape: Shape) -> Step:
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
-            return {"peak_mib": measure.peak_mib(update, CPU, update)}
+            return {"peak_mib": peak_mib(update, CPU, update)}
         updates = request["updates"]
         taken = seconds(lambda: [update() for _ in range(updates)])
         return {"seconds": taken, "tokens": updates * shape.step_tokens}

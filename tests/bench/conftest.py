@@ -8,7 +8,7 @@ import pytest
 from tests.support.clone import set_params
 from tests.support.stages import measure_here, read
 from tinylm.base.config import load_params
-from tinylm.bench import measure
+from tinylm.bench import trials
 from tinylm.params.params import Params, params_from
 
 
@@ -17,7 +17,7 @@ def folder(finished_run, tmp_path, monkeypatch) -> Path:
     """The working directory: a copy of the run, in which a bench measures once."""
     shutil.copytree(finished_run, tmp_path / "run", symlinks=True)
     monkeypatch.chdir(tmp_path / "run")
-    monkeypatch.setattr(measure, "TRIALS", 1)
+    monkeypatch.setattr(trials, "TRIALS", 1)
     return tmp_path / "run"
 
 

@@ -6,15 +6,18 @@ import torch
 
 from stages import kv_bench
 from tests.bench.conftest import results
+from tests.support.runs import part
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.bench import kv
+from tinylm.bench.trials import Trials
 from tinylm.model.checkpoint import load_model, save_model
+from tinylm.run.benches import CacheSpeed
 
 
 @pytest.fixture
 def task(params):
-    return kv.Task(
+    return kv.KvTask(
         slide="half",
         prompts=[[0, 5, 6], [0, 9, 4]],
         new_tokens=23,
@@ -37,37 +40,39 @@ def test_ids_are_the_same_with_and_without_the_cache(finished_run):
 
 def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
     monkeypatch.setattr(
-        kv, "_timed", lambda task, model, prompts, new: ([[4] * new] * 2, 1.0, 12.0)
+        kv, "_decode", lambda task, model, prompts, new: ([[4] * new] * 2, 1.0, 12.0)
     )
-    times = kv.measure_task(dataclasses.replace(task, only_times=True))
-    assert times == {"tokens_per_s": 46 / 12, "first_token_s": 1.0, "rest_s_per_token": 11 / 22}
+    times = kv.measure_times(task)
+    assert times == kv.KvTimes(tokens_per_s=46 / 12, first_token_s=1.0, rest_s_per_token=11 / 22)
 
 
 def test_the_shown_speedup_is_that_of_the_longest_text():
     rows = [
-        {"new_tokens": length, "cache": cache, "tokens_per_s": speed}
+        part(CacheSpeed, new_tokens=length, cache=cache, tokens_per_s=speed, peak_mib=2.0)
         for length, cache, speed in ((4, False, 1.0), (4, True, 2.0), (14, False, 10.0), (14, True, 30.0))
     ]  # fmt: skip
-    ways = kv.longest(rows)
-    assert (ways["off"]["new_tokens"], ways["on"]["speedup"]) == (14, 3.0)
-    assert kv.longest(rows[:3])["on"] == {}
+    ways = kv.metrics_of(rows)
+    assert (ways["kv/off"]["tokens/s"], ways["kv/on"]["speedup"]) == (10.0, 3.0)
+    assert set(kv.metrics_of(rows[:3])["kv/on"].values()) == {None}
 
 
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task):
-    results = [
-        {"new_tokens": 2, "cache": cache, "ids": [[4, 5], [6, last]]}
-        for cache, last in ((False, 7), (True, 8))
-    ]
+    settings = []
+    for cache, last in ((False, 7), (True, 8)):
+        times = kv.KvTimes(tokens_per_s=1.0, first_token_s=1.0, rest_s_per_token=1.0)
+        measured = kv.KvMeasurement(times, [[4, 5], [6, last]], peak_mib=1.0)
+        setting = dataclasses.replace(task, new_tokens=2, cache=cache)
+        settings.append(Trials(setting, measured, [times]))
     with pytest.raises(CommandFailed, match="prompt 1, new token 1: 8 with, 7 without"):
-        kv.compare(results, task)
+        kv.compare_ids(settings)
     model, _ = load_model("models")
     with torch.no_grad():
         # tied output: words of equal vectors have equal logits
         model.embedding[8] = model.embedding[7]
     save_model("models", model)
-    lengths, ties = kv.compare(results, task)
+    lengths, ties = kv.compare_ids(settings)
     assert lengths == [2]
-    assert [(tie["prompt"], tie["position"]) for tie in ties] == [(1, 1)]
+    assert [(tie.prompt, tie.position) for tie in ties] == [(1, 1)]
 
 
 def test_a_batch_of_too_many_stories_is_bad_input(change):

@@ -22,7 +22,7 @@ from tests.support.stages import STORIES, plant
 from tinylm.base import config
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
-from tinylm.bench import measure
+from tinylm.bench import trials
 from tinylm.cli.check import find_all
 from tinylm.train.trainer import TrainingFailed
 
@@ -54,12 +54,12 @@ def plant_run(drawn: DrawnRun, folder: Path) -> None:
 
 
 def own_process(function: Callable[[Any], Any], task: Any) -> Any:
-    """`measure.in_own_process` without the process; only what a user can cause becomes an answer."""
+    """`trials.in_own_process` without the process; only what a user can cause becomes an answer."""
     threads = torch.get_num_threads()
     try:
         return function(pickle.loads(pickle.dumps(task)))
     except CommandFailed as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+        return trials.Failure(f"{type(error).__name__}: {error}")
     finally:
         torch.set_num_threads(threads)
 
@@ -67,7 +67,7 @@ def own_process(function: Callable[[Any], Any], task: Any) -> Any:
 def own_processes(
     function: Callable[[Any], Any], tasks: Sequence[Any], together: int
 ) -> Iterator[Any]:
-    """`measure.in_own_processes` without the processes."""
+    """`trials.in_own_processes` without the processes."""
     for task in tasks:
         yield own_process(function, task)
 
@@ -95,8 +95,8 @@ def in_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
         patch.chdir(folder)
         patch.setenv("TINYLM_DEBUG", "1")  # a picture that cannot be drawn raises
         patch.setattr(config, "parse_yaml", parse_yaml)
-        patch.setattr(measure, "in_own_process", own_process)
-        patch.setattr(measure, "in_own_processes", own_processes)
+        patch.setattr(trials, "in_own_process", own_process)
+        patch.setattr(trials, "in_own_processes", own_processes)
         try:
             yield patch
         finally:

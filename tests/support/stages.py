@@ -16,7 +16,7 @@ from tests.support.folders import write_stories
 from tinylm.base.command import run_command
 from tinylm.base.config import load_params
 from tinylm.base.files import sha256
-from tinylm.bench import measure
+from tinylm.bench import trials
 
 ROOT = Path(__file__).parents[2]
 STORIES = [
@@ -84,8 +84,8 @@ def measure_here(patch: pytest.MonkeyPatch) -> None:
     def call_each(function: Callable[[Any], Any], tasks: Any, together: int) -> Iterator[Any]:
         return (call(function, task) for task in tasks)
 
-    patch.setattr(measure, "in_own_process", call)
-    patch.setattr(measure, "in_own_processes", call_each)
+    patch.setattr(trials, "in_own_process", call)
+    patch.setattr(trials, "in_own_processes", call_each)
 
 
 def finish(folder: Path) -> None:
@@ -100,7 +100,7 @@ def finish(folder: Path) -> None:
     for command in ORDER:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            patch.setattr(measure, "TRIALS", 1)
+            patch.setattr(trials, "TRIALS", 1)
             if command == "beam_bench":
                 measure_here(patch)
             assert run(command) == 0, command

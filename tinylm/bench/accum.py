@@ -3,7 +3,6 @@
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -12,11 +11,25 @@ from tinylm.base.command import CommandFailed
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.bench import measure
-from tinylm.bench.measure import AccumSettings
-from tinylm.bench.training import Task, fresh, short, train_store, train_task
+from tinylm.bench import training, trials
+from tinylm.bench.settings import PROMPT_TOKENS, AccumSettings
+from tinylm.bench.training import (
+    TrainingMeasurement,
+    TrainingTask,
+    new_training_run,
+    short_run,
+    train_store,
+)
+from tinylm.bench.trials import Failure, Trials
 from tinylm.decoding.texts import banned_ids
 from tinylm.model.settings import ModelSettings
+from tinylm.run.benches import (
+    Accumulated,
+    AccumulatedRun,
+    AccumulationSpeed,
+    AccumulationTimes,
+    NotMeasured,
+)
 from tinylm.train.preparation import training_batches
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import accumulate_gradients
@@ -29,7 +42,20 @@ CONTEXT = 32  # tokens of a row at most, where rows are single stories
 HELD_OUT_ROWS = 96  # scored in each validation, rounded up to whole mini-batches
 PROMPTS = 50  # evaluation stories that each trained model continues, for BLEU
 NEW_TOKENS = 25  # of a continuation: with the prompt it fits the shortened context
-COSTS = ("tokens_per_s", "update_s", "epoch_s", "peak_mib")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AccumResult:
+    """What the sweep found; runs and bleu are by accumulation.
+
+    row_tokens: of a row at most. gradient_difference: see the function.
+    """
+
+    runs: Mapping[int, TrainingMeasurement]
+    not_measured: Sequence[NotMeasured]
+    row_tokens: int
+    bleu: Mapping[int, float | None]
+    gradient_difference: float | Failure
 
 
 def shortened(model: ModelSettings, layout: str) -> ModelSettings:
@@ -46,7 +72,7 @@ def sweep_batches(
     sweep: AccumSettings, model: ModelSettings, train: TrainSettings, pad_id: int
 ) -> TrainBatches:
     """The mini-batches of every setting. Raises InputError if the stories have no row."""
-    settings = short(train, batch_size=sweep.batch_size)
+    settings = short_run(train, batch_size=sweep.batch_size)
     rows = shortened(model, train.layout)
     return training_batches(rows, settings, train_store(sweep.stories), pad_id)
 
@@ -84,9 +110,7 @@ def plan_updates(batches: TrainBatches, sweep: AccumSettings) -> int:
 def story_prompts(tokenizer: Tokenizer) -> list[Prompt]:
     """The first words of evaluation stories, each with the story's own next words."""
     store = TokenStore(paths.TOKENS, "evaluation")
-    return choose_prompts(
-        store, PROMPTS, measure.PROMPT_TOKENS, NEW_TOKENS, sos_id=tokenizer.sos_id
-    )
+    return choose_prompts(store, PROMPTS, PROMPT_TOKENS, NEW_TOKENS, sos_id=tokenizer.sos_id)
 
 
 def make_tasks(
@@ -95,7 +119,7 @@ def make_tasks(
     train: TrainSettings,
     tokenizer: Tokenizer,
     runtime: RuntimeSettings,
-) -> list[Task]:
+) -> list[TrainingTask]:
     """One training run for each setting, all validated after the same number of updates.
 
     Raises InputError if sweep.tokens is too small for one update.
@@ -107,11 +131,11 @@ def make_tasks(
     model = shortened(model, train.layout)
     tasks = []
     for number in sorted(sweep.settings):
-        settings = short(
+        settings = short_run(
             train, accumulation=number, batch_size=sweep.batch_size, validate_every=updates
         )
-        task = Task(
-            columns={"setting": f"accumulation {number}", "accumulation": number},
+        task = TrainingTask(
+            name=f"accumulation {number}",
             mini_batches=updates * max(sweep.settings),
             held_out_rows=HELD_OUT_ROWS,
             stories=sweep.stories,
@@ -128,11 +152,26 @@ def make_tasks(
     return tasks
 
 
-def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
-    """What `train_task` returns for each setting, or its error; prints a line when one is done.
+def run_bench(tasks: Sequence[TrainingTask], tokenizer: Tokenizer) -> AccumResult:
+    """Train with every setting and compare the losses. Raises CommandFailed if no run ended."""
+    runs, not_measured = trials.split_failures(tasks, train_all(tasks))
+    return AccumResult(
+        runs={run.task.train.accumulation: run.first for run in runs},
+        not_measured=not_measured,
+        row_tokens=tasks[0].model.context,
+        bleu={run.task.train.accumulation: mean_bleu(run.first, tokenizer) for run in runs},
+        gradient_difference=trials.in_own_process(gradient_difference, tasks[0]),
+    )
+
+
+def train_all(
+    tasks: Sequence[TrainingTask],
+) -> Iterator[Trials[TrainingTask, TrainingMeasurement] | Failure]:
+    """What each setting's only trial gives, or its failure; prints a line when one is done.
 
     A step of a few rows gains little from a second thread. So on a CPU each run has one thread, and
-    as many go in parallel as there are threads. On a CUDA card they run one after another.
+    as many go in parallel as there are threads. On a CUDA card they run one after another. Raises
+    CommandFailed if a run fails for another reason than memory.
     """
     runtime = tasks[0].runtime
     together = 1
@@ -140,26 +179,28 @@ def train_all(tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
         together = runtime.threads
         one_thread = dataclasses.replace(runtime, threads=1)
         tasks = [dataclasses.replace(task, runtime=one_thread) for task in tasks]
-    results = measure.in_own_processes(train_task, tasks, together)
-    for task, result in zip(tasks, results, strict=True):
-        name = task.columns["setting"]
-        if result.get("error") not in (None, measure.OOM):
-            raise CommandFailed(f"{name}: {result['error']}")
-        if "error" in result:
-            print(f"{name}: not measured: {result['error']}", file=sys.stderr)
+    answers = trials.in_own_processes(training.measure, tasks, together)
+    for task, answer in zip(tasks, answers, strict=True):
+        if isinstance(answer, Failure):
+            if answer.reason != trials.OOM:
+                raise CommandFailed(f"{task.name}: {answer}")
+            print(f"{task.name}: not measured: {answer}", file=sys.stderr)
+            yield answer
         else:
-            loss = result["held_out"][-1][2]
-            print(f"{name}: held-out loss {loss:.4f} after {result['updates']} updates", flush=True)
-        yield task.columns | result
+            loss = answer.held_out[-1][2]
+            print(
+                f"{task.name}: held-out loss {loss:.4f} after {answer.updates} updates", flush=True
+            )
+            yield Trials(task, answer, [answer.times])
 
 
-def gradient_difference(task: Task) -> dict[str, float]:
+def gradient_difference(task: TrainingTask) -> float:
     """How far the gradient of two mini-batches is from that of one batch with their rows.
 
     The largest difference of two entries, relative to the largest entry. It is in fp32 and without
     dropout, which would draw other numbers.
     """
-    run = fresh(task)
+    run = new_training_run(task)
     model = run.model.eval()
     pair = [run.batches.batch(0), run.batches.batch(1)]
     gradients = []
@@ -170,7 +211,7 @@ def gradient_difference(task: Task) -> dict[str, float]:
         gradients.append(torch.cat(parts))
     accumulated, whole = gradients
     largest = (accumulated - whole).abs().max() / whole.abs().max()
-    return {"gradient_difference": largest.item()}
+    return largest.item()
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
@@ -182,41 +223,73 @@ def _joined(batches: Sequence[Batch]) -> Batch:
     return Batch(inputs, targets, sum(batch.tokens for batch in batches))
 
 
-def mean_bleu(run: Mapping[str, Any], tokenizer: Tokenizer) -> float | None:
+def mean_bleu(run: TrainingMeasurement, tokenizer: Tokenizer) -> float | None:
     """The mean BLEU of the run's continuations; None if no evaluation story is long enough."""
     from tinylm.evaluate.bleu import Bleu  # takes seconds to import
 
     references = [tokenizer.decode(prompt.reference) for prompt in story_prompts(tokenizer)]
-    texts = [tokenizer.decode(ids) for ids in run["texts"]]
+    texts = [tokenizer.decode(ids) for ids in run.texts]
     scores = Bleu().compute(predictions=texts, references=references)["sentence_bleu"]
     return float(scores.mean()) if texts else None
 
 
-def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """data/figures/accum_sweep.json: losses at equal tokens and updates. runs: by accumulation.
-
-    equal_updates: the number of updates of the setting that makes the fewest.
-    """
-    compared = min(run["updates"] for run in runs.values())
-    table = {}
-    for accumulation, run in runs.items():
-        losses = {update: nats for update, _, nats in run["held_out"]}
-        table[accumulation] = {
-            "updates": run["updates"],
-            "held_out_loss_at_equal_tokens": run["held_out"][-1][2],
-            "held_out_loss_at_equal_updates": losses[compared],
-        }
-    budget = next(iter(runs.values()))["curve"][-1][1]
-    return {"budget_tokens": budget, "equal_updates": compared, "settings": table}
-
-
-def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:
+def plotted_losses(result: AccumResult) -> dict[str, list[tuple[int, str, float]]]:
     """Train loss of all runs: (x, series, nats per token), with x a micro-step, update or token."""
     axes: dict[str, list[tuple[int, str, float]]] = {"micro_step": [], "update": [], "tokens": []}
-    for accumulation, run in runs.items():
+    for accumulation, run in result.runs.items():
         series = f"accumulation {accumulation}"
-        for update, tokens, nats in run["curve"]:
+        for update, tokens, nats in run.curve:
             axes["micro_step"].append((update * accumulation, series, nats))
             axes["update"].append((update, series, nats))
             axes["tokens"].append((tokens, series, nats))
     return axes
+
+
+def results_of(result: AccumResult) -> Accumulated:
+    """What stage accum_sweep writes: losses at equal tokens and at equal updates.
+
+    equal_updates: the number of updates of the setting that makes the fewest.
+    """
+    fewest = min(run.updates for run in result.runs.values())
+    settings = {}
+    for accumulation, run in result.runs.items():
+        losses = {update: nats for update, _, nats in run.held_out}
+        settings[accumulation] = AccumulatedRun(
+            updates=run.updates,
+            held_out_loss_at_equal_tokens=run.held_out[-1][2],
+            held_out_loss_at_equal_updates=losses[fewest],
+            bleu=result.bleu.get(accumulation),
+        )
+    any_run = next(iter(result.runs.values()))
+    difference = result.gradient_difference
+    return Accumulated(
+        budget_tokens=any_run.curve[-1][1],  # all end at the same token
+        equal_updates=fewest,
+        settings=settings,
+        row_tokens=result.row_tokens,
+        gradient_difference=None if isinstance(difference, Failure) else difference,
+    )
+
+
+def times_of(result: AccumResult) -> AccumulationTimes:
+    """What stage accum_sweep writes of its times."""
+    costs = {}
+    for accumulation, run in result.runs.items():
+        costs[accumulation] = AccumulationSpeed(
+            **dataclasses.asdict(run.times), peak_mib=run.peak_mib
+        )
+    return AccumulationTimes(settings=costs, not_measured=list(result.not_measured))
+
+
+def metrics_of(
+    times: AccumulationTimes, sweep: AccumSettings
+) -> dict[str, dict[str, float | None]]:
+    """A row of the metrics for each setting, None for what was not measured."""
+    metrics: dict[str, dict[str, float | None]] = {}
+    for accumulation in sweep.settings:
+        cost = times.settings.get(accumulation)
+        metrics[f"accum/{accumulation}"] = {
+            "epoch_s": cost.epoch_s if cost else None,
+            "peak_mib": cost.peak_mib if cost else None,
+        }
+    return metrics

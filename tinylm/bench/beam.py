@@ -1,22 +1,24 @@
 """Beam search compared with greedy decoding and sampling: quality and speed."""
 
 import dataclasses
+import itertools
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
 from tinylm.base.seeding import seed_everything
-from tinylm.bench import measure
-from tinylm.bench.measure import BeamBenchSettings
+from tinylm.bench import trials
+from tinylm.bench.device import synchronize
+from tinylm.bench.settings import PROMPT_TOKENS, BeamBenchSettings
+from tinylm.bench.trials import Trials
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.session import Step
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.continuations import without_repeats
@@ -24,22 +26,34 @@ from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.plausibility import possible
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
+from tinylm.run.benches import Beams, BeamTimes, MethodQuality, MethodSpeed, NotMeasured
 from tinylm.run.interval import Interval
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-PLOTTED = {"tokens_per_s": "one prompt", "batch_tokens_per_s": "all prompts at once"}
 JUDGED = 50  # further prompts whose continuations the story generator judges
+PLOT_COLUMNS = ("method", "width", "series", "value")
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchPrompts:
+    """The prompts that every method continues.
+
+    compared: are timed, and each has a reference. judged: not timed: could the generator have
+    written their continuations? Empty if it did not write the stories.
+    """
+
+    compared: list[Prompt]
+    judged: list[Prompt]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
+class BeamTask:
     """What a process needs for one method: beam search, or token by token if `width` is None.
 
-    The model is the one trained in the working directory. judged: further prompts, not timed: could
-    the generator have written their continuations? Empty if it did not write the stories.
+    The model is the one trained in the working directory. compared, judged: ids of the prompts.
     """
 
     name: str
@@ -48,101 +62,97 @@ class Task:
     slide: str
     settings: BeamBenchSettings
     runtime: RuntimeSettings
-    prompts: list[list[int]]
+    compared: list[list[int]]
     judged: list[list[int]]
-    only_times: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Continuation:
+    """New tokens after a prompt, and their log-probability in nats under the model's own distribution."""
+
+    ids: list[int]
+    log_prob: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialSpeed:
+    """Speed of a method, in tokens of the returned continuations.
+
+    tokens_per_s, s_per_prompt: one prompt at a time, medians. batch_tokens_per_s: all at once.
+    """
+
+    tokens_per_s: float
+    s_per_prompt: float
+    batch_tokens_per_s: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamMeasurement:
+    """What one method gives: a continuation of each prompt that may stop at <eos>, and its speed.
+
+    step: the name of the decoding step.
+    """
+
+    times: TrialSpeed
+    compared: list[Continuation]
+    judged: list[Continuation]
+    step: str
+
+    def __str__(self) -> str:
+        return f"{self.times.tokens_per_s:,.0f} tokens/s"
+
+
+class OutputRow(NamedTuple):
+    """One method's text for one prompt, a row of outputs.csv. score: what beam search ranks by."""
+
+    prompt: str
+    reference: str
+    method: str
+    text: str
+    log_prob: float
+    score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """One method of decoding, measured: its texts in words, and metrics of them."""
+
+    trials: Trials[BeamTask, BeamMeasurement]
+    outputs: list[OutputRow]
+    quality: MethodQuality
 
     @property
-    def columns(self) -> dict[str, Any]:
-        """The method's name, for its row of results."""
-        return {"setting": self.name}
+    def name(self) -> str:
+        """As the results have it."""
+        return self.trials.task.name
 
 
-def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
-    """sampling (section decode), greedy (temperature 0, no penalty) and each beam; `shared`: Task's other fields."""
-    shared["settings"] = settings
-    tasks = [
-        Task(name="sampling", width=None, decode=decode, **shared),
-        Task(name="greedy", width=None, decode=decode.greedy(), **shared),
-    ]
-    for width in settings.widths:
-        tasks.append(Task(name=f"beam {width}", width=width, decode=decode, **shared))
-    return tasks
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamResult:
+    """What the bench found."""
+
+    settings: BeamBenchSettings
+    prompts: BenchPrompts
+    methods: Sequence[Method]
+    not_measured: Sequence[NotMeasured]
+
+    @property
+    def step(self) -> str:
+        """The name of the decoding step."""
+        return self.methods[0].trials.first.step
 
 
-def continue_prompts(
-    task: Task,
-    step: Step,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Sequence[int]],
-    *,
-    stop_at_eos: bool,
-) -> list[tuple[list[int], float]]:
-    """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
-    decoder = Decoder(
-        model=step.model,
-        eos_id=tokenizer.eos_id,
-        banned=banned_ids(tokenizer),
-        slide=task.slide,
-        use_cache=task.settings.cache,
-        step=step,
-    )
-    new_tokens = task.settings.new_tokens
-    if task.width is None:
-        rows = generate(
-            decoder,
-            prompts,
-            task.decode,
-            max_new_tokens=new_tokens,
-            stop_at_eos=stop_at_eos,
-            with_log_probs=True,
-        )
-        return [(row.ids, sum(row.log_probs)) for row in rows]
-    beams = BeamSettings(width=task.width, length_penalty=task.settings.length_penalty)
-    found = beam_search(decoder, prompts, beams, max_new_tokens=new_tokens, stop_at_eos=stop_at_eos)
-    return [(best.ids, best.log_prob) for best, *_ in found]
-
-
-def measure_task(task: Task) -> dict[str, Any]:
-    """One method: its texts, which may stop at <eos>, and its speed under the settings' stop rule.
-
-    Speed counts the tokens of the returned continuations, one prompt at a time (medians) and all at
-    once.
-    """
-    device = pick_device(task.runtime.device)
-    seed_everything(task.decode.seed, task.runtime.threads)
-    model, _ = load_model(paths.MODELS, device)
-    step = decoding_step(model)
-    tokenizer = open_tokenizer(paths.TOKENIZER)
-
-    def timed(prompts: list[list[int]]) -> tuple[int, float]:
-        measure.synchronize(device)
-        begun = time.perf_counter()
-        stop = task.settings.stop_at_eos
-        texts = continue_prompts(task, step, tokenizer, prompts, stop_at_eos=stop)
-        measure.synchronize(device)
-        return sum(len(ids) for ids, _ in texts), time.perf_counter() - begun
-
-    timed(task.prompts[:1])  # warm-up
-    alone = [timed([prompt]) for prompt in task.prompts]
-    tokens, together = timed(task.prompts)
-    times = {
-        "tokens_per_s": statistics.median(count / seconds for count, seconds in alone),
-        "s_per_prompt": statistics.median(seconds for _, seconds in alone),
-        "batch_tokens_per_s": tokens / together,
-    }
-    if task.only_times:
-        return times
-    judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
-    texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
-    return {"texts": texts, "judged": judged, "step": step.name, **times}
-
-
-BENCH = measure.Bench(
-    measure_task,
-    conditions=("setting",),
-    times=("tokens_per_s", "s_per_prompt", "batch_tokens_per_s"),
-)
+def choose_bench_prompts(
+    store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, source: str
+) -> BenchPrompts:
+    """Starts of evaluation stories; source: `data.source`, the judged ones are for "storybook" alone."""
+    compared = story_prompts(store, settings, sos_id)
+    judged = []
+    if source == "storybook":
+        more = story_prompts(store, dataclasses.replace(settings, prompts=JUDGED), sos_id)
+        different = {tuple(prompt.ids): prompt for prompt in more}
+        judged = list(different.values())
+    return BenchPrompts(compared, judged)
 
 
 def story_prompts(
@@ -154,83 +164,229 @@ def story_prompts(
     asked for, all are taken. sos_id: as for `choose_prompts`.
     """
     prompts = choose_prompts(
-        store, settings.prompts, measure.PROMPT_TOKENS, settings.new_tokens, sos_id=sos_id
+        store, settings.prompts, PROMPT_TOKENS, settings.new_tokens, sos_id=sos_id
     )
     if not prompts:
         raise InputError(
             "stage beam_bench: expected a whole evaluation story of more than "
-            f"{measure.PROMPT_TOKENS} tokens, got none; raise data.evaluation_stories"
+            f"{PROMPT_TOKENS} tokens, got none; raise data.evaluation_stories"
         )
     return without_repeats(prompts)
 
 
-def judged_prompts(
-    store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, source: str
-) -> list[Prompt]:
-    """Different prompts for `Task.judged`; none if another source than the generator wrote the stories."""
-    if source != "storybook":
-        return []
-    prompts = story_prompts(store, dataclasses.replace(settings, prompts=JUDGED), sos_id)
-    return list({tuple(prompt.ids): prompt for prompt in prompts}.values())
+def make_tasks(
+    settings: BeamBenchSettings,
+    decode: DecodeSettings,
+    slide: str,
+    prompts: BenchPrompts,
+    runtime: RuntimeSettings,
+) -> list[BeamTask]:
+    """sampling (section decode), greedy (temperature 0, no penalty) and each beam."""
+    sampling = BeamTask(
+        name="sampling",
+        width=None,
+        decode=decode,
+        slide=slide,
+        settings=settings,
+        runtime=runtime,
+        compared=[prompt.ids for prompt in prompts.compared],
+        judged=[prompt.ids for prompt in prompts.judged],
+    )
+    tasks = [sampling, dataclasses.replace(sampling, name="greedy", decode=decode.greedy())]
+    for width in settings.widths:
+        tasks.append(dataclasses.replace(sampling, name=f"beam {width}", width=width))
+    return tasks
 
 
-class Text(NamedTuple):
-    """One method's text for one prompt, a row of outputs.csv. score: what beam search ranks by."""
-
-    prompt: str
-    reference: str
-    method: str
-    text: str
-    log_prob: float
-    score: float
+def run_bench(tasks: Sequence[BeamTask], prompts: BenchPrompts, tokenizer: Tokenizer) -> BeamResult:
+    """Measure every task, and judge its texts. Raises CommandFailed if nothing could be measured."""
+    measured, not_measured = trials.run_trials(tasks, measure, measure_times)
+    methods = [judge_method(method, prompts, tokenizer) for method in measured]
+    return BeamResult(
+        settings=tasks[0].settings, prompts=prompts, methods=methods, not_measured=not_measured
+    )
 
 
-def texts_of(
-    result: dict[str, Any], prompts: Sequence[Prompt], tokenizer: Tokenizer, alpha: float
-) -> list[Text]:
-    """The texts of one method, one per prompt; alpha: the exponent of the score's length penalty."""
+def measure(task: BeamTask) -> BeamMeasurement:
+    """One method: its speed under the settings' stop rule, then its texts, which may stop at <eos>."""
+    method = _Decoding(task)
+    return BeamMeasurement(
+        times=method.times(),
+        judged=method.continue_prompts(task.judged, stop_at_eos=True),
+        compared=method.continue_prompts(task.compared, stop_at_eos=True),
+        step=method.step.name,
+    )
+
+
+def measure_times(task: BeamTask) -> TrialSpeed:
+    """The speed of one method."""
+    return _Decoding(task).times()
+
+
+class _Decoding:
+    """The trained model, decoded as a task says."""
+
+    def __init__(self, task: BeamTask) -> None:
+        self.task = task
+        self.device = pick_device(task.runtime.device)
+        seed_everything(task.decode.seed, task.runtime.threads)
+        model, _ = load_model(paths.MODELS, self.device)
+        self.step = decoding_step(model)
+        tokenizer = open_tokenizer(paths.TOKENIZER)
+        self.decoder = Decoder(
+            model=model,
+            eos_id=tokenizer.eos_id,
+            banned=banned_ids(tokenizer),
+            slide=task.slide,
+            use_cache=task.settings.cache,
+            step=self.step,
+        )
+
+    def continue_prompts(
+        self, prompts: Sequence[Sequence[int]], *, stop_at_eos: bool
+    ) -> list[Continuation]:
+        """The best continuation of each prompt."""
+        task = self.task
+        new_tokens = task.settings.new_tokens
+        if task.width is None:
+            rows = generate(
+                self.decoder,
+                prompts,
+                task.decode,
+                max_new_tokens=new_tokens,
+                stop_at_eos=stop_at_eos,
+                with_log_probs=True,
+            )
+            return [Continuation(row.ids, sum(row.log_probs)) for row in rows]
+        beams = BeamSettings(width=task.width, length_penalty=task.settings.length_penalty)
+        found = beam_search(
+            self.decoder, prompts, beams, max_new_tokens=new_tokens, stop_at_eos=stop_at_eos
+        )
+        return [Continuation(best.ids, best.log_prob) for best, *_ in found]
+
+    def times(self) -> TrialSpeed:
+        """The speed, after a warm-up."""
+        prompts = self.task.compared
+        self._timed(prompts[:1])
+        alone = [self._timed([prompt]) for prompt in prompts]
+        tokens, together = self._timed(prompts)
+        return TrialSpeed(
+            tokens_per_s=statistics.median(count / seconds for count, seconds in alone),
+            s_per_prompt=statistics.median(seconds for _, seconds in alone),
+            batch_tokens_per_s=tokens / together,
+        )
+
+    def _timed(self, prompts: list[list[int]]) -> tuple[int, float]:
+        """(new tokens of all prompts, seconds)."""
+        synchronize(self.device)
+        begun = time.perf_counter()
+        texts = self.continue_prompts(prompts, stop_at_eos=self.task.settings.stop_at_eos)
+        synchronize(self.device)
+        return sum(len(text.ids) for text in texts), time.perf_counter() - begun
+
+
+def judge_method(
+    method: Trials[BeamTask, BeamMeasurement], prompts: BenchPrompts, tokenizer: Tokenizer
+) -> Method:
+    """A method's texts in words, and their metrics."""
+    continuations = method.first.compared
+    alpha = method.task.settings.length_penalty
+    outputs = []
+    for prompt, continuation in zip(prompts.compared, continuations, strict=True):
+        row = OutputRow(
+            prompt=tokenizer.decode(prompt.ids),
+            reference=tokenizer.decode(prompt.reference),
+            method=method.task.name,
+            text=tokenizer.decode(continuation.ids),
+            log_prob=continuation.log_prob,
+            score=continuation.log_prob / max(len(continuation.ids), 1) ** alpha,
+        )
+        outputs.append(row)
+    measured = quality(outputs, continuations)
+    if prompts.judged:
+        measured = dataclasses.replace(
+            measured,
+            possible=share_possible(prompts.judged, method.first.judged, tokenizer),
+            judged=len(prompts.judged),
+        )
+    return Method(method, outputs, measured)
+
+
+def share_possible(
+    prompts: Sequence[Prompt], continuations: Sequence[Continuation], tokenizer: Tokenizer
+) -> Interval | None:
+    """The share of the continuations that the story generator could write after their prompts."""
     texts = []
-    for prompt, (ids, log_prob) in zip(prompts, result["texts"], strict=True):
-        start = tokenizer.decode(prompt.ids)
-        reference = tokenizer.decode(prompt.reference)
-        score = log_prob / max(len(ids), 1) ** alpha
-        text = tokenizer.decode(ids)
-        texts.append(Text(start, reference, result["setting"], text, log_prob, score))
-    return texts
-
-
-def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> Interval | None:
-    """The share of a method's continuations of the `judged` prompts that the generator could write."""
-    texts = []
-    for prompt, (ids, _) in zip(task.judged, result["judged"], strict=True):
+    for prompt, continuation in zip(prompts, continuations, strict=True):
+        ids = continuation.ids
         is_ended = bool(ids) and ids[-1] == tokenizer.eos_id
-        texts.append((tokenizer.decode(prompt), tokenizer.decode(ids), is_ended))
+        texts.append((tokenizer.decode(prompt.ids), tokenizer.decode(ids), is_ended))
     return possible(texts)
 
 
-def quality(result: dict[str, Any], rows: Sequence[Text]) -> dict[str, Any]:
+def quality(outputs: Sequence[OutputRow], continuations: Sequence[Continuation]) -> MethodQuality:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
     from tinylm.evaluate.bleu import Bleu  # takes seconds to import
 
-    texts = [row.text for row in rows]
-    bleu = Bleu().compute(predictions=texts, references=[row.reference for row in rows])
-    tokens = sum(len(ids) for ids, _ in result["texts"])
-    log_prob = sum(log_prob for _, log_prob in result["texts"])
-    return {
-        "bleu4": bleu["bleu4"],
-        "log_prob_per_token": log_prob / max(tokens, 1),
-        "distinct2": distinct_n(texts, 2),
-        "repeated_4grams": repeated_share(texts, 4),
-    }
+    texts = [row.text for row in outputs]
+    bleu = Bleu().compute(predictions=texts, references=[row.reference for row in outputs])
+    tokens = sum(len(continuation.ids) for continuation in continuations)
+    log_prob = sum(continuation.log_prob for continuation in continuations)
+    return MethodQuality(
+        bleu4=bleu["bleu4"],
+        log_prob_per_token=log_prob / max(tokens, 1),
+        distinct2=distinct_n(texts, 2),
+        repeated_4grams=repeated_share(texts, 4),
+    )
 
 
-def plotted_speeds(
-    times: Mapping[str, Mapping[str, Any]], tasks: Sequence[Task]
-) -> list[tuple[str, int, str, float]]:
+def side_by_side(result: BeamResult) -> list[OutputRow]:
+    """outputs.csv: the texts of all methods for the first prompt, for the second, and so on."""
+    by_prompt = zip(*(method.outputs for method in result.methods), strict=True)
+    return list(itertools.chain.from_iterable(by_prompt))
+
+
+def plotted_speeds(result: BeamResult) -> list[tuple[str, int, str, float]]:
     """plots/beam_bench.csv: (method, width, series, tokens per second)."""
-    widths = {task.name: task.width or 1 for task in tasks}
+    widths = {method.name: method.trials.task.width or 1 for method in result.methods}
     rows = []
-    for metric, series in PLOTTED.items():
-        for name, row in times.items():
-            rows.append((name, widths[name], series, row[metric]))
+    for key, series in (
+        ("tokens_per_s", "one prompt"),
+        ("batch_tokens_per_s", "all prompts at once"),
+    ):
+        for name, speeds in _speeds(result).items():
+            rows.append((name, widths[name], series, getattr(speeds, key)))
     return rows
+
+
+def results_of(result: BeamResult) -> Beams:
+    """What stage beam_bench writes."""
+    methods = {method.name: method.quality for method in result.methods}
+    return Beams(len(result.prompts.compared), result.settings.new_tokens, methods)
+
+
+def times_of(result: BeamResult) -> BeamTimes:
+    """What stage beam_bench writes of its times."""
+    return BeamTimes(
+        methods=_speeds(result), not_measured=list(result.not_measured), trials=trials.TRIALS
+    )
+
+
+def metrics_of(result: BeamResult) -> dict[str, dict[str, float | None]]:
+    """A row of the metrics for each width, None for what was not measured."""
+    qualities = {method.name: method.quality for method in result.methods}
+    speeds = _speeds(result)
+    metrics: dict[str, dict[str, float | None]] = {}
+    for width in result.settings.widths:
+        name = f"beam {width}"
+        is_measured = name in qualities
+        metrics[f"beam/{width}"] = {
+            "bleu": qualities[name].bleu4 if is_measured else None,
+            "tokens/s": speeds[name].tokens_per_s if is_measured else None,
+        }
+    return metrics
+
+
+def _speeds(result: BeamResult) -> dict[str, MethodSpeed]:
+    """The speed of each method, in six digits."""
+    return {method.name: MethodSpeed(**method.trials.times_row()) for method in result.methods}

@@ -1,13 +1,16 @@
 """Where the time goes: the share of each kind of operation in a training update and a decoding step."""
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.autograd.profiler import profile, record_function
 
-from tinylm.bench.measure import one_thread, synchronize
+from tinylm.bench.device import one_thread, synchronize
+from tinylm.bench.trials import Failure
 from tinylm.model.transformer import Norm, SelfAttention, TinyLM
+from tinylm.run.benches import Profile
 
 PARTS = ("matrix products", "attention", "norm", "loss", "optimizer", "rest")
 WARM_UP = 2  # steps before those that are recorded
@@ -28,6 +31,19 @@ def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+@contextlib.contextmanager
+def labelled_modules(model: TinyLM) -> Iterator[None]:
+    """Inside, the calls of norms and attention appear in the profile as `_LABELS` has them."""
+    labelled_now = [module for module in model.modules() if type(module) in _LABELS]
+    for module in labelled_now:
+        module.forward = labelled(_LABELS[type(module)], module.forward)
+    try:
+        yield
+    finally:
+        for module in labelled_now:
+            del module.forward  # the class's own is called again
+
+
 def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
     """The shares of `PARTS` in the time of step(), which runs this model; they add up to one.
 
@@ -36,12 +52,9 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
     Recording slows small operations most, so the shares are rough. On a CPU they are those of one
     thread.
     """
-    for module in model.modules():
-        if label := _LABELS.get(type(module)):
-            module.forward = labelled(label, module.forward)
     device = model.embedding.device
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto prints a line at each start and stop
-    with one_thread():
+    with one_thread(), labelled_modules(model):
         for _ in range(WARM_UP):
             step()
         with profile(use_device="cuda" if device.type == "cuda" else None) as recorded:
@@ -61,6 +74,13 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
             forward[event.sequence_nr] = part
     total = sum(times.values())
     return {part: round(time / total, 4) for part, time in times.items()}
+
+
+def as_profile(measured: dict[str, float] | Failure) -> Profile:
+    """The shares, or the reason why there are none."""
+    if isinstance(measured, Failure):
+        return Profile(error=measured.reason)
+    return Profile(shares=measured)
 
 
 def _part(event: Any, forward: dict[int, str]) -> str:

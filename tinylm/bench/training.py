@@ -13,12 +13,13 @@ from torch.nn.utils import parameters_to_vector
 from tinylm.base import paths
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.bench import measure
+from tinylm.bench.device import peak_mib
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
+from tinylm.train.curves import Curves
 from tinylm.train.loop import train
 from tinylm.train.preparation import SPLITS, TrainingRun, new_run
 from tinylm.train.trainer import Trainer, TrainSettings
@@ -29,16 +30,16 @@ GREEDY = DecodeSettings(temperature=0.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
+class TrainingTask:
     """One training run on the data of the working directory.
 
-    columns: the setting's name and conditions, for its row of results. mini_batches: how many to
-    train on, a multiple of `train.accumulation`. held_out_rows: about how many to score in
-    each validation. stories: how many train stories to use, from the first; None for all. prompts:
-    what the trained model continues by at most `new_tokens` tokens, greedily; `banned` ids do not occur.
+    name: of its setting. mini_batches: how many to train on, a multiple of `train.accumulation`.
+    held_out_rows: about how many to score in each validation. stories: how many train stories to
+    use, from the first; None for all. prompts: what the trained model continues by at most
+    `new_tokens` tokens, greedily; `banned` ids do not occur.
     """
 
-    columns: dict[str, Any]
+    name: str
     mini_batches: int
     held_out_rows: int = 1
     model: ModelSettings
@@ -50,10 +51,42 @@ class Task:
     new_tokens: int = 0
     eos_id: int | None = None
     banned: Sequence[int] = ()
-    only_times: bool = False
 
 
-def short(train: TrainSettings, **changed: Any) -> TrainSettings:
+@dataclasses.dataclass(frozen=True)
+class TrainingTimes:
+    """Speed of a training run. epoch_s: seconds for all its train stories once."""
+
+    tokens_per_s: float
+    update_s: float
+    epoch_s: float
+
+
+Curve = Sequence[tuple[int, int, float]]  # updates, tokens, nats per token
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingMeasurement:
+    """What one training run gives.
+
+    curve: the loss of each update on its own tokens, before the weights change. held_out: the
+    validations. weights: a hash of the final ones. texts: the new ids after each prompt.
+    peak_mib: memory of one update above weights, gradients and optimizer state.
+    """
+
+    times: TrainingTimes
+    updates: int
+    curve: Curve
+    held_out: Curve
+    weights: str
+    texts: list[list[int]]
+    peak_mib: float
+
+    def __str__(self) -> str:
+        return f"{self.times.tokens_per_s:,.0f} tokens/s, peak {self.peak_mib:.1f} MiB"
+
+
+def short_run(train: TrainSettings, **changed: Any) -> TrainSettings:
     """Section `train` for a short run in one process, without early stopping or kept epochs."""
     alone = dataclasses.replace(train, processes=1, epochs=None, patience=None, keep_epochs=())
     return dataclasses.replace(alone, **changed)
@@ -69,7 +102,7 @@ def train_store(stories: int | None) -> TokenStore:
     return store
 
 
-def fresh(task: Task) -> TrainingRun:
+def new_training_run(task: TrainingTask) -> TrainingRun:
     """The initial weights of stage train, and mini-batches in an order that no setting changes."""
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     stores["train"] = train_store(task.stories)
@@ -80,45 +113,47 @@ def fresh(task: Task) -> TrainingRun:
     return dataclasses.replace(run, settings=dataclasses.replace(run.settings, tokens=budget))
 
 
-def train_task(task: Task) -> dict[str, Any]:
-    """Train; returns times, peak memory, a hash of the final weights and the curves.
-
-    `curve` and `held_out` are lists of (updates, tokens, nats per token). The loss in `curve` is
-    measured on the tokens of the update itself, before the weights change. `texts` are the new ids
-    after each prompt.
-    """
-    run = fresh(task)
-    batches = run.batches
-    held_out_batches = math.ceil(task.held_out_rows / task.train.batch_size)
-    short_run = dataclasses.replace(
-        run, held_out=lambda: itertools.islice(run.held_out(), held_out_batches)
-    )
-    result = train(short_run, label=f"{task.columns['setting']}: ")
-    curves = result.curves
+def measure(task: TrainingTask) -> TrainingMeasurement:
+    """Train, then measure what the run gave."""
+    run = new_training_run(task)
+    curves, times = _train(run, task)
     updates = len(curves.tokens)
-    speed = result.tokens / result.train_s
-    times = {
-        "tokens_per_s": speed,
-        "update_s": result.train_s / updates,
-        "epoch_s": batches.tokens_per_epoch / speed,
-    }
-    if task.only_times:
-        return times
     numbers = range(1, updates + 1)
     weights = parameters_to_vector(run.model.parameters()).detach().cpu()
-    return {
-        **times,
-        "updates": updates,
-        "curve": list(zip(numbers, curves.tokens, curves.train, strict=True)),
-        "held_out": curves.held_out,
-        "weights": hashlib.sha256(weights.numpy().tobytes()).hexdigest(),
-        "texts": continuations(run.model, task),
+    return TrainingMeasurement(
+        times=times,
+        updates=updates,
+        curve=list(zip(numbers, curves.tokens, curves.train, strict=True)),
+        held_out=curves.held_out,
+        weights=hashlib.sha256(weights.numpy().tobytes()).hexdigest(),
+        texts=continuations(run.model, task),
         # the plain Trainer even on CUDA: a recorded graph allocates its memory only once
-        "peak_mib": update_peak_mib(Trainer(run.model, batches, run.settings)),
-    }
+        peak_mib=update_peak_mib(Trainer(run.model, run.batches, run.settings)),
+    )
 
 
-def continuations(model: TinyLM, task: Task) -> list[list[int]]:
+def measure_times(task: TrainingTask) -> TrainingTimes:
+    """Train, and measure nothing but the speed."""
+    return _train(new_training_run(task), task)[1]
+
+
+def _train(run: TrainingRun, task: TrainingTask) -> tuple[Curves, TrainingTimes]:
+    """Train the run's model; the run's curves and speed."""
+    held_out_batches = math.ceil(task.held_out_rows / task.train.batch_size)
+    short = dataclasses.replace(
+        run, held_out=lambda: itertools.islice(run.held_out(), held_out_batches)
+    )
+    result = train(short, label=f"{task.name}: ")
+    speed = result.tokens / result.train_s
+    times = TrainingTimes(
+        tokens_per_s=speed,
+        update_s=result.train_s / len(result.curves.tokens),
+        epoch_s=run.batches.tokens_per_epoch / speed,
+    )
+    return result.curves, times
+
+
+def continuations(model: TinyLM, task: TrainingTask) -> list[list[int]]:
     """The new ids after each of the task's prompts, by greedy decoding."""
     decoder = Decoder(model=model, eos_id=task.eos_id, banned=task.banned)
     rows = generate(decoder, task.prompts, GREEDY, max_new_tokens=task.new_tokens)
@@ -135,4 +170,4 @@ def update_peak_mib(trainer: Trainer) -> float:
     update = [largest] * trainer.settings.accumulation
     trainer.model.zero_grad(set_to_none=True)
     device = trainer.model.embedding.device
-    return measure.peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))
+    return peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))

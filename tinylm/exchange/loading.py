@@ -12,7 +12,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml,
 from tinylm.base.files import copy_file
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.bench.measure import BeamBenchSettings
+from tinylm.bench.settings import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.model.checkpoint import (
     CONFIG,

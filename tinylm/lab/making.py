@@ -6,7 +6,7 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_bytes
-from tinylm.bench.measure import BeamBenchSettings
+from tinylm.bench.settings import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.truth import problem_with, read_words, true_tokens
 from tinylm.lab.build import build_page, rule_of

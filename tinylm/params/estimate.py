@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import read_json, write_json
-from tinylm.bench.measure import TRIALS
+from tinylm.bench.trials import TRIALS
 from tinylm.download.splits import open_source
 from tinylm.download.stories import DataSettings
 from tinylm.params.params import Params

@@ -11,7 +11,7 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_section, unknown
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.bench.measure import (
+from tinylm.bench.settings import (
     PROMPT_TOKENS,
     AccumSettings,
     BeamBenchSettings,
