@@ -10,7 +10,7 @@ import pytest
 from tests.support import folders
 from tinylm.base import parallel
 from tinylm.base.config import InputError, read_section
-from tinylm.download import rows
+from tinylm.download import clean_rows
 from tinylm.download.remarks import HELD_OUT_IS_EVALUATION, remarks
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
@@ -64,7 +64,7 @@ def test_the_number_of_processes_changes_no_byte(corpus, monkeypatch, limits):
     pieces = ["It was.", '"No!"\n', "café", "â€œGoâ€", "a\tb", "\\n", "  \n"]
     texts = ["", *(f"{pieces[i % 7]} {i % 170} {pieces[i % 5]}" for i in range(200)), "", " "]
     settings = corpus.file(texts)
-    monkeypatch.setattr(rows, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(clean_rows, "CHUNK_ROWS", 7)
     monkeypatch.setattr(parallel, "INLINE_TASKS", 2)
     alone = corpus.write(settings, **limits), corpus.files()
     assert (corpus.write(settings, workers=2, **limits), corpus.files()) == alone

@@ -21,7 +21,7 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
 from tinylm.base.progress import Progress
-from tinylm.download.rows import CleanRow, clean_rows
+from tinylm.download.clean_rows import CleanRow, clean_rows
 from tinylm.download.source import open_source
 from tinylm.download.stories import SPLITS, DataSettings
 

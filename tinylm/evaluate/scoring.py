@@ -13,7 +13,7 @@ from tinylm.decoding.session import window_start
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.statistics import Statistic, bootstrap_interval
 from tinylm.model.transformer import TinyLM
-from tinylm.vocab.batches import UNSCORED
+from tinylm.vocab.rows import UNSCORED
 
 
 def perplexity(nats: float, tokens: int) -> float:
