@@ -6,7 +6,8 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.command import run_command
 from tinylm.base.processes import cores
-from tinylm.download.splits import remarks, write_stories
+from tinylm.download.remarks import remarks
+from tinylm.download.splits import write_stories
 from tinylm.params.stage import Stage
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.result_files import from_mapping

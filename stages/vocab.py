@@ -14,9 +14,13 @@ from tinylm.params.fitting import check_tokens
 from tinylm.params.stage import Stage
 from tinylm.run.result_files import from_mapping
 from tinylm.run.vocabulary import Vocabulary
+from tinylm.vocab.coverage import coverage
+from tinylm.vocab.cut_stream import cut_stream
 from tinylm.vocab.embedding.matrix import embedding_matrix
+from tinylm.vocab.embedding.matrix_file import save_matrix
+from tinylm.vocab.encoding import encode_splits
 from tinylm.vocab.make_tokenizer import make_tokenizer
-from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, save_matrix
+from tinylm.vocab.token_store import TokenStore
 
 STORIES = Path(paths.STORIES)
 TOKENS = Path(paths.TOKENS)

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from tests.download.test_splits import LOCAL
-from tinylm.download.splits import clean_row
+from tinylm.download.clean_rows import clean_row
 from tinylm.text.cleaning import clean_text, unify_by_the_rule
 from tinylm.text.same_story import bare_text
 from tinylm.text.words import Splitter

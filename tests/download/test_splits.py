@@ -10,8 +10,9 @@ import pytest
 from tests.support import folders
 from tinylm.base import parallel
 from tinylm.base.config import InputError, read_section
-from tinylm.download import splits
-from tinylm.download.splits import remarks, write_stories
+from tinylm.download import clean_rows
+from tinylm.download.remarks import HELD_OUT_IS_EVALUATION, remarks
+from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
 
@@ -63,7 +64,7 @@ def test_the_number_of_processes_changes_no_byte(corpus, monkeypatch, limits):
     pieces = ["It was.", '"No!"\n', "café", "â€œGoâ€", "a\tb", "\\n", "  \n"]
     texts = ["", *(f"{pieces[i % 7]} {i % 170} {pieces[i % 5]}" for i in range(200)), "", " "]
     settings = corpus.file(texts)
-    monkeypatch.setattr(splits, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(clean_rows, "CHUNK_ROWS", 7)
     monkeypatch.setattr(parallel, "INLINE_TASKS", 2)
     alone = corpus.write(settings, **limits), corpus.files()
     assert (corpus.write(settings, workers=2, **limits), corpus.files()) == alone
@@ -200,7 +201,7 @@ def test_a_file_of_two_splits_is_refused(corpus):
 
 def test_held_out_tokens_that_are_also_evaluation_are_said(corpus):
     by_tokens = corpus.write(replace(corpus.file(STORIES), held_out="tokens"))
-    assert remarks(by_tokens) == [splits.HELD_OUT_IS_EVALUATION]
+    assert remarks(by_tokens) == [HELD_OUT_IS_EVALUATION]
     with_split = replace(corpus.dataset(STORIES, ["Held."]), held_out="tokens")
     assert remarks(corpus.write(with_split)) == []
 

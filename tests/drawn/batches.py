@@ -9,8 +9,9 @@ import numpy as np
 from tests.drawn.drawing import FIELDS, DrawnRun
 from tests.drawn.properties import holds
 from tinylm.base.config import InputError
-from tinylm.vocab.batches import UNSCORED, Batch, TrainBatches, scoring_batches
+from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.open_tokenizer import open_tokenizer
+from tinylm.vocab.rows import UNSCORED
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -114,7 +115,7 @@ def hidden_words_are_hidden_in_the_inputs_alone(drawn: DrawnRun, folder: Path) -
                 continue
             shape = (store, layout, size, context, tokenizer.pad_id, drawn.number)
             open_ones = TrainBatches(*shape)
-            hiding = TrainBatches(*shape, tokenizer.unk_id, share)
+            hiding = open_ones.with_unknown(tokenizer.unk_id, share)
             where = f"{layout}, {size} rows, unknown {share}"
             hidden = words = 0
             for index in range(min(len(open_ones), 60)):

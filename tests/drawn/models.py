@@ -27,7 +27,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.train.row_threads import RowThreads
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import accumulate_gradients
-from tinylm.vocab.batches import UNSCORED, Batch
+from tinylm.vocab.batches import Batch
+from tinylm.vocab.rows import UNSCORED
 
 
 def settings_of(drawn: DrawnRun, **changes: Any) -> ModelSettings:

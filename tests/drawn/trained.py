@@ -35,8 +35,9 @@ from tinylm.train.snapshot import SHARES
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.embedding.counts import WINDOW, count_vectors
+from tinylm.vocab.embedding.matrix_file import load_matrix
 from tinylm.vocab.embedding.settings import SEED
-from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.vocab.token_store import TokenStore
 
 # Words in the names of files.
 VALIDATION = {"validation", "valid", "val", "dev"}
@@ -310,8 +311,8 @@ def check_mini_batches(run: Run, updates: list[Updated]) -> None:
     tokenizer = run.tokenizer
     batches = TrainBatches(
         store, train["layout"], train["batch_size"], run.context, tokenizer.pad_id,
-        derive_seed(train["seed"], "order"), tokenizer.unk_id, train["unknown"],
-    )  # fmt: skip
+        derive_seed(train["seed"], "order"),
+    ).with_unknown(tokenizer.unk_id, train["unknown"])  # fmt: skip
     index = tokens = 0
     for number, update in enumerate(updates, start=1):
         for batch in update.batches:

@@ -14,7 +14,8 @@ from tests.support.small import EVALUATE
 from tests.support.stages import read
 from tinylm.base import paths
 from tinylm.base.files import write_json
-from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
+from tinylm.download.remarks import HELD_OUT_IS_EVALUATION
+from tinylm.download.source import NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.intervals import bootstrap_interval, pooled_perplexity
 from tinylm.evaluate.measurement import measure_loss
 from tinylm.evaluate.scoring import perplexity, token_log_probs

@@ -93,7 +93,7 @@ def test_markup_in_titles_and_words_stays_text():
     assert Engine(page).facts["tokenizer"]["tokens"][0] == HOSTILE
 
 
-TOKENIZER = WordTokenizer((f"w{i}" for i in range(37)), Splitter(True, "drop"))
+WORD_TOKENIZER = WordTokenizer((f"w{i}" for i in range(37)), Splitter(True, "drop"))
 COLUMNS = ("role", "layer", "head", "score", "baseline", "claimed")
 ROLES = [
     dict(zip(COLUMNS, ("same word", 2, 1, 0.5, 0.4, False))),
@@ -104,7 +104,11 @@ ABLATION = [{"layer": 1, "head": 3, "loss_increase": 0.25, "low": 0.2, "high": 0
 
 def facts_of(run):
     return facts(
-        random_model(41, 20), TOKENIZER, DecodeSettings(temperature=0.7, top_k=9), run, "A title"
+        random_model(41, 20),
+        WORD_TOKENIZER,
+        DecodeSettings(temperature=0.7, top_k=9),
+        run,
+        "A title",
     )
 
 

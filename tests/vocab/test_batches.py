@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.vocab.batches import Prefetcher, TrainBatches
+from tinylm.vocab.batches import TrainBatches
+from tinylm.vocab.prefetcher import Prefetcher
 from tinylm.vocab.prompts import choose_prompts, cut_prompts
 from tinylm.vocab.token_store import TokenStore, write_store
 

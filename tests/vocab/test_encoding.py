@@ -11,10 +11,13 @@ from tests.support.folders import write_stories
 from tinylm.base import parallel
 from tinylm.base.config import InputError
 from tinylm.download.stories import SPLITS
-from tinylm.vocab import token_store, words
+from tinylm.vocab import encoding, words
+from tinylm.vocab.coverage import coverage
+from tinylm.vocab.cut_stream import cut_stream
+from tinylm.vocab.encoding import encode_splits
 from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import TokenStore, coverage, cut_stream, encode_splits, write_store
+from tinylm.vocab.token_store import TokenStore, write_store
 
 STORIES = [[0, 10, 11, 12, 1], [0, 13, 1], [0, 14, 15, 16, 17, 18, 1], [0, 19, 1], [0, 20, 1]]
 STREAM = list(itertools.chain(*STORIES))  # 21 ids
@@ -29,7 +32,7 @@ def test_stores_have_every_story_and_any_number_of_processes_writes_the_same(
     texts = [" ".join(chooser.choices(vocabulary, k=40)) for _ in range(120)]
     for split in SPLITS:
         write_stories(tmp_path / f"{split}.jsonl", texts)
-    monkeypatch.setattr(token_store, "STORIES_AT_ONCE", 10)
+    monkeypatch.setattr(encoding, "STORIES_AT_ONCE", 10)
     monkeypatch.setattr(words, "STORIES_AT_ONCE", 10, raising=False)
     monkeypatch.setattr(parallel, "INLINE_TASKS", 2)
     settings = VocabSettings(tokenizer=kind, max_size=300)

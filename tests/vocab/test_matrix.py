@@ -17,11 +17,11 @@ from tinylm.vocab.embedding.counts import (
     positive_information,
 )
 from tinylm.vocab.embedding.matrix import embedding_matrix
+from tinylm.vocab.embedding.matrix_file import load_matrix, save_matrix
 from tinylm.vocab.embedding.settings import EmbeddingSettings
 from tinylm.vocab.embedding.skipgram import train_skipgram
 from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import load_matrix, save_matrix
 
 replace = dataclasses.replace
 SETTINGS = EmbeddingSettings(source="skipgram", path="", hub=None, width=12, std=0.02)

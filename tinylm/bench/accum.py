@@ -33,8 +33,9 @@ from tinylm.run.benches import (
 from tinylm.train.preparation import training_batches
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import accumulate_gradients
-from tinylm.vocab.batches import Batch, TrainBatches, check_rows
+from tinylm.vocab.batches import Batch, TrainBatches
 from tinylm.vocab.prompts import Prompt, choose_prompts
+from tinylm.vocab.rows import check_rows
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 

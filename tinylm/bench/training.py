@@ -24,7 +24,8 @@ from tinylm.train.loop import train
 from tinylm.train.preparation import SPLITS, TrainingRun, new_run
 from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch
-from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.vocab.embedding.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
 
 GREEDY = DecodeSettings(temperature=0.0)
 

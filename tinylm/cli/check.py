@@ -66,7 +66,8 @@ def _require_readable(key: str, name: str, hint: str = "") -> None:
 
 def _check_corpus(data: Any, notes: list[str]) -> None:
     """Add to the notes what is not read. Raises InputError unless stage download can read the corpus."""
-    from tinylm.download.splits import open_source, remarks
+    from tinylm.download.remarks import remarks
+    from tinylm.download.source import open_source
 
     _require_readable("data.path", data.path, FROM_HUB)
     if data.source != "storybook" and data.train_stories is not None:

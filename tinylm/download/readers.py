@@ -2,6 +2,11 @@
 
 The library yields the rows of Parquet files and the lines of all others; each file is read once. An
 error message is one line that names the file and the line or row.
+
+CSV and JSON are parsed here, because the library's own parsers turn texts such as 007 and null into
+numbers and missing values, and do not name the line of a damaged row. The library reads the lines,
+because plain Python would name another line where a file of more than 10 MiB is damaged, and would
+accept names with `::`.
 """
 
 import contextlib
@@ -145,9 +150,7 @@ def _csv_texts(path: Path, column: str) -> Texts:
     csv.field_size_limit(LONGEST_FIELD)
     lines = _lines(path)
     header = next(filter(str.strip, lines), "")
-    separator = max(
-        ",;\t", key=lambda each: column in next(csv.reader([header], delimiter=each), [])
-    )
+    separator = _separator(header, column)
     reader = csv.reader(chain([header], lines), delimiter=separator, strict=True)
     try:
         names = next(reader, [])
@@ -162,6 +165,15 @@ def _csv_texts(path: Path, column: str) -> Texts:
             f"{path}, line {reader.line_num}: not valid CSV ({error}); expected a field for each "
             "column of the header, quoted if it has a delimiter or a quotation mark, which is doubled"
         ) from None
+
+
+def _separator(header: str, column: str) -> str:
+    """The first of , ; and tab that makes `column` a field of the header; a comma if none does."""
+    for separator in (",", ";", "\t"):
+        fields = next(csv.reader([header], delimiter=separator), [])
+        if column in fields:
+            return separator
+    return ","
 
 
 def _parquet_texts(path: Path, column: str) -> Texts:

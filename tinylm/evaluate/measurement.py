@@ -10,7 +10,8 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.files import TableFile, atomic_write
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
-from tinylm.download.splits import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
+from tinylm.download.remarks import HELD_OUT_IS_EVALUATION
+from tinylm.download.source import NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import floor, less_than_ngrams, ngram_loss, uniform_loss

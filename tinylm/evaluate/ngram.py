@@ -102,23 +102,34 @@ class KneserNey:
         shorter = np.full(size, 1 / size)  # P(last word) of each n-gram, one level down
         contexts = 1
         levels: list[_Level] = []
-        for length in range(1, self.order):
-            longer = _extend(ids, position, grams.rows, length, size)
-            counted = longer.ends  # one token for each different word before an n-gram
-            if length > 1:
-                opening = np.flatnonzero(position == length - 1)
-                counted = np.concatenate([counted, opening])
+        for length in range(1, self.order + 1):
+            longer = None
+            if length < self.order:
+                longer = _extend(ids, position, grams.rows, length, size)
+            counted = _counted_ends(position, length, longer)
             counts = np.bincount(grams.rows[counted], minlength=len(grams.keys))
             level = _interpolate(grams.keys, counts, shorter, contexts, size)
             levels.append(level)
-            shorter = level.probs[grams.rows[longer.ends]]
-            contexts = len(grams.keys)
-            grams = longer
-        is_predicted = position >= max(self.order - 1, 1)
-        counts = np.bincount(grams.rows[is_predicted], minlength=len(grams.keys))
-        levels.append(_interpolate(grams.keys, counts, shorter, contexts, size))
+            if longer is not None:
+                shorter = level.probs[grams.rows[longer.ends]]
+                contexts = len(grams.keys)
+                grams = longer
         self.unseen_mass = float((counts == 1).sum() / max(counts.sum(), 1))
         return levels
+
+
+def _counted_ends(position: np.ndarray, length: int, longer: _Occurrences | None) -> np.ndarray:
+    """The tokens at which a counted n-gram of this length ends. longer: None at the full order.
+
+    At the full order every predicted token counts. Below it an n-gram counts once for each different
+    word before it, and each time that it opens a sequence.
+    """
+    if longer is None:
+        return np.flatnonzero(position >= max(length - 1, 1))
+    if length == 1:
+        return longer.ends  # a sequence's first token is never predicted
+    opening = np.flatnonzero(position == length - 1)
+    return np.concatenate([longer.ends, opening])
 
 
 def _extend(

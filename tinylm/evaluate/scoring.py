@@ -14,7 +14,7 @@ from tinylm.evaluate.intervals import Statistic, bootstrap_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
 from tinylm.run.interval import Interval
-from tinylm.vocab.batches import UNSCORED
+from tinylm.vocab.rows import UNSCORED
 
 
 def perplexity(nats: float, tokens: int) -> float:

@@ -24,7 +24,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import LossWithInterval, SplitLoss
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
-from tinylm.vocab.token_store import TokenStore, coverage
+from tinylm.vocab.coverage import coverage
+from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 BATCH_ROWS = 32

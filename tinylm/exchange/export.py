@@ -12,11 +12,11 @@ from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_origina
 from tinylm.exchange.read_back import check_export
 from tinylm.exchange.remote_code import CONFIGURATION, WRAPPER, remote_code
 from tinylm.exchange.stock import ExportedModel, stock_form
-from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, tokenizer_files
+from tinylm.exchange.tokenizer_files import TOKENIZER_CONFIG, TOKENIZER_JSON, tokenizer_files
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
 
-FILES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, GGUF}
+FILES = {CONFIG, GENERATION_CONFIG, TOKENIZER_JSON, TOKENIZER_CONFIG, WEIGHTS, GGUF}
 
 
 def written_names() -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_path
 from tinylm.exchange.stock import ExportedModel, stock_form
-from tinylm.exchange.tokenizer_files import TOKENIZER, special_roles, tokenizer_files
+from tinylm.exchange.tokenizer_files import TOKENIZER_JSON, special_roles, tokenizer_files
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -38,7 +38,7 @@ def has_text(tokenizer: Tokenizer) -> bool:
 
 
 def _merges(tokenizer: Tokenizer) -> list[list[str]]:
-    merges: list[list[str]] = tokenizer_files(tokenizer, 1)[TOKENIZER]["model"]["merges"]
+    merges: list[list[str]] = tokenizer_files(tokenizer, 1)[TOKENIZER_JSON]["model"]["merges"]
     return merges
 
 

@@ -65,7 +65,7 @@ tinylm generate "once upon a time" --models ../model
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class AssignmentPart:
     """A part of the assignment and where it is answered; see assignment.yaml."""
 
     part: str
@@ -84,10 +84,10 @@ class Part:
 
 
 @cache
-def parts() -> list[Part]:
+def parts() -> list[AssignmentPart]:
     """All parts, in the assignment's order."""
     values_of = parse_yaml(_PARTS.read_text("utf-8"), _PARTS.name)
-    return [Part(part, **values) for part, values in values_of.items()]
+    return [AssignmentPart(part, **values) for part, values in values_of.items()]
 
 
 def check_entry(entry: str) -> str:

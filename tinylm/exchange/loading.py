@@ -28,7 +28,7 @@ from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import RULE_FILE, Tokenizer
 
 ORIGINALS = "tinylm"  # the folder in an export
-TOKENIZER = "tokenizer.json"
+ORIGINAL_TOKENIZER = "tokenizer.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ def write_originals(folder: Path, trained: Trained) -> None:
     target = folder / ORIGINALS
     copy_file(trained.models / WEIGHTS, target / WEIGHTS)
     copy_file(trained.models / CONFIG, target / CONFIG)
-    copy_file(trained.vocab, target / TOKENIZER)
+    copy_file(trained.vocab, target / ORIGINAL_TOKENIZER)
     copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)
 
 
@@ -74,7 +74,7 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
     tokenizer = models.parent / paths.TOKENIZER
     if is_export(models):
         models = models / ORIGINALS
-        tokenizer = models / TOKENIZER
+        tokenizer = models / ORIGINAL_TOKENIZER
     return models, tokenizer if vocab is None else Path(vocab)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER_JSON = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _NO_PREFIX = "\x01"  # no word begins so: the rule of words turns control characters into spaces
 
@@ -42,7 +42,7 @@ def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
     }
-    return {TOKENIZER: json.loads(_library(tokenizer).to_str()), TOKENIZER_CONFIG: config}
+    return {TOKENIZER_JSON: json.loads(_library(tokenizer).to_str()), TOKENIZER_CONFIG: config}
 
 
 def special_roles(tokenizer: Tokenizer) -> dict[str, int]:

@@ -37,8 +37,9 @@ from tinylm.train.preparation import SPLITS, new_run
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
+from tinylm.vocab.embedding.matrix_file import load_matrix
 from tinylm.vocab.open_tokenizer import open_tokenizer
-from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 USUAL = {  # of section train, unless the exercise changes them

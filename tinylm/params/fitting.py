@@ -33,7 +33,7 @@ class Tokens:
 
 
 def _every_split_has_rows(params: Params, tokens: Tokens) -> None:
-    from tinylm.vocab.batches import check_rows
+    from tinylm.vocab.rows import check_rows
 
     for store in (tokens.train, tokens.held_out, tokens.evaluation):
         check_rows(store, params.train.layout, params.model.context)

@@ -26,6 +26,8 @@ from tinylm.storybook.corpus import RULES, VOWEL_SOUND, Call, Choice, Telling, n
 from tinylm.storybook.lexicon import KINDS, Weighted
 
 END = "<eos>"  # the word after a story's last one
+ARTICLES = ("a", "an")
+ARTICLE = "a/an"  # in derivations, whichever of the two it is: that depends on the word after it
 LISTS = {  # kind of word: the lexicon's lists of such words
     "person": "child kin elder rel job folk being",
     "animal": "animal far fur petname",
@@ -50,10 +52,11 @@ Words = tuple[tuple[str, str], ...]  # (word, kind); words from no list are of k
 
 @cache
 def _words_of(piece: str, origin: str) -> Words:
-    """Split a piece into words with their kind: lower case, letters only, "a" for "an"."""
+    """Split a piece into words with their kind: lower case, letters only, ARTICLE for "a" and "an"."""
     name = origin.partition(".")[0].partition(":")[0]
     kind = next((kind for kind, names in LISTS.items() if name in names.split()), "plot")
-    return tuple(("a" if word == "an" else word, kind) for word in normalise(piece).split())
+    words = normalise(piece).split()
+    return tuple((ARTICLE if word in ARTICLES else word, kind) for word in words)
 
 
 class Options(NamedTuple):
@@ -167,6 +170,7 @@ def vocabulary() -> frozenset[str]:
 
 @cache
 def _article(word: str) -> str:
+    """The article that a story has before a word."""
     return "an" if VOWEL_SOUND.match(f"a {word}") else "a"
 
 
@@ -184,9 +188,9 @@ class NextWords:
 class Truth:
     """Reads a story word by word (lower case, letters only), and knows what can follow.
 
-    The generator's phrases contain only "a"; a story has "an" before a vowel sound. So each
-    article has the total probability of the words after "a" that agree with it, and only these
-    words can follow it.
+    A derivation has ARTICLE where a story has "a" or, before a vowel sound, "an". So each of the
+    two has the total probability of the words after ARTICLE that agree with it, and only these words
+    can follow it.
 
     log_prob: ln P of the words read so far, in nats.
     """
@@ -209,7 +213,7 @@ class Truth:
         prob = self._next.probs[word]
         self.log_prob += math.log(prob)
         self._prob *= prob
-        if word in ("a", "an"):
+        if word in ARTICLES:
             self._derivations = self._after_article
         else:
             self._derivations = _read(self._derivations, word)
@@ -220,14 +224,21 @@ class Truth:
         """The distribution of the word after `last`."""
         sums, kinds = _sums(self._derivations, last)
         kind = max(kinds, key=kinds.__getitem__, default="end")
-        if "a" in sums:
-            self._after_article = _read(self._derivations, "a")
-            after, _ = _sums(self._after_article, "")
-            del sums["a"]
-            for word, prob in after.items():
-                sums[_article(word)] += prob
+        if ARTICLE in sums:
+            del sums[ARTICLE]
+            self._after_article = _read(self._derivations, ARTICLE)
+            sums |= _articles(self._after_article)
         probs = {word: prob / self._prob for word, prob in sums.items()}
         return NextWords(probs, "fixed" if kind == "plot" and len(probs) == 1 else kind)
+
+
+def _articles(after_article: Iterable[Derivation]) -> dict[str, float]:
+    """The probability of "a" and of "an", each that of the next words which agree with it."""
+    sums, _ = _sums(after_article, "")
+    articles: defaultdict[str, float] = defaultdict(float)
+    for word, prob in sums.items():
+        articles[_article(word)] += prob
+    return articles
 
 
 def _read(derivations: Iterable[Derivation], word: str) -> list[Derivation]:
@@ -237,10 +248,13 @@ def _read(derivations: Iterable[Derivation], word: str) -> list[Derivation]:
 def _sums(
     derivations: Iterable[Derivation], last: str
 ) -> tuple[defaultdict[str, float], defaultdict[str, float]]:
-    """Probabilities of the next words, and of their kinds. last: the word before them."""
+    """Probabilities of the next words, and of their kinds.
+
+    last: the word before them; after an article, only words that agree with it count.
+    """
     sums: defaultdict[str, float] = defaultdict(float)
     kinds: defaultdict[str, float] = defaultdict(float)
-    after_article = last in ("a", "an")
+    after_article = last in ARTICLES
     for derivation in derivations:
         for word, kind, prob in derivation.next_words():
             if not after_article or last == _article(word):

@@ -13,7 +13,8 @@ from tinylm.train.distributed import Group
 from tinylm.train.optimizers import clip_gradients_on_device
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer, Update, accumulate_gradients
-from tinylm.vocab.batches import Batch, Prefetcher, TrainBatches
+from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.prefetcher import Prefetcher
 
 WIDTH_MULTIPLE = 64  # batches are padded to a multiple of this width, so that few graphs are needed
 

@@ -23,7 +23,8 @@ from tinylm.train.graphs import records_graphs
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint_of
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
-from tinylm.vocab.token_store import TokenStore, load_matrix
+from tinylm.vocab.embedding.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 SPLITS = ("train", "held_out")
@@ -126,7 +127,8 @@ def training_batches(
     """The batches of a run, in the order of its seed. Raises InputError if the split has no row."""
     shape = (train.layout, train.batch_size, model.context, pad_id)
     order = derive_seed(train.seed, "order")
-    return TrainBatches(store, *shape, order, unk_id, train.unknown)
+    batches = TrainBatches(store, *shape, order)
+    return batches.with_unknown(unk_id, train.unknown)
 
 
 def prepare_process(precision: str, device: torch.device) -> None:

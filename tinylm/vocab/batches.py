@@ -1,23 +1,18 @@
-"""Batches of inputs and targets shifted by one, each a pure function of its index.
+"""Batches of inputs and targets shifted by one, each a pure function of its index."""
 
-Rows are spans of the token stream. A row of n tokens that starts at s has the inputs ids[s : s + n]
-and the targets ids[s + 1 : s + n + 1]. The layouts differ only in how they cut the spans.
-"""
-
-import itertools
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
+from tinylm.vocab.rows import UNSCORED, rows_of
 from tinylm.vocab.token_store import TokenStore
 
-UNSCORED = -1  # not an id: where <pad> has the id of <eos>, <eos> is still scored
 POOL_BATCHES = 64  # batches per pool; rows are sorted by length within a pool, for little padding
 
 
@@ -51,95 +46,21 @@ class Batch:
         return Batch(self.inputs.pin_memory(), self.targets.pin_memory(), self.tokens)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The start of each row in the stream, and its length."""
-
-    starts: np.ndarray
-    lengths: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def gather(self, ids: np.ndarray, rows: np.ndarray, shift: int, pad_id: int) -> Batch:
-        """The rows' inputs and targets, padded right; the stream is read as a ring."""
-        lengths = self.lengths[rows]
-        width = int(lengths.max())
-        span = np.arange(width + 1)
-        positions = self.starts[rows, None] + (span + shift)
-        tokens = ids.take(positions, mode="wrap").astype(np.int64)  # (B, T + 1)
-        inputs = tokens[:, :-1].copy()  # never a view, since words are hidden in place
-        targets = tokens[:, 1:].copy()
-        if lengths.min() < width:
-            outside = span[:width] >= lengths[:, None]
-            inputs[outside] = pad_id
-            targets[outside] = UNSCORED
-        return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), int(lengths.sum()))
+def _batch_of(inputs: np.ndarray, targets: np.ndarray) -> Batch:
+    """The batch of these arrays, which it shares."""
+    tokens = int(np.count_nonzero(targets != UNSCORED))
+    return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), tokens)
 
 
-def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
-    """One story per row; a story longer than the context continues in another row."""
-    starts: list[int] = []
-    lengths: list[int] = []
-    for start, end in itertools.pairwise(offsets.tolist()):
-        targets = end - start - 1  # the first token is only an input
-        for first in range(0, targets, context):
-            starts.append(start + first)
-            lengths.append(min(context, targets - first))
-    return _Rows(np.array(starts, np.int64), np.array(lengths, np.int64))
+class _Epoch(NamedTuple):
+    """shift: of every start in the stream. rows: all, shuffled. order: of the batches.
 
-
-def _stream_rows(targets: int, context: int) -> _Rows:
-    """Non-overlapping windows over this many targets; the last one may be short."""
-    starts = np.arange(0, targets, context)
-    return _Rows(starts, np.minimum(context, targets - starts))
-
-
-def _window_rows(targets: int, context: int) -> _Rows:
-    """Every window of the context, at stride 1."""
-    starts = np.arange(targets - context + 1)
-    return _Rows(starts, np.full_like(starts, context))
-
-
-def check_rows(store: TokenStore, layout: str, context: int) -> None:
-    """Raise InputError if a split has no row of this layout."""
-    tokens = len(store.ids)
-    if layout == "windows" and tokens <= context:
-        raise InputError(
-            f"{PARAMS_FILE}: model.context: expected at most {max(tokens - 1, 0)} with train.layout: "
-            f"windows, since split {store.name} has only {tokens} tokens, got {context}"
-        )
-    longest = int(np.diff(store.offsets).max(initial=0)) if layout == "stories" else tokens
-    if longest < 2:
-        unit = "a story" if layout == "stories" else "a stream"
-        raise InputError(
-            f"split {store.name}: expected {unit} of at least two tokens, one to read and one to "
-            f"predict, got {longest}"
-        )
-
-
-def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
-    """The rows of a layout; ring: whether the stream's first token follows its last one.
-
-    Raises InputError if there is none.
+    Batch n, before the batches are put in this order, has the n-th `batch_size` of these rows.
     """
-    check_rows(store, layout, context)
-    if layout == "stories":
-        return _story_rows(store.offsets, context)
-    if layout == "windows":
-        return _window_rows(len(store.ids) - 1, context)
-    return _stream_rows(len(store.ids) - (not ring), context)
 
-
-def _hide_words(inputs: torch.Tensor, unk_id: int, share: float, rng: np.random.Generator) -> None:
-    """Replace a share of the words by `unk_id`, in place; inputs: (B, T).
-
-    Only a word that occurs once in its row is replaced: one that comes again is needed later.
-    """
-    is_drawn = torch.from_numpy(rng.random(inputs.shape) < share)
-    is_word = inputs > unk_id  # special tokens have the lowest ids
-    times_in_row = (inputs[:, :, None] == inputs[:, None, :]).sum(2)
-    inputs[is_drawn & is_word & (times_in_row == 1)] = unk_id
+    shift: int
+    rows: np.ndarray
+    order: np.ndarray
 
 
 class TrainBatches:
@@ -154,8 +75,6 @@ class TrainBatches:
     target once per epoch.
     layout "windows": every window of the context at stride 1, shuffled. Memory holds 24 bytes per
     window. Tokens are targets `context` times, fewer near the ends.
-
-    unknown: the probability that a word that occurs once in its row becomes `unk_id` as an input.
     """
 
     def __init__(
@@ -166,20 +85,28 @@ class TrainBatches:
         context: int,
         pad_id: int,
         seed: int,
-        unk_id: int | None = None,
-        unknown: float = 0.0,
     ) -> None:
-        self._rows = _rows(store, layout, context, ring=True)
+        self._rows = rows_of(store, layout, context, ring=True)
         self._ids = np.asarray(store.ids)
         self._layout = layout
         self._pad_id = pad_id
         self._seed = seed
-        self._unk_id = unk_id
-        self._unknown = unknown
+        self._unk_id: int | None = None
+        self._unknown = 0.0
         self.batch_size = batch_size
         self.tokens_per_epoch = int(self._rows.lengths.sum())
-        nothing = np.empty(0, np.int64)
-        self._latest: tuple[int, int, np.ndarray, np.ndarray] = (-1, 0, nothing, nothing)
+        self._latest: tuple[int, _Epoch] | None = None
+
+    def with_unknown(self, unk_id: int | None, share: float) -> "TrainBatches":
+        """The same batches, in which some words are hidden from the model: word dropout.
+
+        share: the probability that a word that occurs once in its row becomes `unk_id` as an input.
+        Without an unk_id nothing changes.
+        """
+        batches = copy.copy(self)
+        batches._unk_id = unk_id
+        batches._unknown = share
+        return batches
 
     def __len__(self) -> int:
         """Batches per epoch, including one with fewer rows."""
@@ -191,63 +118,53 @@ class TrainBatches:
 
     def largest(self) -> int:
         """The index of the batch with the most inputs in the first epoch, padding included."""
-        _, rows, order = self._epoch(0)
-        firsts = np.arange(0, len(rows), self.batch_size)
-        widths = np.maximum.reduceat(self._rows.lengths[rows], firsts)
-        inputs = widths * np.diff(firsts, append=len(rows))
-        return int(np.argmax(inputs[order]))
-
-    def _epoch(self, epoch: int) -> tuple[int, np.ndarray, np.ndarray]:
-        """(shift of the stream, rows, order of the batches) of one epoch; the latest is cached.
-
-        Batch n, before the batches are shuffled, has the n-th `batch_size` of these rows.
-        """
-        if self._latest[0] != epoch:
-            rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
-            rows = rng.permutation(len(self._rows))
-            shift = 0
-            if self._layout == "stream":
-                shift = int(rng.integers(len(self._ids)))
-            elif self._layout == "stories":
-                pool = np.arange(len(rows)) // (POOL_BATCHES * self.batch_size)
-                rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
-            self._latest = (epoch, shift, rows, rng.permutation(len(self)))
-        return self._latest[1:]
+        epoch = self._epoch(0)
+        firsts = np.arange(0, len(epoch.rows), self.batch_size)
+        widths = np.maximum.reduceat(self._rows.lengths[epoch.rows], firsts)
+        inputs = widths * np.diff(firsts, append=len(epoch.rows))
+        return int(np.argmax(inputs[epoch.order]))
 
     def batch(self, index: int) -> Batch:
         """Batch number `index`, counted over all epochs: epoch = index // len(self)."""
-        epoch, within = divmod(index, len(self))
-        shift, rows, order = self._epoch(epoch)
-        first = order[within] * self.batch_size
-        chosen = rows[first : first + self.batch_size]
-        batch = self._rows.gather(self._ids, chosen, shift, self._pad_id)
+        number, within = divmod(index, len(self))
+        epoch = self._epoch(number)
+        first = epoch.order[within] * self.batch_size
+        chosen = epoch.rows[first : first + self.batch_size]
+        arrays = self._rows.gather(self._ids, chosen, epoch.shift, self._pad_id)
+        batch = _batch_of(*arrays)
         if self._unk_id is not None and self._unknown:
             rng = np.random.default_rng(derive_seed(self._seed, "unknown", index))
             _hide_words(batch.inputs, self._unk_id, self._unknown, rng)
         return batch
 
+    def _epoch(self, number: int) -> _Epoch:
+        """One epoch; the latest is kept."""
+        if self._latest is None or self._latest[0] != number:
+            self._latest = (number, self._shuffled(number))
+        return self._latest[1]
 
-class Prefetcher:
-    """Prepares the batches of the next updates in a thread, while the current one is computed.
+    def _shuffled(self, number: int) -> _Epoch:
+        """The order of the rows and batches of one epoch, drawn from the seed."""
+        rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, number))
+        rows = rng.permutation(len(self._rows))
+        shift = 0
+        if self._layout == "stream":
+            shift = int(rng.integers(len(self._ids)))
+        elif self._layout == "stories":
+            pool = np.arange(len(rows)) // (POOL_BATCHES * self.batch_size)
+            rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
+        return _Epoch(shift, rows, order=rng.permutation(len(self)))
 
-    prepare(update): the batches of an update, counted from 0. ahead: updates to prepare in advance.
+
+def _hide_words(inputs: torch.Tensor, unk_id: int, share: float, rng: np.random.Generator) -> None:
+    """Replace a share of the words by `unk_id`, in place; inputs: (B, T).
+
+    Only a word that occurs once in its row is replaced: one that comes again is needed later.
     """
-
-    def __init__(self, prepare: Callable[[int], list[Batch]], ahead: int = 2) -> None:
-        self._prepare = prepare
-        self._ahead = ahead
-        self._thread = ThreadPoolExecutor(1, "batches")
-        self._futures: dict[int, Future[list[Batch]]] = {}
-
-    def get(self, update: int) -> list[Batch]:
-        """The batches of the update; starts to prepare those of the next ones."""
-        for number in range(update, update + 1 + self._ahead):
-            if number not in self._futures:
-                self._futures[number] = self._thread.submit(self._prepare, number)
-        for number in list(self._futures):
-            if number < update:
-                del self._futures[number]
-        return self._futures[update].result()
+    is_drawn = torch.from_numpy(rng.random(inputs.shape) < share)
+    is_word = inputs > unk_id  # special tokens have the lowest ids
+    times_in_row = (inputs[:, :, None] == inputs[:, None, :]).sum(2)
+    inputs[is_drawn & is_word & (times_in_row == 1)] = unk_id
 
 
 def scoring_batches(
@@ -255,12 +172,13 @@ def scoring_batches(
 ) -> Iterator[Batch]:
     """The whole split once, in order. The rows are those of training, except that layout "stream"
     starts at the first token, which is not a target."""
-    rows = _rows(store, layout, context, ring=False)
+    rows = rows_of(store, layout, context, ring=False)
     ids = np.asarray(store.ids)
     for first in range(0, len(rows), batch_size):
-        yield rows.gather(ids, np.arange(first, min(first + batch_size, len(rows))), 0, pad_id)
+        chosen = np.arange(first, min(first + batch_size, len(rows)))
+        yield _batch_of(*rows.gather(ids, chosen, 0, pad_id))
 
 
 def scoring_starts(store: TokenStore, layout: str, context: int) -> np.ndarray:
     """The start of each row of `scoring_batches`; target t is token start + 1 + t.  -> (rows,)"""
-    return _rows(store, layout, context, ring=False).starts
+    return rows_of(store, layout, context, ring=False).starts

@@ -16,6 +16,7 @@ import struct
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,37 @@ from tinylm.base.config import InputError
 MAGIC = 793712314
 VERSIONS = (11, 12)
 SUPERVISED = 3
-HEADER = struct.Struct("<ii12id3iqq")
+HEADER = struct.Struct("<ii12id3iqq")  # the fields of Header
 MATRIX_HEAD = struct.Struct("<Bqq")
 ENTRY_END = 10  # bytes after a word: NUL, count (8), kind
+
+
+class Header(NamedTuple):
+    """The numbers before the words. Those from `width` to `sampling` are the training's settings.
+
+    entries = words + labels. pruned: n-grams that are left in a pruned model, -1 in any other.
+    """
+
+    magic: int
+    version: int
+    width: int
+    window: int
+    epochs: int
+    min_count: int
+    negatives: int
+    ngram_words: int
+    loss: int
+    model: int
+    buckets: int
+    min_n: int
+    max_n: int
+    learning_rate_updates: int
+    sampling: float
+    entries: int
+    words: int
+    labels: int
+    tokens: int
+    pruned: int
 
 
 def _hash(ngram: str) -> int:
@@ -74,38 +103,50 @@ class BinFile:
 
         Raises InputError for a whole file that does not fit.
         """
-        header = HEADER.unpack_from(content)
-        magic, version, dim = header[:3]
-        model, self.buckets, self.min_n, self.max_n = header[9:13]
-        if model == SUPERVISED and version == 11:
+        header = Header(*HEADER.unpack_from(content))
+        if header.magic != MAGIC or header.version not in VERSIONS:
+            raise ValueError("expected version 11 or 12")
+        if (
+            header.entries != header.words + header.labels
+        ):  # floret writes more numbers before these
+            raise ValueError("its counts do not add up, as in a floret model: use floret's .vec")
+        if header.width != width:
+            raise InputError(
+                f"expected vectors of embedding.width = {width}, got width {header.width}"
+            )
+        self.buckets, self.min_n, self.max_n = header.buckets, header.min_n, header.max_n
+        if header.model == SUPERVISED and header.version == 11:
             self.max_n = 0  # as fastText: up to version 11 these models had no character n-grams
         if self.buckets == 0:
             self.max_n = 0  # gensim writes a length here even if there are no n-grams
-        entries, words, labels, _, pruned = header[-5:]
-        if magic != MAGIC or version not in VERSIONS:
-            raise ValueError("expected version 11 or 12")
-        if entries != words + labels:  # floret writes more numbers before these
-            raise ValueError("its counts do not add up, as in a floret model: use floret's .vec")
-        if dim != width:
-            raise InputError(f"expected vectors of embedding.width = {width}, got width {dim}")
+        matrix_start = self._read_words(content, header)
+        self._map_matrix(content, matrix_start, header)
+
+    def _read_words(self, content: mmap.mmap, header: Header) -> int:
+        """Read the dictionary.  -> where the matrix begins"""
         self.row_of: dict[bytes, int] = {}
         self.written: dict[str, str] = {}  # composed words (NFC) that the file writes otherwise
         position = HEADER.size
-        for row in range(words + labels):
+        for row in range(header.entries):
             end = content.find(b"\0", position)
             if end < 0:
                 raise ValueError("the dictionary is cut off")
-            if row < words:
+            if row < header.words:
                 word = content[position:end]
                 self.row_of[word] = row  # the last of equal words, as in fastText
                 text = "" if word.isascii() else word.decode("utf-8", "replace")
                 if not unicodedata.is_normalized("NFC", text):
                     self.written.setdefault(unicodedata.normalize("NFC", text), text)
             position = end + ENTRY_END
+        return position
+
+    def _map_matrix(self, content: mmap.mmap, position: int, header: Header) -> None:
+        """Find the matrix, (words + buckets, D); none of it is read yet."""
         quantised, height, columns = MATRIX_HEAD.unpack_from(content, position)
-        if quantised or pruned >= 0:
+        if quantised or header.pruned >= 0:
             raise InputError("expected float32 vectors, got a quantised model (.ftz)")
-        if (height, columns) != (words + self.buckets, dim) or (self.max_n and self.buckets < 1):
+        expected = (header.words + self.buckets, header.width)
+        if (height, columns) != expected or (self.max_n and self.buckets < 1):
             raise ValueError(f"unexpected matrix of {height} x {columns}")
         values = np.frombuffer(content, "<f4", height * columns, position + MATRIX_HEAD.size)
         self.matrix = values.reshape(height, columns)

@@ -1,0 +1,44 @@
+"""What a reader of a corpus should know: what is in no split, and what is read in an unexpected way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tinylm.download.source import NO_OFFICIAL_EVALUATION
+
+HELD_OUT_IS_EVALUATION = (
+    "the data has no evaluation split, so with data.held_out: tokens the evaluation text is the "
+    "held-out text, on which training makes its choices; add a test file, or set data.held_out: hash"
+)
+DROPPED = {  # why a story is in no split
+    "empty": "stories without text",
+    "in_evaluation": "train stories that are the same as evaluation stories",
+    "beyond_evaluation_stories": "stories set apart for evaluation, beyond data.evaluation_stories",
+}
+SHOWN_FILES = 5  # of those that are not read, in a remark
+
+
+def remarks(corpus: Mapping[str, Any]) -> list[str]:
+    """A line for each kind of text that is in no split, and if held-out is also evaluation.
+
+    corpus: what `write_stories` returns, or the description of a source that is not read yet.
+    """
+    lines = []
+    if unread := corpus.get("not_read"):
+        shown = [f"{file} ({reason})" for file, reason in unread.items()][:SHOWN_FILES]
+        more = f" and {len(unread) - len(shown)} more" if len(unread) > len(shown) else ""
+        lines.append(
+            f"data.{'hub' if corpus['source'] == 'hub' else 'path'}: not read: {', '.join(shown)}{more}"
+        )
+    for file in corpus.get("capital_names", ())[:SHOWN_FILES]:
+        lines.append(
+            f"{file} is read as train; in lower case its name would make it a split of its own"
+        )
+    if corpus["evaluation_split"] == NO_OFFICIAL_EVALUATION["tokens"]:
+        lines.append(HELD_OUT_IS_EVALUATION)
+    for role, count in corpus.get("read_first", {}).items():
+        read = "train and held-out together had" if role == "train" else "evaluation had"
+        lines.append(f"read until {read} {count:,} stories; data.{role}_stories: null reads all")
+    for reason, count in corpus.get("dropped", {}).items():
+        if count:
+            lines.append(f"dropped: {count:,} {DROPPED[reason]}")
+    return lines
