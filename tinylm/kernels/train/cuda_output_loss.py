@@ -72,11 +72,9 @@ class PaddedGradients:
         self.padded_hidden = padded(hidden, dtype, dims=1)
         self.padded_weight = padded(weight, dtype, dims=2)
         self.padded_bias = None if bias is None else padded(bias, dtype, dims=1)
-        self.needs_weight = needs_weight
-        self.weight_type = weight.dtype
         self.words = len(weight)
         self.hidden = torch.empty_like(hidden)
-        self.weight: Tensor | None = None
+        self.weight = torch.empty_like(weight) if needs_weight else None
         self.bias = None if bias is None else torch.zeros_like(bias)
 
     def logits(self, rows: slice) -> Tensor:
@@ -86,24 +84,30 @@ class PaddedGradients:
     def add(self, rows: slice, grad_logits: Tensor) -> None:
         """Add what these rows contribute.  grad_logits (n, V padded)"""
         width = self.hidden.shape[1]
-        self.hidden[rows] = F.linear(grad_logits, self.padded_weight.T)[:, :width]
+        grad_rows = F.linear(grad_logits, self.padded_weight.T)
+        self.hidden[rows] = grad_rows[:, :width]
         if self.bias is not None:
             self.bias += grad_logits.sum(0)[: self.words]
-        if self.needs_weight:
-            self._add_weight_gradient(grad_logits, self.padded_hidden[rows])
+        if self.weight is not None:
+            h = self.padded_hidden[rows]
+            add_weight_gradient(self.weight, grad_logits, h, is_first=rows.start == 0)
 
-    def _add_weight_gradient(self, grad_logits: Tensor, h: Tensor) -> None:
-        """Add grad_logits^T h, without its padding."""
-        width = self.hidden.shape[1]
-        is_padded = (grad_logits.shape[1], h.shape[1]) != (self.words, width)
-        if self.weight is not None and h.dtype == self.weight_type and not is_padded:
-            self.weight.addmm_(grad_logits.T, h)
-            return
-        addend = (grad_logits.T @ h)[: self.words, :width]
-        if self.weight is None:
-            self.weight = addend.to(self.weight_type).contiguous()
-        else:
-            self.weight += addend
+
+def add_weight_gradient(total: Tensor, grad_logits: Tensor, h: Tensor, is_first: bool) -> None:
+    """Add grad_logits^T h, without its padding, to total (V, D), which is empty before the first chunk.
+
+    grad_logits (n, V padded), h (n, D padded).
+    """
+    words, width = total.shape
+    is_padded = (grad_logits.shape[1], h.shape[1]) != (words, width)
+    if total.dtype == h.dtype and not is_padded:
+        total.addmm_(grad_logits.T, h, beta=0.0 if is_first else 1.0)
+        return
+    addend = (grad_logits.T @ h)[:words, :width]
+    if is_first:
+        total.copy_(addend)
+    else:
+        total += addend
 
 
 def padded(tensor: Tensor, dtype: torch.dtype, dims: int) -> Tensor:

@@ -66,19 +66,21 @@ class TorchOutputLoss(LossFunction):
         w = weight.to(dtype)
         b = None if bias is None else bias.to(dtype)
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = None
+        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias is None else torch.zeros_like(bias)
         total = hidden.new_zeros(())
         for rows in chunks(len(h), chunk_rows(w)):
             logits = fast_linear(h[rows], w, b)
             total += torch_softmax_gradient(logits, targets[rows], PART_ROWS)
             grad_logits = logits  # the same memory
-            grad_hidden[rows] = fast_linear(grad_logits, w.T)
+            grad_rows = fast_linear(grad_logits, w.T)
+            grad_hidden[rows] = grad_rows
             if grad_bias is not None:
                 grad_bias += grad_logits.sum(0)
-            if ctx.needs_input_grad[1]:
-                grad_weight = add_weight_gradient(grad_weight, grad_logits, h[rows], weight.dtype)
-            del logits, grad_logits  # frees them before the next chunk's are allocated
+            if grad_weight is not None:
+                is_first = rows.start == 0
+                grad_weight = add_weight_gradient(grad_weight, grad_logits, h[rows], is_first)
+            del logits, grad_logits, grad_rows  # frees them before the next chunk's are allocated
         return LossFunction.finish(ctx, total, grad_hidden, grad_weight, grad_bias)
 
 
@@ -98,23 +100,23 @@ class NativeOutputLoss(LossFunction):
         w = weight.to(dtype)
         b = None if bias is None else bias.to(dtype)
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = None
+        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias is None else torch.zeros_like(bias)
         total = hidden.new_zeros(())
         for rows in chunks(len(h), chunk_rows(w)):
             logits = fast_linear(h[rows], w, b)
             nats, factors = native_softmax_gradient(logits, targets[rows])
             total += nats
-            numerators = (
-                logits  # the same memory; the gradient of the logits is factors * numerators
-            )
-            torch.mul(fast_linear(numerators, w.T), factors, out=grad_hidden[rows])
+            numerators = logits  # the same memory: the gradient of the logits is this times factors
+            grad_rows = fast_linear(numerators, w.T)
+            torch.mul(grad_rows, factors, out=grad_hidden[rows])
             if grad_bias is not None:
                 grad_bias += (factors.to(dtype).T @ numerators)[0]
-            if ctx.needs_input_grad[1]:
+            if grad_weight is not None:
+                is_first = rows.start == 0
                 scaled = (h[rows] * factors).to(dtype)
-                grad_weight = add_weight_gradient(grad_weight, numerators, scaled, weight.dtype)
-            del logits, numerators  # frees them before the next chunk's are allocated
+                grad_weight = add_weight_gradient(grad_weight, numerators, scaled, is_first)
+            del logits, numerators, grad_rows  # frees them before the next chunk's are allocated
         return LossFunction.finish(ctx, total, grad_hidden, grad_weight, grad_bias)
 
 
@@ -123,21 +125,19 @@ def chunk_rows(weight: Tensor) -> int:
     return max(PART_ROWS, LOGITS_BYTES // (weight.itemsize * len(weight)))
 
 
-def add_weight_gradient(
-    total: Tensor | None, grad_logits: Tensor, h: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """total + grad_logits^T h in this type, in place; without total for the first chunk.
+def add_weight_gradient(total: Tensor, grad_logits: Tensor, h: Tensor, is_first: bool) -> Tensor:
+    """total + grad_logits^T h, in place where possible; without total, which is empty, for the first chunk.
 
     grad_logits (n, V), h (n, D), total (V, D).
     """
     if uses_onednn(h):  # transposed, since oneDNN would copy grad_logits to transpose it
         addend = fast_linear(h.T, grad_logits.T).T
-        return addend if total is None else total.add_(addend)
-    if total is not None and h.dtype == dtype:
-        return total.addmm_(grad_logits.T, h)
+        return addend if is_first else total.add_(addend)
+    if total.dtype == h.dtype:
+        return total.addmm_(grad_logits.T, h, beta=0.0 if is_first else 1.0)
     addend = grad_logits.T @ h
-    if total is None:
-        return addend.to(dtype)
+    if is_first:
+        return total.copy_(addend)
     # In parts: a CPU first converts the addend to total's type, and a part of it stays in the cache.
     for part, addend_part in zip(total.split(SUM_WORDS), addend.split(SUM_WORDS), strict=True):
         part += addend_part
