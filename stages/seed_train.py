@@ -11,7 +11,7 @@ from tinylm.params.stage import Stage, seed_argument
 from tinylm.train.curves import run_metrics
 from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
-from tinylm.train.preparation import prepare
+from tinylm.train.preparation import prepare, with_snapshots
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
 
@@ -27,9 +27,8 @@ def main() -> None:
     snapshots = f"{paths.RUNS}/seeds/{seed}"
     with joined_group() as group, group.lock(snapshots):
         tokenizer = open_tokenizer(paths.TOKENIZER)
-        run = prepare(
-            stage.name, params.model, settings, params.runtime, tokenizer, group, snapshots
-        )
+        run = prepare(params.model, settings, params.runtime, tokenizer, group)
+        run = with_snapshots(run, stage.name, snapshots, params.runtime.snapshot_every_s)
         result = train(run)
         if not group.is_rank0:
             return
@@ -38,7 +37,7 @@ def main() -> None:
         metrics = run_metrics(result, run.batches)
         write_json(f"{folder}/run.json", {"figures": metrics, "held_out": result.curves.held_out})
         stage.refuse_edits()
-        assert run.snapshots is not None  # `prepare` opened them
+        assert run.snapshots is not None  # `with_snapshots` opened them
         run.snapshots.finish()  # last: after an edit the finished run stays
     print(
         f"seed {seed}: held-out perplexity {metrics['held_out_perplexity']:.3f} after "

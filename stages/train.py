@@ -14,7 +14,7 @@ from tinylm.run.trained import Trained, TrainTimes
 from tinylm.train.curves import TrainResult, run_metrics, write_curves
 from tinylm.train.distributed import is_rank, joined_group, start_ranks
 from tinylm.train.loop import train
-from tinylm.train.preparation import TrainingRun, prepare
+from tinylm.train.preparation import TrainingRun, prepare, with_snapshots
 from tinylm.train.samples import SamplePrinter
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
@@ -29,7 +29,8 @@ def main() -> None:
         return
     with joined_group() as group, group.lock(paths.TRAIN_RUN):
         tokenizer = open_tokenizer(paths.TOKENIZER)
-        run = prepare(stage.name, model, settings, runtime, tokenizer, group, paths.TRAIN_RUN)
+        run = prepare(model, settings, runtime, tokenizer, group)
+        run = with_snapshots(run, stage.name, paths.TRAIN_RUN, runtime.snapshot_every_s)
         print_description(describe(run.model))
         sampler = SamplePrinter(run.model, tokenizer, runtime.sample_prompt, settings.seed)
         result = train(run, sample_every=runtime.sample_every, on_sample=sampler)
@@ -39,7 +40,7 @@ def main() -> None:
 
 def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
     """Write weights, checkpoints, metrics and curves; then remove the snapshots."""
-    assert run.snapshots is not None  # `prepare` opened them
+    assert run.snapshots is not None  # `with_snapshots` opened them
     settings = run.settings
     tokenizer_sha256 = sha256(paths.TOKENIZER)
     save_model(paths.MODELS, run.model, layout=settings.layout, tokenizer_sha256=tokenizer_sha256)

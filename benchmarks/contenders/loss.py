@@ -13,7 +13,7 @@ import torch
 from benchmarks.contenders.nanogpt import NanoGPT, learning_rate, windows
 from benchmarks.frame import Setup, Step
 from benchmarks.shape import PAD_ID, Shape, model_settings, section, train_settings
-from tinylm.train.preparation import new_run
+from tinylm.train.preparation import TrainingData, new_run
 from tinylm.train.trainer import Trainer
 from tinylm.train.validation import split_loss
 from tinylm.vocab.batches import Batch, scoring_batches
@@ -70,7 +70,8 @@ def ours(setup: Setup) -> Step:
     settings = train_settings(shape, PRESET, **budget, **setup["train"])
     model = model_settings(shape, {}, PRESET)
     embedding = torch.from_numpy(matrix)
-    made = new_run(model, settings, embedding, stores, PAD_ID, "cpu", setup["threads"])
+    data = TrainingData(stores, embedding, PAD_ID)
+    made = new_run(model, settings, data, "cpu", setup["threads"])
     trainer = Trainer(made.model, made.batches, made.settings)
     while batches := trainer.next_batches():
         trainer.update(batches)

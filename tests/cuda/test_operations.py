@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.support.small import random_model
-from tinylm.kernels.train import output_loss
+from tinylm.kernels.train import cuda_output_loss
 from tinylm.kernels.train.ops import CudaOps, ManualGradOps, compiled_run_block
 from tinylm.model.recompute import Checkpointing
 
@@ -51,9 +51,9 @@ def test_loss_and_gradients_are_those_of_the_cpu(
     device, monkeypatch, shape, operations, precision, bound
 ):
     expected, reference = loss_and_gradients(new_model(**shape), torch.device("cpu"))
-    few_rows = {"LOGITS_BYTES": 13 * 4 * VOCAB, "CUDA_CHUNK_ROWS": 64, "CUDA_PART_ROWS": 32}
+    few_rows = {"COMPILED_CHUNK_ROWS": 64, "TORCH_CHUNK_ROWS": 64, "PART_ROWS": 32}
     for name, value in few_rows.items():
-        monkeypatch.setattr(output_loss, name, value)
+        monkeypatch.setattr(cuda_output_loss, name, value)
     model = new_model(OPERATIONS[operations], **shape)
     nats, gradients = loss_and_gradients(model, device, precision)
     assert nats == pytest.approx(expected, rel=bound / 100)

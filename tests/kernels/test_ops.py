@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tests.support.small import model_settings, needs_compiler
+from tinylm.kernels.train import cuda_output_loss
 from tinylm.kernels.train import linear as fp32_linear
 from tinylm.kernels.train import output_loss as module
 from tinylm.kernels.train.dropout import keep_level, new_seed
@@ -228,6 +229,21 @@ def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
     torch.testing.assert_close(gradients, wanted, rtol=1e-11, atol=1e-12)
     with torch.no_grad():
         assert output_loss(hidden, weight, bias, targets).item() == pytest.approx(theirs.item())
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_the_output_loss_of_cuda_matches_torch_where_it_pads(monkeypatch, with_bias):
+    """Its matrix products, on the CPU; tests/cuda runs all of it on a card."""
+    monkeypatch.setattr(cuda_output_loss, "TORCH_CHUNK_ROWS", 13)
+    hidden, weight, bias, targets = example(40)
+    bias = bias if with_bias else None
+    inputs = [t for t in (hidden, weight, bias) if t is not None]
+    ours = cuda_output_loss.CudaOutputLoss.apply(hidden, weight, bias, targets)
+    theirs = plain(hidden, weight, bias, targets)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
+    gradients = torch.autograd.grad(ours * 3, inputs)
+    wanted = torch.autograd.grad(theirs * 3, inputs)
+    torch.testing.assert_close(gradients, wanted, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("padded", [True, False])

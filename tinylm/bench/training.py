@@ -21,7 +21,7 @@ from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves
 from tinylm.train.loop import train
-from tinylm.train.preparation import SPLITS, TrainingRun, new_run
+from tinylm.train.preparation import SPLITS, TrainingData, TrainingRun, new_run
 from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch
 from tinylm.vocab.embedding.matrix_file import load_matrix
@@ -109,7 +109,8 @@ def new_training_run(task: TrainingTask) -> TrainingRun:
     stores["train"] = train_store(task.stories)
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     device = pick_device(task.runtime.device)
-    run = new_run(task.model, task.train, matrix, stores, task.pad_id, device, task.runtime.threads)
+    data = TrainingData(stores, matrix, task.pad_id)
+    run = new_run(task.model, task.train, data, device, task.runtime.threads)
     budget = run.batches.tokens_of(task.mini_batches)
     return dataclasses.replace(run, settings=dataclasses.replace(run.settings, tokens=budget))
 

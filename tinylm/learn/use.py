@@ -33,7 +33,7 @@ from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train import validation
 from tinylm.train.muon import Muon
-from tinylm.train.preparation import SPLITS, new_run
+from tinylm.train.preparation import SPLITS, TrainingData, new_run
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import scoring_batches
@@ -76,7 +76,8 @@ def train(
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     stores = stores or {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     with mock.patch("tinylm.train.preparation.training_ops", return_value=REFERENCE):
-        parts = new_run(model, settings, matrix, stores, tokenizer.pad_id, "cpu", threads=1)
+        data = TrainingData(stores, matrix, tokenizer.pad_id)
+        parts = new_run(model, settings, data, "cpu", threads=1)
     for name, parameter in parts.model.named_parameters():
         if name.endswith(frozen):
             parameter.requires_grad_(False)

@@ -16,8 +16,8 @@ from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.graphs import new_trainer
 from tinylm.train.preparation import TrainingRun
 from tinylm.train.settings import TrainSettings
-from tinylm.train.snapshot import Snapshots, checkpoint_tokens
-from tinylm.train.trainer import Result, Trainer, TrainingFailed
+from tinylm.train.snapshot import checkpoint_tokens
+from tinylm.train.trainer import Result, TrainingFailed
 from tinylm.train.validation import (
     best_validation,
     capped_perplexity,
@@ -44,27 +44,8 @@ def train(
     with bit-identical weights; the weights after `keep_epochs` are saved there, too. In a group,
     every rank calls this function; only rank 0 samples and writes. `label` prefixes every line.
     """
-    group = run.group
     check_budget(run.settings, run.batches)
-    trainer = new_trainer(run.model, run.batches, run.settings, group)
-    with (
-        Progress("train", trainer.budget, "tokens", label) as progress,
-        signals_noted(run.snapshots is not None or group.size > 1) as received,
-    ):
-        snapshots = run.snapshots if group.is_rank0 else None
-        sampler = on_sample if group.is_rank0 else None
-        loop = _Loop(run, trainer, snapshots, sample_every, sampler, progress, received)
-        loop.begin()
-        loop.stop_if_signalled()
-        while not loop.is_out_of_patience():
-            batches = trainer.next_batches()
-            if not batches:
-                break
-            loop.update(batches)
-            loop.stop_if_signalled()
-        loop.end()
-        loop.stop_if_signalled()
-    return loop.result()
+    return _Loop(run, sample_every, on_sample, label).run_to_end()
 
 
 def check_budget(settings: TrainSettings, batches: TrainBatches) -> None:
@@ -93,26 +74,40 @@ class _Loop:
     def __init__(
         self,
         run: TrainingRun,
-        trainer: Trainer,
-        snapshots: Snapshots | None,
         sample_every: int,
         on_sample: Callable[[int], None] | None,
-        progress: Progress,
-        received: list[int],
+        label: str,
     ) -> None:
+        is_rank0 = run.group.is_rank0
         self.run = run
-        self.trainer = trainer
-        self.snapshots = snapshots
+        self.trainer = new_trainer(run.model, run.batches, run.settings, run.group)
+        self.snapshots = run.snapshots if is_rank0 else None
         self.sample_every = sample_every
-        self.on_sample = on_sample
-        self.progress = progress
-        self.received = received
+        self.on_sample = on_sample if is_rank0 else None
+        self.received: list[int] = []
         self.curves = Curves()
         self.best: dict[str, Tensor] = {}
-        self.core_share = None if trainer.model.embedding.is_cuda else CoreShare()
+        self.core_share = None if run.model.embedding.is_cuda else CoreShare()
         self.checkpoints = checkpoint_tokens(
-            run.settings.keep_epochs, run.batches.tokens_per_epoch, trainer.budget
+            run.settings.keep_epochs, run.batches.tokens_per_epoch, self.trainer.budget
         )
+        self.progress = Progress("train", self.trainer.budget, "tokens", label)
+
+    def run_to_end(self) -> TrainResult:
+        """All updates. A signal ends the run after the present one, if the run can be continued."""
+        waits_for_update = self.run.snapshots is not None or self.run.group.size > 1
+        with self.progress, signals_noted(waits_for_update) as self.received:
+            self.begin()
+            self.stop_if_signalled()
+            while not self.is_out_of_patience():
+                batches = self.trainer.next_batches()
+                if not batches:
+                    break
+                self.update(batches)
+                self.stop_if_signalled()
+            self.end()
+            self.stop_if_signalled()
+        return self.result()
 
     def begin(self) -> None:
         """Resume from the snapshot, or validate and sample before the first update."""

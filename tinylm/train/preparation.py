@@ -53,24 +53,36 @@ class TrainingRun:
     conditions: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """What stage vocab wrote. stores: the tokens of each of `SPLITS`. embedding: (V, D).
+
+    unk_id: what words hidden by `train.unknown` become; None hides none.
+    """
+
+    stores: Mapping[str, TokenStore]
+    embedding: Tensor
+    pad_id: int
+    unk_id: int | None = None
+
+
 def prepare(
-    stage: str,
     model: ModelSettings,
     train: TrainSettings,
     runtime: RuntimeSettings,
     tokenizer: Tokenizer,
     group: Group,
-    folder: str,
 ) -> TrainingRun:
-    """Set up a stage's run on the output of stage vocab, the same in every rank of the group.
+    """Set up a run on the output of stage vocab, the same in every rank of the group; no snapshots.
 
-    folder: where its snapshots are kept. Raises InputError if a file is missing.
+    Raises InputError if a file is missing.
     """
     device = group.device(runtime.device)
     threads = max(1, runtime.threads // group.size)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
-    run = new_run(model, train, matrix, stores, tokenizer.pad_id, device, threads, tokenizer.unk_id)
+    data = TrainingData(stores, matrix, tokenizer.pad_id, tokenizer.unk_id)
+    run = new_run(model, train, data, device, threads)
     settings = run.settings
     no_kernels = why_not_native(device)
     for key in ("precision", "attention", "compile"):
@@ -81,39 +93,50 @@ def prepare(
     environment = conditions(device, threads, group.size)
     environment["kernels"] = "torch" if no_kernels else "native"
     environment["precision"] = settings.precision
+    return replace(run, group=group, conditions=environment)
 
-    fingerprint = fingerprint_of({"train": settings, "model": model}, DATA, code_sha256(stage))
-    for name, value in environment.items():
+
+def with_snapshots(run: TrainingRun, stage: str, folder: str, every_s: float) -> TrainingRun:
+    """A prepared run of this stage, with snapshots in a folder, one every so many seconds."""
+    sections = {"train": run.settings, "model": run.model.settings}
+    fingerprint = fingerprint_of(sections, DATA, code_sha256(stage))
+    for name, value in run.conditions.items():
         if name not in NOT_IN_FINGERPRINT:
             fingerprint[name] = value
     fingerprint["numpy"] = importlib.metadata.version("numpy")  # it shuffles the stories
-    snapshots = Snapshots(folder, fingerprint, runtime.snapshot_every_s)
-    return replace(run, group=group, snapshots=snapshots, conditions=environment)
+    return replace(run, snapshots=Snapshots(folder, fingerprint, every_s))
 
 
 def new_run(
     model: ModelSettings,
     train: TrainSettings,
-    embedding: Tensor,
-    stores: Mapping[str, TokenStore],
-    pad_id: int,
-    device: Any,
+    data: TrainingData,
+    device: torch.device | str,
     threads: int,
-    unk_id: int | None = None,
 ) -> TrainingRun:
     """Weights and batches, determined by the settings and the seed; no snapshots.
 
-    embedding: (V, D). Seeds every generator. Raises InputError if settings and width do not fit.
+    Seeds every generator. Raises InputError if settings and width do not fit.
     """
     device = torch.device(device)
     settings = train.resolved(device)
     seed_everything(derive_seed(train.seed, "train"), threads)
     prepare_process(settings.precision, device)
-    fresh = training_model(model, settings, embedding, device)
-    batches = training_batches(model, train, stores["train"], pad_id, unk_id)
-    shape = (train.layout, train.batch_size, model.context, pad_id)
+
+    def held_out() -> Iterable[Batch]:
+        return scoring_batches(
+            data.stores["held_out"],
+            layout=train.layout,
+            batch_size=train.batch_size,
+            context=model.context,
+            pad_id=data.pad_id,
+        )
+
     return TrainingRun(
-        fresh, batches, lambda: scoring_batches(stores["held_out"], *shape), settings
+        model=training_model(model, settings, data.embedding, device),
+        batches=training_batches(model, train, data.stores["train"], data.pad_id, data.unk_id),
+        held_out=held_out,
+        settings=settings,
     )
 
 
@@ -125,9 +148,14 @@ def training_batches(
     unk_id: int | None = None,
 ) -> TrainBatches:
     """The batches of a run, in the order of its seed. Raises InputError if the split has no row."""
-    shape = (train.layout, train.batch_size, model.context, pad_id)
-    order = derive_seed(train.seed, "order")
-    batches = TrainBatches(store, *shape, order)
+    batches = TrainBatches(
+        store,
+        layout=train.layout,
+        batch_size=train.batch_size,
+        context=model.context,
+        pad_id=pad_id,
+        seed=derive_seed(train.seed, "order"),
+    )
     return batches.with_unknown(unk_id, train.unknown)
 
 

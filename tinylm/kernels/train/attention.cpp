@@ -160,35 +160,37 @@ void attention(const Number* qkv, const float* rope, Number* output, Normaliser*
 // scores: q k before scaling, becomes dL/d(q k). grad: dL/d(weights after dropout), becomes these weights.
 void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, Normaliser normaliser, const int16_t* bits) {
     const int64_t seen = seen_by(t);
+    // Second names for what the two rows become, in the same memory.
+    float *weights = scores, *grad_scores = scores, *dropped_weights = grad;
     scale_and_mask(scores, t, p.scale);
     apply_dropout(grad, bits, p, seen);
     float dot = 0;  // sum(dP * P)
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < seen; i++) {
-        scores[i] = exponential(scores[i] - normaliser.largest) * normaliser.inverse;  // the weights, recomputed
-        dot += scores[i] * grad[i];
+        weights[i] = exponential(scores[i] - normaliser.largest) * normaliser.inverse;
+        dot += weights[i] * grad[i];
     }
 #pragma omp simd
     for (int64_t i = 0; i < seen; i++) {
-        const float weight = scores[i];
-        scores[i] = weight * (grad[i] - dot) * p.scale;
-        grad[i] = weight;
+        const float weight = weights[i];
+        grad_scores[i] = weight * (grad[i] - dot) * p.scale;
+        dropped_weights[i] = weight;
     }
-    apply_dropout(grad, bits, p, seen);
+    apply_dropout(dropped_weights, bits, p, seen);
 }
 
 struct BackwardWorkspace {
     Matrix queries, keys, values, grad_output;    // (T, Dh)
     Matrix keys_t, values_t;                      // (Dh, T)
-    Matrix scores, weights;                       // (BLOCK, T); at first products, see `grad_softmax`
+    Matrix grad_scores, weights;                  // (BLOCK, T); before `grad_softmax` the scores and dL/d(weights)
     Matrix grad_queries, grad_keys, grad_values;  // (T, Dh)
     Draws draws;
 
     explicit BackwardWorkspace(const Problem& p)
         : queries(p.length, p.width), keys(p.length, p.width), values(p.length, p.width), grad_output(p.length, p.width),
-          keys_t(p.width, p.length), values_t(p.width, p.length), scores(BLOCK, p.length), weights(BLOCK, p.length),
-          grad_queries(p.length, p.width), grad_keys(p.length, p.width), grad_values(p.length, p.width),
-          draws(p.seed, p.level, p.length + LANES) {}
+          keys_t(p.width, p.length), values_t(p.width, p.length), grad_scores(BLOCK, p.length),
+          weights(BLOCK, p.length), grad_queries(p.length, p.width), grad_keys(p.length, p.width),
+          grad_values(p.length, p.width), draws(p.seed, p.level, p.length + LANES) {}
 };
 
 // grad_output (B, T, H, Dh) -> grad_qkv (B, T, 3, H, Dh); the other arguments are those of `attention`.
@@ -206,30 +208,31 @@ void grad_attention(const Number* qkv, const float* rope, const Number* grad_out
         transpose(w.values, length, width, w.values_t);
         w.grad_keys.clear();
         w.grad_values.clear();
-        const int64_t padded_length = w.scores.columns, padded_width = w.queries.columns;
+        const int64_t padded_length = w.grad_scores.columns, padded_width = w.queries.columns;
         for (int64_t block = 0; block < length; block += BLOCK) {
             const int64_t block_end = std::min(block + BLOCK, length);
             for (int64_t tile = block; tile < block_end; tile += TILE) {
                 const int64_t tile_end = std::min(tile + TILE, length), at = tile - block;
-                multiply(w.queries.rows_from(tile), w.keys_t.row(0), padded_length, w.scores.row(at), padded_length,
-                         rounded_up(tile_end, LANES), width);
+                multiply(w.queries.rows_from(tile), w.keys_t.row(0), padded_length, w.grad_scores.row(at),
+                         padded_length, rounded_up(tile_end, LANES), width);
                 multiply(w.grad_output.rows_from(tile), w.values_t.row(0), padded_length, w.weights.row(at),
                          padded_length, rounded_up(tile_end, LANES), width);
                 for (int64_t t = tile; t < tile_end; t++) {
                     const int64_t query_index = (row * heads + head) * length + t, seen = seen_by(t);
                     const int16_t* bits = p.has_dropout() ? w.draws.draw(query_index * length, seen) : nullptr;
-                    grad_softmax(p, w.scores.row(t - block), w.weights.row(t - block), t, normalisers[query_index], bits);
-                    w.scores.clear(t - block, seen);
+                    grad_softmax(p, w.grad_scores.row(t - block), w.weights.row(t - block), t, normalisers[query_index],
+                                 bits);
+                    w.grad_scores.clear(t - block, seen);
                     w.weights.clear(t - block, seen);
                 }
-                multiply(w.scores.rows_from(at), w.keys.row(0), padded_width, w.grad_queries.row(tile),
+                multiply(w.grad_scores.rows_from(at), w.keys.row(0), padded_width, w.grad_queries.row(tile),
                          padded_width, padded_width, tile_end);
             }
             for (int64_t tile = 0; tile < block_end; tile += TILE) {  // a tile of keys
                 const int64_t from = tile > block ? tile : block;     // the first query that sees one of them
                 multiply(w.weights.transposed_from(from - block, tile), w.grad_output.row(from), padded_width,
                          w.grad_values.row(tile), padded_width, padded_width, block_end - from, true);
-                multiply(w.scores.transposed_from(from - block, tile), w.queries.row(from), padded_width,
+                multiply(w.grad_scores.transposed_from(from - block, tile), w.queries.row(from), padded_width,
                          w.grad_keys.row(tile), padded_width, padded_width, block_end - from, true);
             }
         }

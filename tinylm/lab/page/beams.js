@@ -16,7 +16,7 @@ export class BeamSearch {
   // no token ends a text), banned, slide. The search keeps `width` hypotheses.
   constructor(model, ids, rules) {
     Object.assign(this, { rules, length: 0, done: rules.length < 1, hypotheses: [] });
-    const session = new Session(model, ids, rules);
+    const session = new Session(model, ids, { slide: rules.slide });
     this.live = this.done ? [] : [{ session, ids: [], logProb: 0 }];
   }
 

@@ -10,7 +10,11 @@ export function windowStart(count, context, slide) {
 export class Session {
   // record: keep the attention weights of every token of the window
   constructor(model, ids, { slide = "half", record = false } = {}) {
-    Object.assign(this, { model, ids: [...ids], slide, record, start: 0 });
+    this.model = model;
+    this.ids = [...ids];
+    this.slide = slide;
+    this.record = record;
+    this.start = 0; // of the window
     this.cache = model.newCache();
     this.seen = []; // one entry a token of the window: {hidden, maps (if recorded)}
   }
@@ -57,7 +61,8 @@ export class Session {
 
   // A second text with the same tokens so far
   fork() {
-    const other = new Session(this.model, this.ids, this);
+    const { slide, record } = this;
+    const other = new Session(this.model, this.ids, { slide, record });
     other.start = this.start;
     other.cache = this.cache.map((rows) => [...rows]);
     other.seen = [...this.seen];
@@ -67,7 +72,7 @@ export class Session {
 
 // A text by the rules' sampling (temperature 0: greedy decoding): new ids and log-probability.
 export function continuation(model, from, length, rules) {
-  const session = new Session(model, from, rules);
+  const session = new Session(model, from, { slide: rules.slide });
   let logProb = 0;
   for (let n = 0; n < length; n++) {
     const chances = nextChances(session.next(), session.ids, rules);
