@@ -88,7 +88,15 @@ def test_losses_are_compared_at_equal_tokens_and_at_equal_updates():
             held_out=[(0, 0, 9.0), (2, 40, 2.5)], curve=[(2, 40, 2.6)], updates=2, **known
         ),
     }
-    found = accum.results_of(accum.AccumResult(runs, [], 8, {1: None, 2: 0.5}, 0.0))
+    found = accum.results_of(
+        accum.AccumResult(
+            runs=runs,
+            not_measured=[],
+            row_tokens=8,
+            bleu={1: None, 2: 0.5},
+            gradient_difference=0.0,
+        )
+    )
     assert found.equal_updates == 2
     assert found.settings == {
         1: AccumulatedRun(4, held_out_loss_at_equal_tokens=2.0, held_out_loss_at_equal_updates=3.0),

@@ -29,10 +29,10 @@ from tinylm.cli import main
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange import read_back
 from tinylm.exchange.export import export_folder
-from tinylm.exchange.loading import Trained
 from tinylm.exchange.stock import REQUIRED
 from tinylm.model.checkpoint import load_model, save_model
 from tinylm.model.transformer import TinyLM
+from tinylm.run.trained_model import TrainedModel
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -119,7 +119,7 @@ def exact_logits(model: TinyLM, ids: Tensor, unit: float) -> Exact:
     return exact
 
 
-def exported(folder: Path, trained: Trained, form: str) -> bool:
+def exported(folder: Path, trained: TrainedModel, form: str) -> bool:
     """Whether the model was exported; a refusal names a key of section model."""
     try:
         export_folder(folder, trained, form)
@@ -200,7 +200,7 @@ def check_shapes(drawn: DrawnRun, folder: Path, form: str) -> None:
         enlarge(model, 2.0 ** int(rng.integers(LARGER + 1)))
         models = folder / f"models{number}"
         save_model(models, model)
-        trained = Trained(models, folder / "tokenizer.json", model, tokenizer, decode)
+        trained = TrainedModel(models, folder / "tokenizer.json", model, tokenizer, decode)
         length = int(rng.integers(1, settings.context + 1))
         ids = torch.from_numpy(rng.integers(len(tokenizer), size=length))
         target = folder / f"export{number}"
@@ -258,7 +258,7 @@ def the_tokenizer_of_an_export_gives_tinylms_ids(drawn: DrawnRun, folder: Path) 
     with tempfile.TemporaryDirectory() as name:
         save_model(Path(name) / "models", model)
         vocabulary = folder / "data/vocab/tokenizer.json"
-        trained = Trained(Path(name) / "models", vocabulary, model, tokenizer, decode)
+        trained = TrainedModel(Path(name) / "models", vocabulary, model, tokenizer, decode)
         assert exported(Path(name) / "export", trained, "transformers")
         read = transformers.AutoTokenizer.from_pretrained(Path(name) / "export")
         assert exported(Path(name) / "gguf", trained, "gguf")

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from tests.support import small
+from tinylm.base.config import load_params
 from tinylm.base.files import sha256
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.export import export_folder
-from tinylm.exchange.loading import Trained
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
+from tinylm.params.presets.write import FOLDER
+from tinylm.run.trained_model import TrainedModel
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 
@@ -55,7 +57,7 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
 
 
 @pytest.fixture
-def trained_of(tmp_path, words, decode_settings) -> Callable[..., Trained]:
+def trained_of(tmp_path, words, decode_settings) -> Callable[..., TrainedModel]:
     """A model over `words` or another tokenizer as if it had just been trained."""
 
     def trained(
@@ -63,14 +65,15 @@ def trained_of(tmp_path, words, decode_settings) -> Callable[..., Trained]:
         tokenizer: Tokenizer | None = None,
         length_penalty: float = 0.0,
         **decode: Any,
-    ) -> Trained:
+    ) -> TrainedModel:
         models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
         own = tokenizer or words
         own.save(vocab)
         save_model(models, model, tokenizer_sha256=sha256(vocab))
-        return Trained(
-            models, vocab, model, own, decode_settings(**decode), length_penalty=length_penalty
-        )
+        params = load_params(FOLDER / "storybook.yaml")
+        params["beam_bench"]["length_penalty"] = length_penalty
+        decoding = decode_settings(**decode)
+        return TrainedModel(models, vocab, model, own, decoding, params=params)
 
     return trained
 

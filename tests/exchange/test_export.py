@@ -12,9 +12,10 @@ from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.exchange import export as module
 from tinylm.exchange.export import export_folder
-from tinylm.exchange.loading import load_trained
 from tinylm.exchange.remote_code import remote_code
 from tinylm.model.checkpoint import save_model
+from tinylm.params.presets.write import params_or_preset
+from tinylm.run.trained_model import load_trained
 
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down on a big red mat"
 TRANSFORMERS = (
@@ -39,7 +40,7 @@ def new_trained(random_model, tmp_path, monkeypatch):
         path = "data/vocab/tokenizer.json"
         tokenizer.save(path)
         save_model("models", random_model(vocab=len(tokenizer), **settings))
-        return load_trained("models", path)
+        return load_trained("models", params_or_preset(), path)
 
     return make
 
@@ -127,7 +128,7 @@ def test_an_export_whose_originals_are_cut_off_or_gone_is_refused(new_trained, t
     path = tmp_path / "out/tinylm" / name
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=name):
-        load_trained("out")
+        load_trained("out", params_or_preset())
     path.unlink()
     with pytest.raises(InputError, match=name):
-        load_trained("out")
+        load_trained("out", params_or_preset())

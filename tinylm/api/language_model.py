@@ -15,6 +15,7 @@ import torch
 from tinylm.api.results import Attention, NextWord, NextWords, Text
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible, warn_caller
+from tinylm.bench.settings import length_penalty
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Sampling, generate
@@ -24,9 +25,10 @@ from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.evaluate.truth import explain, problem_with
-from tinylm.exchange.loading import load_trained
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
+from tinylm.params.presets.write import params_or_preset
+from tinylm.run.trained_model import load_trained
 from tinylm.text.cleaning import clean_text
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -69,13 +71,14 @@ def load(
     storybook gives them.
     Raises InputError, which names the file.
     """
-    trained = load_trained(folder, vocab, epoch)
+    params = params_or_preset()
+    trained = load_trained(folder, params, vocab, epoch)
     return LanguageModel(
         trained.model,
         trained.tokenizer,
         trained.decode,
         trained.slide,
-        trained.length_penalty,
+        length_penalty(params),
     )
 
 

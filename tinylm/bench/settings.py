@@ -3,9 +3,11 @@
 It imports no torch, so `tinylm check` reads params.yaml fast.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from tinylm.base.config import setting
+from tinylm.base.config import read_section, setting
 
 PROMPT_TOKENS = 5  # length of each prompt
 
@@ -71,3 +73,10 @@ class SeedSettings:
         if len(set(self.more)) < len(self.more):
             return [f"more: expected different seeds, got {list(self.more)}"]
         return []
+
+
+def length_penalty(params: Mapping[str, Any]) -> float:
+    """Of beam search everywhere, in section beam_bench; 0 where params.yaml lacks the section."""
+    if "beam_bench" not in params:
+        return 0.0
+    return read_section(params, "beam_bench", BeamBenchSettings).length_penalty

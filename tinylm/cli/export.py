@@ -31,9 +31,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then print its architecture and what it leaves out."""
     from tinylm.exchange.export import export_folder
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import load_trained
+    from tinylm.params.presets.write import params_or_preset
+    from tinylm.run.trained_model import load_trained
 
-    trained = load_trained(arguments.models, arguments.vocab)
+    trained = load_trained(arguments.models, params_or_preset(), arguments.vocab)
     form = export_folder(Path(arguments.folder), trained, arguments.format)
     folder = visible(arguments.folder)
     print(f"{folder}: {form.architecture}, {form.parameters:,} parameters")

@@ -118,12 +118,13 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, depending on the options."""
     from tinylm.api.language_model import load
-    from tinylm.exchange.loading import use_threads
+    from tinylm.params.presets.write import params_or_preset
+    from tinylm.run.trained_model import use_threads
 
     _check(arguments)
     prompts = read_prompts(arguments.prompts)
     lm = load(arguments.models, arguments.vocab)
-    use_threads()
+    use_threads(params_or_preset())
     lm.use_cache = not arguments.no_cache
     lm.step = arguments.step
     options = _options(arguments)

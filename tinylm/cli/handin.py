@@ -83,10 +83,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.handin import NOT_NEEDED, HandIn, check_entry, write_hand_in
-    from tinylm.exchange.loading import load_trained
     from tinylm.exchange.stock import stock_problem
     from tinylm.experiments.provenance import authorship
     from tinylm.report.settings import ReportSettings
+    from tinylm.run.trained_model import load_trained
 
     entry = check_entry(arguments.entry)
     state = read_run_state()
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"nothing was packed: {'; '.join(missing)}; run dvc repro to make what is missing"
         )
     code = [name for name in _code() if not name.startswith(NOT_NEEDED)]
-    trained = load_trained(paths.MODELS, paths.TOKENIZER)
+    trained = load_trained(paths.MODELS, state.run.params, paths.TOKENIZER)
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
     publication = new_publication(
         trained,

@@ -24,11 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the page, with the metrics of the run in this folder if the model is that run's."""
-    from tinylm.exchange.loading import find, read_params
     from tinylm.lab.making import make_page
+    from tinylm.params.presets.write import params_or_preset
     from tinylm.run.finished_run import read_run
+    from tinylm.run.trained_model import find
 
-    params = read_params()
+    params = params_or_preset()
     models, vocab = find(arguments.models, arguments.vocab)
     is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
     run_files = read_run(".", params) if is_of_this_run else None

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, without --dry-run, publish it."""
     from tinylm.exchange.card import data_licence
-    from tinylm.exchange.loading import load_trained
     from tinylm.exchange.publish import EXPORTS, build, check_repo, find_token, upload
+    from tinylm.run.trained_model import load_trained
 
     check_repo(arguments.repo)
     state = read_run_state()
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     if data.name is None and not arguments.dry_run:
         raise InputError(unknown)
     token = "" if arguments.dry_run else find_token()
-    trained = load_trained(paths.MODELS, paths.TOKENIZER)
+    trained = load_trained(paths.MODELS, state.run.params, paths.TOKENIZER)
     publication = new_publication(
         trained,
         repo=arguments.repo,

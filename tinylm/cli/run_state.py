@@ -7,8 +7,8 @@ from tinylm.base.config import load_params
 
 if TYPE_CHECKING:
     from tinylm.exchange.card import Publication
-    from tinylm.exchange.loading import Trained
     from tinylm.run.finished_run import FinishedRun
+    from tinylm.run.trained_model import TrainedModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ def read_run_state() -> RunState:
     return RunState(run.without(stale), lines, changed_code)
 
 
-def new_publication(trained: "Trained", **values: Any) -> "Publication":
+def new_publication(trained: "TrainedModel", **values: Any) -> "Publication":
     """The publication of the model that stage train wrote, with these values and its origin."""
     from tinylm.exchange.card import Publication
     from tinylm.exchange.generation import untranslated

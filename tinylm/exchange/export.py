@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.base.files import atomic_folder, write_bytes, write_json
+from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
+from tinylm.bench.settings import length_penalty
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
-from tinylm.exchange.loading import ORIGINALS, Trained, is_export, write_originals
 from tinylm.exchange.read_back import check_export
 from tinylm.exchange.remote_code import CONFIGURATION, WRAPPER, remote_code
 from tinylm.exchange.stock import ExportedModel, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER_CONFIG, TOKENIZER_JSON, tokenizer_files
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
+from tinylm.run.trained_model import ORIGINAL_TOKENIZER, ORIGINALS, TrainedModel, is_export
+from tinylm.vocab.tokenizer import RULE_FILE
 
 FILES = {CONFIG, GENERATION_CONFIG, TOKENIZER_JSON, TOKENIZER_CONFIG, WEIGHTS, GGUF}
 
@@ -53,13 +55,13 @@ def tinylm_form(model: TinyLM) -> ExportedModel:
     return ExportedModel(architecture, config, named, parameters)
 
 
-def _write_transformers(folder: Path, trained: Trained, form: ExportedModel) -> None:
+def _write_transformers(folder: Path, trained: TrainedModel, form: ExportedModel) -> None:
     """Config, weights (safetensors, float32), tokenizer and generation defaults."""
     from safetensors.torch import save
 
     context = trained.model.settings.context
     generation = generation_config(
-        trained.tokenizer, trained.decode, trained.length_penalty, context
+        trained.tokenizer, trained.decode, length_penalty(trained.params), context
     )
     if not form.config.get("use_cache", True):
         generation["use_cache"] = False
@@ -79,7 +81,7 @@ def _write_transformers(folder: Path, trained: Trained, form: ExportedModel) -> 
     write_bytes(folder / WEIGHTS, save(rounded, metadata={"format": "pt"}))
 
 
-def export(folder: Path, trained: Trained, form: str) -> ExportedModel:
+def export(folder: Path, trained: TrainedModel, form: str) -> ExportedModel:
     """Write a model and its originals into an empty folder; returns what was written.
 
     form: transformers, tinylm or gguf.
@@ -100,7 +102,7 @@ def export(folder: Path, trained: Trained, form: str) -> ExportedModel:
     return dataclasses.replace(exported, check=check_export(folder, trained.model, form))
 
 
-def export_folder(folder: Path, trained: Trained, form: str) -> ExportedModel:
+def export_folder(folder: Path, trained: TrainedModel, form: str) -> ExportedModel:
     """`export` to a folder that is new, empty or an earlier export, which is replaced."""
     wanted = "expected a new or empty folder, or an earlier export"
     if folder.is_symlink() or folder.is_file():
@@ -111,3 +113,12 @@ def export_folder(folder: Path, trained: Trained, form: str) -> ExportedModel:
         raise InputError(f"{folder}: {wanted}, got {min(foreign)}")
     with atomic_folder(folder.resolve()) as new:
         return export(new, trained, form)
+
+
+def write_originals(folder: Path, trained: TrainedModel) -> None:
+    """Copy weights, config and tokenizer into folder/tinylm."""
+    target = folder / ORIGINALS
+    copy_file(trained.models / WEIGHTS, target / WEIGHTS)
+    copy_file(trained.models / CONFIG, target / CONFIG)
+    copy_file(trained.vocab, target / ORIGINAL_TOKENIZER)
+    copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)

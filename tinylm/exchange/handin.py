@@ -11,10 +11,10 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import atomic_write
 from tinylm.exchange.card import Publication
-from tinylm.exchange.loading import Trained
 from tinylm.exchange.publish import EXPORTS, build
 from tinylm.report.wording import number
 from tinylm.run.finished_run import FILES, FinishedRun
+from tinylm.run.trained_model import TrainedModel
 
 TEXTS = ("samples", "beams")  # tables of what the model wrote
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -111,7 +111,7 @@ class HandIn:
 
 
 def write_hand_in(
-    hand_in: HandIn, run: FinishedRun, publication: Publication, trained: Trained
+    hand_in: HandIn, run: FinishedRun, publication: Publication, trained: TrainedModel
 ) -> tuple[Path, list[str]]:
     """Write exports/ENTRY.zip from the working folder; returns its path and the files in it.
 

@@ -15,9 +15,9 @@ from tinylm.base.files import atomic_folder, copy_file, write_bytes
 from tinylm.base.paths import REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import Publication, write_card
 from tinylm.exchange.export import export, written_names
-from tinylm.exchange.loading import Trained
 from tinylm.report.settings import is_hub_path
 from tinylm.run.finished_run import FILES, RESULTS, FinishedRun
+from tinylm.run.trained_model import TrainedModel
 
 EXPORTS = Path("exports")
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
@@ -41,7 +41,9 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
-def build(folder: Path, run: FinishedRun, publication: Publication, trained: Trained) -> list[str]:
+def build(
+    folder: Path, run: FinishedRun, publication: Publication, trained: TrainedModel
+) -> list[str]:
     """Write a publication of the run in the working folder; returns its files, relative, sorted.
 
     trained: what is exported if the publication has weights. Raises InputError for a folder that

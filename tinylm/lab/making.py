@@ -6,7 +6,7 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_bytes
-from tinylm.bench.settings import BeamBenchSettings
+from tinylm.bench.settings import length_penalty
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.evaluate.truth import problem_with, read_words, true_tokens
 from tinylm.lab.build import build_page, rule_of
@@ -57,9 +57,8 @@ def make_page(
         epochs = run.train.epochs if run.train else None
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide
-    length_penalty = read_section(params, "beam_bench", BeamBenchSettings).length_penalty
     shown = facts(model, tokenizer, decode, run, title)
-    shown |= {"slide": slide, "length_penalty": length_penalty}
+    shown |= {"slide": slide, "length_penalty": length_penalty(params)}
     checkpoints = []
     for epoch, earlier in load_checkpoints(models):
         name = f"after {epoch:g} epochs"

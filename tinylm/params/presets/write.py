@@ -56,6 +56,13 @@ def _read(name: str) -> str:
     return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
+def params_or_preset() -> Params:
+    """params.yaml, or the complete preset where there is none: a model can be used anywhere."""
+    if Path(PARAMS_FILE).exists():
+        return load_params()
+    return parse_yaml(preset_text(BASE), f"preset {BASE}")
+
+
 def _head(text: str) -> str:
     """The comment lines at the top of a file."""
     lines = text.splitlines(keepends=True)

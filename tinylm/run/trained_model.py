@@ -4,65 +4,49 @@ An export carries the files that it was made from in its folder tinylm/. Command
 """
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
-from tinylm.base.files import copy_file
+from tinylm.base.config import InputError, read_section
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.bench.settings import BeamBenchSettings
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
 from tinylm.model.checkpoint import (
     CONFIG,
-    WEIGHTS,
     check_vocabulary,
     checkpoint_name,
     load_checkpoints,
     load_model,
 )
 from tinylm.model.transformer import TinyLM
-from tinylm.params.presets.write import BASE, preset_text
 from tinylm.vocab.open_tokenizer import open_tokenizer
-from tinylm.vocab.tokenizer import RULE_FILE, Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 ORIGINALS = "tinylm"  # the folder in an export
 ORIGINAL_TOKENIZER = "tokenizer.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
-    """The files that training left, and what was read from them."""
+class TrainedModel:
+    """The files that training left, and what was read from them.
+
+    slide: of section cache. params: params.yaml as parsed.
+    """
 
     models: Path
     vocab: Path
     model: TinyLM
     tokenizer: Tokenizer
     decode: DecodeSettings
-    slide: str = "half"  # section cache
-    length_penalty: float = 0.0  # of beam search, section beam_bench
-
-
-def write_originals(folder: Path, trained: Trained) -> None:
-    """Copy weights, config and tokenizer into folder/tinylm."""
-    target = folder / ORIGINALS
-    copy_file(trained.models / WEIGHTS, target / WEIGHTS)
-    copy_file(trained.models / CONFIG, target / CONFIG)
-    copy_file(trained.vocab, target / ORIGINAL_TOKENIZER)
-    copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)
+    slide: str = "half"
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def is_export(folder: str | Path) -> bool:
     """Whether `write_originals` wrote into the folder."""
     return (Path(folder) / ORIGINALS / CONFIG).is_file()
-
-
-def read_params() -> dict[str, Any]:
-    """params.yaml, or the complete preset where there is none: a model can be used anywhere."""
-    if Path(PARAMS_FILE).exists():
-        return load_params()
-    return parse_yaml(preset_text(BASE), f"preset {BASE}")
 
 
 def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Path]:
@@ -94,17 +78,18 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
 
 
 def load_trained(
-    folder: str | Path, vocab: str | Path | None = None, epoch: float | None = None
-) -> Trained:
+    folder: str | Path,
+    params: Mapping[str, Any],
+    vocab: str | Path | None = None,
+    epoch: float | None = None,
+) -> TrainedModel:
     """The trained model on the device of params.yaml, its tokenizer, and how to decode.
 
-    epoch: of weights that were kept during training, instead of the last ones.
+    params: params.yaml as parsed. epoch: of weights that were kept during training, instead of the last ones.
     Raises InputError, which names the file.
     """
-    params = read_params()
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide
-    length_penalty = read_section(params, "beam_bench", BeamBenchSettings).length_penalty
     runtime = read_section(params, "runtime", RuntimeSettings)
     models, vocab = find(folder, vocab)
     device = pick_device(runtime.device)
@@ -119,11 +104,11 @@ def load_trained(
             f"{vocab} has {len(tokenizer)} ids, but {models / CONFIG} has {model.vocab_size}: "
             "they come from different runs; run dvc repro train"
         )
-    return Trained(models, vocab, model, tokenizer, decode, slide, length_penalty)
+    return TrainedModel(models, vocab, model, tokenizer, decode, slide, params)
 
 
-def use_threads() -> None:
+def use_threads(params: Mapping[str, Any]) -> None:
     """Let PyTorch compute with `runtime.threads` of params.yaml."""
     import torch
 
-    torch.set_num_threads(read_section(read_params(), "runtime", RuntimeSettings).threads)
+    torch.set_num_threads(read_section(params, "runtime", RuntimeSettings).threads)
