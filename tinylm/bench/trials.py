@@ -94,11 +94,13 @@ def run_trials(
     measured.
     """
     firsts: list[Any] = []
+    answers_by_task: list[list[Any]] = []  # the times of each trial, or a failure
     for task in tasks:
         first = in_own_process(measure, task)
-        firsts.append(first)
         print(f"{task.name}: {first}", flush=True)
-    answers_by_task = [[first] if isinstance(first, Failure) else [first.times] for first in firsts]
+        firsts.append(first)
+        is_failure = isinstance(first, Failure)
+        answers_by_task.append([first if is_failure else first.times])
     for trial in range(2, TRIALS + 1):
         print(f"times, trial {trial} of {TRIALS}", flush=True)
         for task, answers in zip(tasks, answers_by_task, strict=True):
@@ -106,8 +108,10 @@ def run_trials(
                 answers.append(in_own_process(measure_times, task))
     outcomes: list[Trials[TaskT, MeasurementT] | Failure] = []
     for task, first, answers in zip(tasks, firsts, answers_by_task, strict=True):
-        last = answers[-1]
-        outcomes.append(last if isinstance(last, Failure) else Trials(task, first, answers))
+        if isinstance(answers[-1], Failure):
+            outcomes.append(answers[-1])
+        else:
+            outcomes.append(Trials(task, first, answers))
     return split_failures(tasks, outcomes)
 
 
@@ -133,8 +137,8 @@ def split_failures(
 def in_own_process(function: Callable[[Any], Any], task: Any) -> Any:
     """function(task), computed in a new process; a `Failure` if it failed.
 
-    `function` must be defined at the top level of a module;
-    task and result are pickled. Raises InputError if the function does.
+    `function` must be defined at the top level of a module; task and result are pickled. Raises
+    InputError if the function does.
     """
     return _result(*_started(function, task))
 
