@@ -1,6 +1,7 @@
 """Which story goes to which split, and what is refused."""
 
 import dataclasses
+import json
 import math
 from collections import Counter
 from dataclasses import asdict, replace
@@ -8,13 +9,17 @@ from dataclasses import asdict, replace
 import pytest
 
 from tests.support import folders
+from tests.text.test_cleaning import hostile_texts
 from tinylm.base import parallel
 from tinylm.base.config import InputError, read_section
 from tinylm.download import clean_rows
+from tinylm.download.clean_rows import clean_row
 from tinylm.download.remarks import HELD_OUT_IS_EVALUATION, remarks
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
+from tinylm.text.cleaning import clean_text
+from tinylm.text.same_story import bare_text
 
 LOCAL = DataSettings(source="local", path="", hub="a/b@0123", held_out_share=0.2)
 
@@ -206,11 +211,18 @@ def test_held_out_tokens_that_are_also_evaluation_are_said(corpus):
     assert remarks(corpus.write(with_split)) == []
 
 
-def test_stories_are_cleaned_and_empty_ones_dropped(corpus):
-    train = [*STORIES, "", " \n\u3000", "\ufeff"]
-    info = corpus.write(corpus.dataset(train, ["\u00e2\u20ac\u0153Go!\u00e2\u20ac\r\n"]))
-    assert corpus.splits()["evaluation"] == ["\u201cGo!\u201d"]
-    assert info["dropped"]["empty"] == 3
+def test_a_row_is_the_story_as_json_with_its_counts():
+    for number, raw in enumerate(hostile_texts()):
+        log_prob = -0.1 * number if number % 3 else None
+        row = clean_row(raw, log_prob, LOCAL)
+        text = clean_text(raw, True)
+        if row is None:
+            assert not bare_text(text)
+            continue
+        story = {"text": text} if log_prob is None else {"text": text, "log_prob": log_prob}
+        assert json.loads(row.line) == story
+        assert row.line.count(b"\n") == 1
+        assert row.words == len(text.split())
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"], ["one story"], ["same"] * 50])

@@ -1,14 +1,11 @@
-"""Cleaning, rows, and which stories are the same: the short ways give what the plain rule gives."""
+"""Cleaning, and which stories are the same: the short ways give what the plain rule gives."""
 
-import json
 import random
 import re
 import unicodedata
 
 import pytest
 
-from tests.download.test_splits import LOCAL
-from tinylm.download.clean_rows import clean_row
 from tinylm.text.cleaning import clean_text, unify_by_the_rule
 from tinylm.text.same_story import bare_text
 from tinylm.text.words import Splitter
@@ -75,20 +72,6 @@ def test_line_ends_controls_format_characters_and_surrogates(text, cleaned):
     assert clean_text(text, repair=True) == cleaned
 
 
-def test_a_row_is_the_story_as_json_with_its_counts():
-    for number, raw in enumerate(hostile_texts()):
-        log_prob = -0.1 * number if number % 3 else None
-        row = clean_row(raw, log_prob, LOCAL)
-        text = clean_text(raw, True)
-        if row is None:
-            assert not bare_text(text)
-            continue
-        story = {"text": text} if log_prob is None else {"text": text, "log_prob": log_prob}
-        assert json.loads(row.line) == story
-        assert row.line.count(b"\n") == 1
-        assert row.words == len(text.split())
-
-
 def test_bare_text_is_what_the_coarsest_tokenizer_keeps():
     splitter = Splitter(lower_case=True, punctuation="drop")
     known = [code for code in range(0x11000) if unicodedata.category(chr(code)) != "Cn"]
@@ -96,9 +79,3 @@ def test_bare_text_is_what_the_coarsest_tokenizer_keeps():
         text = clean_text(raw, repair=True)
         kept = re.sub("[\u200c\u200d]", "", "".join(splitter(text)))  # joiners make no other story
         assert bare_text(text) == unicodedata.normalize("NFC", kept).encode(), repr(text)
-
-
-def test_vowel_signs_symbols_and_letters_count_but_not_form():
-    different = ["कल", "काला", "केला", "किला", "कोला", "😀", "🙂", "Maße", "Masse", "5 €", "5 £"]
-    assert len(set(map(bare_text, different))) == len(different)
-    assert len(set(map(bare_text, ["The dog.", "the DOG!", "«The  dog»", "the\u00addog"]))) == 1
