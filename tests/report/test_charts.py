@@ -11,7 +11,7 @@ import pytest
 from tests.support.runs import part
 from tests.support.stages import ROOT
 from tinylm.base.config import load_params
-from tinylm.report.charts import draw_lines
+from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.drawing import to_svg
 from tinylm.report.offline_page import offline_page
 from tinylm.report.pictures import PICTURES, draw_pictures
@@ -24,7 +24,7 @@ from tinylm.train.validation import capped_perplexity
 @pytest.mark.parametrize("worst", [9.0, 3000.0, 3e5, 3.6e23, capped_perplexity(math.inf)])
 def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     frame = pd.DataFrame({"x": [0, 1, 2], "series": "held-out", "value": [worst, 20.0, 5.0]})
-    axes = draw_lines(frame, "p", "tokens", "perplexity", log_y=True).drawing.axes[0]
+    axes = draw_lines(frame, Labels("p", "tokens", "perplexity"), log_y=True).drawing.axes[0]
     low, high = axes.get_ylim()
     shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
     assert 2 <= len(shown) <= 14

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.report.charts import draw_lines
+from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, draw_pictures
@@ -282,7 +282,7 @@ def test_a_users_matplotlibrc_changes_no_picture():
     for of_user in ({}, {"text.usetex": True, "axes.facecolor": "black", "savefig.bbox": "tight"}):
         with matplotlib.rc_context(of_user):
             with in_style():
-                picture = draw_lines(frame, "title", "tokens", "loss")
+                picture = draw_lines(frame, Labels("title", "tokens", "loss"))
             drawn.append((to_svg(picture), to_png(picture.drawing)))
     assert drawn[0] == drawn[1]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -17,11 +17,21 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _MANY = 24  # points; a longer line is drawn without markers
 
 
+class Labels(NamedTuple):
+    """What is written at a chart: above it, below it and on its left."""
+
+    title: str
+    x: str
+    y: str
+
+    def described(self, values: Iterable[str]) -> str:
+        """The chart for readers who cannot see it."""
+        return f"{self.title}, {self.y} against {self.x}: {'; '.join(values)}."
+
+
 def draw_lines(
     frame: pd.DataFrame,
-    title: str,
-    x_label: str,
-    y_label: str,
+    labels: Labels,
     *,
     log_y: bool = False,
     from_zero: bool = False,
@@ -36,7 +46,7 @@ def draw_lines(
         unconnected: series whose points are not joined, because nothing is known between them.
         height: of the picture in inches.
     """
-    drawing, axes = _axes(title, x_label, y_label, height)
+    drawing, axes = _axes(labels, height)
     ends = []
     for (name, rows), marker in zip(frame.groupby("series", sort=False), cycle(MARKERS)):
         values = rows["value"]
@@ -54,15 +64,15 @@ def draw_lines(
         axes.set_ylim(bottom=0)
     if len(ends) > 1:
         drawing.legend(loc="outside lower center", ncols=2)
-    return Picture(drawing, f"{title}, {y_label} against {x_label}: {'; '.join(ends)}.")
+    return Picture(drawing, labels.described(ends))
 
 
-def draw_points(frame: pd.DataFrame, title: str, x_label: str, y_label: str) -> Picture:
+def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
     """One labelled point for each row, with the range of x over its trials.
 
     frame: columns x, low, high, series and value.
     """
-    drawing, axes = _axes(title, x_label, y_label)
+    drawing, axes = _axes(labels)
     rows: Iterable[Any] = frame.itertuples()
     for row, marker, offset in zip(rows, cycle(MARKERS), cycle((6, -14))):
         axes.errorbar(row.x, row.value, xerr=[[row.x - row.low], [row.high - row.x]], marker=marker)
@@ -74,13 +84,13 @@ def draw_points(frame: pd.DataFrame, title: str, x_label: str, y_label: str) -> 
     axes.set_ylim(-0.15 * highest, 1.25 * highest)  # the labels of low points are below them
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in frame.itertuples()]
-    return Picture(drawing, f"{title}, {y_label} against {x_label}: {'; '.join(points)}.")
+    return Picture(drawing, labels.described(points))
 
 
-def _axes(title: str, x_label: str, y_label: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
+def _axes(labels: Labels, height: float = HEIGHT) -> tuple[Figure, Axes]:
     drawing = Figure(figsize=(WIDTH, height))
     axes = drawing.add_subplot()
-    axes.set(title=title, xlabel=x_label, ylabel=y_label)
+    axes.set(title=labels.title, xlabel=labels.x, ylabel=labels.y)
     axes.margins(0.05, 0.08)
     return drawing, axes
 

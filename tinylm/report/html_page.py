@@ -2,12 +2,17 @@
 
 import html
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+
+from tinylm.report.markdown import parse, parser, picture_name, split_at
 
 LARGE_FACTS = 4  # at most so many facts are shown large; pdf.typ has the same number
 STYLE_SHEET = Path(__file__).with_name("page.css")
@@ -31,11 +36,6 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
-_FOLDED = re.compile(r"^#### (.*)\n([\s\S]*?)(?=^###? |^#### |\Z)", re.MULTILINE)
-_QUOTE = re.compile(r"<blockquote>[\s\S]*?</blockquote>")
-_TABLE = re.compile(r"(?:<p><em>(.*)</em></p>\n)?<table>([\s\S]*?)</table>")
-_HEADS = re.compile(r"<thead>[\s\S]*?</thead>")
-_FIRST_CELL = re.compile(r"<tr>\s*<td([^>]*)>(.*?)</td>")
 
 
 def to_html(markdown: str, pictures: Mapping[str, str] | None = None) -> str:
@@ -45,76 +45,132 @@ def to_html(markdown: str, pictures: Mapping[str, str] | None = None) -> str:
         markdown: what `render` returned.
         pictures: the inline SVG of each picture by name, which is trusted. Others are left out.
     """
-    drawn = pictures or {}
-    top, *sections = re.split(r"^## ", markdown, flags=re.MULTILINE)
-    title, _, head = top.removeprefix("# ").partition("\n")
+    page = _Page(pictures or {})
+    _, (title, all_tokens) = split_at(parse(markdown, page.pictures), "h1")
+    (_, head), *sections = split_at(all_tokens, "h2")
     links = []
     body = []
-    for section in sections:
-        heading, _, text = section.partition("\n")
-        name = parser().renderInline(heading)
-        anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+    for heading, tokens in sections:
+        name = page.render_words(heading)
+        anchor = re.sub(r"[^a-z0-9]+", "-", heading.content.lower()).strip("-") if heading else ""
         links.append(f'<li><a href="#{anchor}">{name}</a></li>')
-        content = _content(text, drawn)
-        body.append(f'<section id="{anchor}"><h2>{name}</h2>{content}</section>')
+        body.append(
+            f'<section id="{anchor}"><h2>{name}</h2>{page.render_section(tokens)}</section>'
+        )
     return _PAGE.format(
-        title=parser().renderInline(title),
+        title=page.render_words(title),
         style=STYLE_SHEET.read_text(encoding="utf-8"),
-        head=_content(head, drawn),
+        head=page.render_section(head),
         links="".join(links),
         body="\n".join(body),
     )
 
 
-@cache
-def parser() -> MarkdownIt:
-    """Markdown with tables and without HTML; pictures are taken from the environment."""
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    markdown.add_render_rule("image", _image)
-    return markdown
+class _Page(RendererHTML):
+    """Tokens of markdown.py as HTML. A method named like a token renders it, by markdown-it's rules.
+
+    pictures: the SVG of each picture by name.
+    """
+
+    def __init__(self, pictures: Mapping[str, str]) -> None:
+        super().__init__()
+        self.pictures = pictures
+
+    def render_section(self, tokens: Sequence[Token]) -> str:
+        """The blocks of a section. What follows a heading h4 is folded, up to the next heading."""
+        (_, first), *folded = split_at(tokens, "h4")
+        blocks = [self.render_blocks(first)]
+        for heading, part in folded:
+            inside = list(takewhile(lambda token: token.type != "heading_open", part))
+            summary = f"<summary>{self.render_words(heading)}</summary>"
+            blocks.append(f"<details>{summary}{self.render_blocks(inside)}</details>")
+            blocks.append(self.render_blocks(part[len(inside) :]))
+        return "".join(blocks)
+
+    def render_blocks(self, tokens: Sequence[Token]) -> str:
+        """Blocks outside of folded parts."""
+        return self.render(list(_for_html(tokens)), parser().options, {})
+
+    def render_words(self, token: Token | None) -> str:
+        """The text of a heading or caption."""
+        children = [] if token is None else token.children or []
+        return self.renderInline(children, parser().options, {})
+
+    def image(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
+        image = tokens[index]
+        drawn = self.pictures.get(picture_name(image))
+        if drawn is None:
+            return ""
+        caption = html.escape(str(image.attrs.get("title", "")))
+        return f"<figure><div>{drawn}</div><figcaption>{caption}</figcaption></figure>"
+
+    def table_open(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any
+    ) -> str:
+        table = tokens[index]
+        if table.meta["kind"] == "facts":
+            return self.renderToken(tokens, index, options, env)
+        title = ""
+        label = ""
+        if table.meta["caption"] is not None:
+            words = table.meta["caption"].children[1:-1]  # between the marks of emphasis
+            title = f"<caption>{self.renderInline(words, options, env)}</caption>"
+            label = "".join(escapeHtml(word.content) for word in words)
+        scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{label or "table"}">'
+        return f"{scroll}<table>{title}\n"
+
+    def table_close(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any
+    ) -> str:
+        is_facts = tokens[index].meta["kind"] == "facts"
+        return "</table>\n" if is_facts else "</table></div>\n"
+
+    def tr_open(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
+        names_row = tokens[index + 1].attrs.get("scope") == "row"
+        return "<tr>" if names_row else "<tr>\n"
 
 
-def _image(renderer: Any, tokens: Any, index: int, options: Any, pictures: Any) -> str:
-    image = tokens[index]
-    drawn = pictures.get(Path(image.attrs["src"]).stem)
-    if drawn is None:
-        return ""
-    caption = html.escape(image.attrs.get("title", ""))
-    return f"<figure><div>{drawn}</div><figcaption>{caption}</figcaption></figure>"
+def _for_html(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens with the tags and attributes of the page."""
+    rest = iter(tokens)
+    is_quoted = False
+    paragraph_tag = "p"
+    for token in rest:
+        match token.type:
+            case "table_open":
+                table = [token, *takewhile(lambda inner: inner.type != "table_close", rest)]
+                yield from _table(table)
+                yield Token("table_close", "table", -1, block=True, meta=token.meta)
+                continue
+            case "blockquote_open" | "blockquote_close":
+                is_quoted = token.nesting == 1
+            case "inline" if is_quoted:
+                for part in token.children or []:
+                    part.tag = "mark" if part.tag == "strong" else part.tag
+            case "paragraph_open":
+                kind = token.meta["kind"]
+                paragraph_tag = "div" if kind == "gallery" else "p"
+                token.tag = paragraph_tag
+                if kind != "par":
+                    token.attrs["class"] = kind
+            case "paragraph_close":
+                token.tag = paragraph_tag
+        yield token
 
 
-def _content(markdown: str, pictures: Mapping[str, str]) -> str:
-    """The blocks of a section, some of them folded."""
-    first, *rest = _FOLDED.split(markdown)
-    blocks = [_blocks(first, pictures)]
-    for title, folded, after in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
-        summary = f"<summary>{parser().renderInline(title)}</summary>"
-        blocks.append(f"<details>{summary}{_blocks(folded, pictures)}</details>")
-        blocks.append(_blocks(after, pictures))
-    return "".join(blocks)
-
-
-def _blocks(markdown: str, pictures: Mapping[str, str]) -> str:
-    """Blocks of Markdown, with the conventions of render.py."""
-    text = parser().render(markdown, dict(pictures))
-    text = _TABLE.sub(_table, text)
-    text = _QUOTE.sub(lambda quote: quote[0].replace("strong>", "mark>"), text)
-    text = re.sub(r"<p>\s*</p>", "", text)
-    text = re.sub(r"<p>(<figure>[\s\S]*?)</p>", r'<div class="gallery">\1</div>', text)
-    text = text.replace("<p><strong>Warning:", '<p class="warning"><strong>Warning:')
-    return re.sub(r"<p>(<em>[^<]*</em></p>)", r'<p class="note">\1', text)
-
-
-def _table(table: re.Match[str]) -> str:
-    caption, rows = table.groups(default="")
-    if not re.search(r"<th( [^>]*)?>[^<]", rows):  # no column has a name
-        kind = (
-            "facts tiles" if rows.count("<tr>") <= 1 + LARGE_FACTS else "facts"
-        )  # one is the head
-        return f'<table class="{kind}">{_HEADS.sub("", rows)}</table>'
-    rows = re.sub(r"<th(?=[ >])", '<th scope="col"', rows)
-    rows = _FIRST_CELL.sub(r'<tr><th scope="row"\1>\2</th>', rows)
-    title = f"<caption>{caption}</caption>" if caption else ""
-    label = re.sub(r"<[^>]*>", "", caption) or "table"
-    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
-    return f"{scroll}<table>{title}{rows}</table></div>"
+def _table(table: Sequence[Token]) -> Sequence[Token]:
+    """A table of facts without its head, or one whose heads and first cells name columns and rows."""
+    types = [token.type for token in table]
+    if table[0].meta["kind"] == "facts":
+        body = table[types.index("thead_close") + 1 :]
+        is_large = types.count("tr_open") - 1 <= LARGE_FACTS  # one is the head
+        table[0].attrs["class"] = "facts tiles" if is_large else "facts"
+        return [table[0], *body]
+    for index, token in enumerate(table):
+        if token.type == "th_open":
+            token.attrs = {"scope": "col", **token.attrs}
+        if token.type == "td_open" and types[index - 1] == "tr_open":
+            token.attrs = {"scope": "row", **token.attrs}
+            end = table[index + 2]  # after the cell's content
+            token.tag = end.tag = "th"
+    return table

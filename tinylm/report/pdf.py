@@ -1,16 +1,16 @@
 """Markdown as a PDF, set with Typst."""
 
 import json
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
 import typst
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from matplotlib import ft2font
+
+from tinylm.report.markdown import parse, picture_name
 
 MOST_SHOWN = 20  # characters that the warning lists
 _LAYOUT = Path(__file__).with_name("pdf.typ")
@@ -90,38 +90,29 @@ def _with_warning(markdown: str) -> str:
 
 def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
     """The Markdown as Typst, one block a line; text is always in quotes."""
-    lines = markdown.split("\n")
-    tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
     parts = []
-    for token, following in zip(tokens, [*tokens[1:], Token("", "", 0)]):
+    for token in parse(markdown, pictures):
         match token.type:
             case "inline":
-                parts += [_inline(part, pictures) for part in token.children or []]
+                parts.append(_line(token, pictures))
             case "heading_open":
                 parts.append(f"#heading(level: {token.tag[1:]})[")
             case "paragraph_open":
-                parts.append(f"#{_kind_of_paragraph(following)}[")
+                parts.append(f"#{token.meta['kind']}[")
             case "table_open":
-                heads = lines[token.map[0]] if token.map else ""
-                parts.append("#ruled(" if heads.strip("| ") else "#facts(")
+                caption = token.meta["caption"]
+                named = "" if caption is None else f"caption: [{_line(caption, pictures)}], "
+                parts.append(f"#{token.meta['kind']}({named}")
             case "th_open" | "td_open":
                 is_number = "right" in str(token.attrs.get("style"))
                 parts.append("align(right)[" if is_number else "[")
             case _:
                 parts.append(_TYPST.get(token.type, ""))  # "": head and body of a table
-    text = "".join(parts)
-    return re.sub(r"#note(\[.*\])\n#ruled\(", r"#ruled(caption: \1, ", text)
+    return "".join(parts)
 
 
-def _kind_of_paragraph(inline: Token) -> str:
-    """The function of pdf.typ that sets a paragraph with this content."""
-    if inline.content.startswith("**Warning:**"):
-        return "warning"
-    kinds = [part.type for part in inline.children or []]
-    if set(kinds) <= {"image", "softbreak"}:
-        return "gallery"
-    is_note = kinds[0] == "em_open" and kinds[-1] == "em_close" and kinds.count("em_open") == 1
-    return "note" if is_note else "par"
+def _line(inline: Token, pictures: Mapping[str, str]) -> str:
+    return "".join(_inline(part, pictures) for part in inline.children or [])
 
 
 def _inline(part: Token, pictures: Mapping[str, str]) -> str:
@@ -133,7 +124,7 @@ def _inline(part: Token, pictures: Mapping[str, str]) -> str:
         case "link_open":
             return f"#link({_quoted(part.attrs['href'])})["
         case "image":
-            name = Path(str(part.attrs["src"])).stem
+            name = picture_name(part)
             if name not in pictures:
                 return ""
             title = _quoted(part.attrs.get("title", ""))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from tinylm.report.charts import draw_lines, draw_points
+from tinylm.report.charts import Labels, draw_lines, draw_points
 from tinylm.report.drawing import Picture, finite, in_style, optional
 from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.truth_charts import draw_story, draw_training
@@ -18,21 +18,21 @@ MAP_WORDS = 12  # of a sentence, in the maps of every head
 SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 of its run
 
 
-def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
+def _lines(frame: pd.DataFrame, labels: Labels, **options: Any) -> Picture | None:
     """Lines, without the rows that lack a finite number; None without any row."""
     frame = finite(frame, ["x", "value"])
-    return None if frame.empty else draw_lines(frame, *labels, **options)
+    return None if frame.empty else draw_lines(frame, labels, **options)
 
 
-def _curves(table: str, *labels: str, **options: Any) -> Draw:
+def _curves(table: str, labels: Labels, **options: Any) -> Draw:
     """Draws the train loss as a line and the few validations as points, against the tokens seen."""
     options["unconnected"] = ("held-out",)
     return lambda run: _lines(
-        run.tables.frame(table).rename(columns={"tokens": "x"}), *labels, **options
+        run.tables.frame(table).rename(columns={"tokens": "x"}), labels, **options
     )
 
 
-def _accumulation(table: str, x: str, *labels: str) -> Draw:
+def _accumulation(table: str, x: str, title: str, x_label: str) -> Draw:
     """Draws the train loss of each setting, smoothed: single mini-batches differ too much."""
 
     def draw(run: FinishedRun) -> Picture | None:
@@ -41,7 +41,7 @@ def _accumulation(table: str, x: str, *labels: str) -> Draw:
             updates = max(len(of_setting) // SMOOTHED, 1)
             means = of_setting["value"].rolling(updates, min_periods=1).mean()
             frame.loc[of_setting.index, "value"] = means
-        return _lines(frame, *labels, TRAIN_LOSS)
+        return _lines(frame, Labels(title, x_label, TRAIN_LOSS))
 
     return draw
 
@@ -62,12 +62,12 @@ def _trade_off(run: FinishedRun) -> Picture | None:
                 "value": method.bleu4,
             }
             rows.append(row)
-    labels = ("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
+    labels = Labels("Quality and speed of decoding", "speed, tokens/s", "BLEU-4, 0 to 1")
     frame = finite(pd.DataFrame(rows), ["x", "low", "high", "value"])
-    return None if frame.empty else draw_points(frame, *labels)
+    return None if frame.empty else draw_points(frame, labels)
 
 
-def _cache(column: str, *labels: str) -> Draw:
+def _cache(column: str, labels: Labels) -> Draw:
     """Draws what the bench measured with and without the cache, from zero on."""
     names = {True: "cache", False: "no cache"}
 
@@ -77,7 +77,7 @@ def _cache(column: str, *labels: str) -> Draw:
         for row in measured:
             series = names[row.cache]
             rows.append({"x": row.new_tokens, "series": series, "value": getattr(row, column)})
-        return _lines(pd.DataFrame(rows), *labels, from_zero=True)
+        return _lines(pd.DataFrame(rows), labels, from_zero=True)
 
     return draw
 
@@ -108,14 +108,18 @@ PICTURES: dict[str, Draw] = {
     "truth_story": lambda run: draw_story(run.tables.frame("truth_story")),
     "truth_training": lambda run: draw_training(run.tables.frame("truth_training")),
     "loss_tokens": _curves(
-        "loss", "Loss during training", "tokens seen", "loss, nats per token", height=1.9
+        "loss",
+        Labels("Loss during training", "tokens seen", "loss, nats per token"),
+        height=1.9,
     ),
     "perplexity": _curves(
-        "perplexity", "Perplexity during training", "tokens seen", "perplexity", log_y=True
+        "perplexity",
+        Labels("Perplexity during training", "tokens seen", "perplexity"),
+        log_y=True,
     ),
     "beam_trade_off": _trade_off,
-    "kv_speed": _cache("tokens_per_s", "Speed", "new tokens", "speed, tokens/s"),
-    "kv_memory": _cache("peak_mib", "Memory", "new tokens", "peak memory, MiB"),
+    "kv_speed": _cache("tokens_per_s", Labels("Speed", "new tokens", "speed, tokens/s")),
+    "kv_memory": _cache("peak_mib", Labels("Memory", "new tokens", "peak memory, MiB")),
     "accum_tokens": _accumulation("accum_tokens", "tokens", "Equal tokens", "tokens seen"),
     "accum_updates": _accumulation("accum_updates", "update", "Equal updates", "updates"),
 }
