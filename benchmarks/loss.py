@@ -28,8 +28,9 @@ from benchmarks.contenders.nanogpt import modes
 from benchmarks.frame import ROOT, Contender, Entry, Options, Row, Spread, spread
 from benchmarks.shape import Shape, of_size, section
 from tinylm.base.files import read_json, write_json
+from tinylm.download.settings import DataSettings
 from tinylm.download.splits import write_stories
-from tinylm.download.stories import SPLITS, DataSettings, read_stories
+from tinylm.text.stories import SPLITS, read_stories
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import write_store
 from tinylm.vocab.words import build_tokenizer, count_words

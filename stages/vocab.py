@@ -9,11 +9,11 @@ from tinylm.base import paths
 from tinylm.base.command import run_command
 from tinylm.base.processes import cores
 from tinylm.base.progress import seconds_shown
-from tinylm.download.stories import SPLITS, read_texts
 from tinylm.params.fitting import check_tokens
 from tinylm.params.stage import Stage
 from tinylm.run.result_files import from_mapping
 from tinylm.run.vocabulary import Vocabulary
+from tinylm.text.stories import SPLITS, read_texts
 from tinylm.vocab.coverage import coverage
 from tinylm.vocab.cut_stream import cut_stream
 from tinylm.vocab.embedding.matrix import embedding_matrix

@@ -17,11 +17,11 @@ from markupsafe import Markup
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
-from tinylm.download.stories import read_texts
 from tinylm.evaluate.significance import ALPHA, student_critical_value
 from tinylm.evaluate.truth import problem_with, read_words, true_surprise, true_tokens
 from tinylm.report import render
 from tinylm.storybook.truth import END
+from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
 EXPONENTS = np.arange(0.01, 2.0, 0.01)  # of both terms

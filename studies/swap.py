@@ -21,11 +21,11 @@ from studies.records import FOLDER
 from tinylm.base import paths
 from tinylm.base.command import Parser, run_command
 from tinylm.base.files import write_bytes
-from tinylm.download.stories import read_texts
 from tinylm.evaluate.truth import Position, read_words, token_measures, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.truth import END
+from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 

@@ -14,11 +14,12 @@ from tests.support.small import DECODE, random_model
 from tinylm.base.config import InputError, load_params
 from tinylm.base.printable import visible
 from tinylm.cli import main
+from tinylm.download.settings import DataSettings
 from tinylm.download.splits import write_stories
-from tinylm.download.stories import DataSettings, read_texts
 from tinylm.evaluate.split_score import score_split
 from tinylm.model.checkpoint import save_model
 from tinylm.params.presets.write import FOLDER
+from tinylm.text.stories import read_texts
 from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store

@@ -10,7 +10,7 @@ from tests.support.clone import set_params
 from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 from tinylm.cli import check, main
-from tinylm.download.stories import DataSettings
+from tinylm.download.settings import DataSettings
 from tinylm.params import estimate
 from tinylm.params.presets.write import FOLDER
 

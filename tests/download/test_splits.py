@@ -14,12 +14,13 @@ from tinylm.base import parallel
 from tinylm.base.config import InputError, read_section
 from tinylm.download import clean_rows
 from tinylm.download.clean_rows import clean_row
-from tinylm.download.remarks import HELD_OUT_IS_EVALUATION, remarks
+from tinylm.download.remarks import remarks
+from tinylm.download.settings import DataSettings
 from tinylm.download.splits import write_stories
-from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.storybook.corpus import Story
 from tinylm.text.cleaning import clean_text
 from tinylm.text.same_story import bare_text
+from tinylm.text.stories import HELD_OUT_IS_EVALUATION, SPLITS, read_stories
 
 LOCAL = DataSettings(source="local", path="", hub="a/b@0123", held_out_share=0.2)
 

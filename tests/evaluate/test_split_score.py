@@ -14,8 +14,6 @@ from tests.support.small import EVALUATE
 from tests.support.stages import read
 from tinylm.base import paths
 from tinylm.base.files import write_json
-from tinylm.download.remarks import HELD_OUT_IS_EVALUATION
-from tinylm.download.source import NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.intervals import bootstrap_interval, pooled_perplexity
 from tinylm.evaluate.measurement import measure_loss
 from tinylm.evaluate.scoring import perplexity, token_log_probs
@@ -23,6 +21,7 @@ from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.evaluate.split_score import score_split
 from tinylm.evaluate.trained_run import load_trained_run
 from tinylm.model.transformer import TinyLM
+from tinylm.text.stories import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store

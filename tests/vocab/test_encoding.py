@@ -10,7 +10,7 @@ import pytest
 from tests.support.folders import write_stories
 from tinylm.base import parallel
 from tinylm.base.config import InputError
-from tinylm.download.stories import SPLITS
+from tinylm.text.stories import SPLITS
 from tinylm.vocab import encoding, words
 from tinylm.vocab.coverage import coverage
 from tinylm.vocab.cut_stream import cut_stream

@@ -31,3 +31,9 @@ def warn_caller(message: str) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, stacklevel=max(level, 2))
+
+
+def first_line(error: Exception) -> str:
+    """An error's type and the first line of its message."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:160]}"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tinylm.base.parallel import in_groups, map_in_order
+from tinylm.download.settings import DataSettings
 from tinylm.download.source import Row
-from tinylm.download.stories import DataSettings
 from tinylm.text.cleaning import clean_text
 from tinylm.text.same_story import bare_text
 

@@ -1,13 +1,15 @@
 """Dataset folders, local or from the hub: the files of each split, as `datasets` finds them."""
 
-import contextlib
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.download.readers import SUFFIXES, file_format, first_line, quiet_datasets
+from tinylm.base.hashed_folders import refuse_unhashed
+from tinylm.base.hub import reading_hub
+from tinylm.base.printable import first_line
+from tinylm.download.readers import SUFFIXES, file_format, quiet_datasets
 
 
 def local_files(path: Path, is_downloaded: bool = False) -> dict[str, list[Path]]:
@@ -79,43 +81,6 @@ def unread_files(folder: Path, splits: Mapping[str, list[Path]], read: set[str])
     return unread
 
 
-def refuse_unhashed(key: str, folder: Path) -> None:
-    """Raise InputError if DVC leaves part of a folder out of its hash, and so would miss edits."""
-    is_ignored = _dvc_ignore(folder)
-    for place, subfolders, files in os.walk(folder):
-        if ".dvc" in subfolders:
-            advice = f"DVC skips a nested repository: remove {place}/.dvc, or copy the files"
-        elif ".dvcignore" in files:
-            advice = f"DVC allows no .dvcignore inside data: remove {place}/.dvcignore"
-        elif linked := [name for name in subfolders if os.path.islink(os.path.join(place, name))]:
-            advice = f"DVC does not follow the symlinked folder {place}/{linked[0]}: copy it"
-        elif skipped := [name for name in files if is_ignored(os.path.join(place, name))]:
-            advice = f"a .dvcignore makes DVC skip {place}/{skipped[0]}: move the file elsewhere"
-        else:
-            continue
-        raise InputError(f"{key} = {str(folder)!r}: {advice}")
-
-
-def _dvc_ignore(folder: Path) -> Callable[[str], bool]:
-    """Whether a .dvcignore of the repository in the working folder has a pattern for a file.
-
-    Hidden files are no data, so they may be ignored.
-    """
-    root = Path.cwd()
-    if not (root / ".dvc").is_dir() or not folder.resolve().is_relative_to(root.resolve()):
-        return lambda name: False
-    from dvc.fs import localfs
-    from dvc.ignore import DvcIgnoreFilter
-
-    patterns = DvcIgnoreFilter(localfs, str(root))
-
-    def is_ignored(name: str) -> bool:
-        is_hidden = os.path.basename(name).startswith(".")
-        return not is_hidden and bool(patterns.is_ignored_file(os.path.abspath(name)))
-
-    return is_ignored
-
-
 def hub_folder(hub_id: str, revision: str) -> Path:
     """Download a hub dataset at a pinned revision to the hub's cache. Raises InputError.
 
@@ -134,18 +99,3 @@ def hub_folder(hub_id: str, revision: str) -> Path:
             allow_patterns=["README.md", *(f"*{suffix}" for suffix in suffixes)],
         )
     return Path(folder)
-
-
-@contextlib.contextmanager
-def reading_hub(keys: str, local_key: str) -> Iterator[None]:
-    """Turn every error of the hub's library into an InputError that names the keys.
-
-    keys: the settings and their values; local_key: the setting for a local copy.
-    """
-    try:
-        yield
-    except Exception as error:  # offline, no network, no such id or revision, refused
-        raise InputError(
-            f"{keys}: cannot be read from the hub ({first_line(error)}); check name and revision, "
-            f"or set {local_key} to a local copy"
-        ) from None

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
+from tinylm.base.printable import first_line
 from tinylm.text.cleaning import clean_text
+from tinylm.text.stories import END_OF_TEXT
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
-END_OF_TEXT = "<|endoftext|>"
 HEAD_LINES = 100_000  # if END_OF_TEXT is in these, blank lines separate nothing
 BATCH_ROWS = 1000
 LONGEST_FIELD = 1 << 30  # characters; by default the csv module rejects more than 128 Ki
@@ -40,12 +41,6 @@ def quiet_datasets() -> Iterator[tuple[Any, str]]:
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         yield datasets, folder
-
-
-def first_line(error: Exception) -> str:
-    """An error's type and the first line of its message."""
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:160]}"
 
 
 def file_format(path: Path) -> str:

@@ -3,12 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tinylm.download.source import NO_OFFICIAL_EVALUATION
+from tinylm.text.stories import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 
-HELD_OUT_IS_EVALUATION = (
-    "the data has no evaluation split, so with data.held_out: tokens the evaluation text is the "
-    "held-out text, on which training makes its choices; add a test file, or set data.held_out: hash"
-)
 DROPPED = {  # why a story is in no split
     "empty": "stories without text",
     "in_evaluation": "train stories that are the same as evaluation stories",

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.download.stories import DataSettings, split_hub
+from tinylm.base.hub import split_hub
+from tinylm.download.settings import DataSettings
+from tinylm.text.stories import NO_OFFICIAL_EVALUATION
 
 PACKING = 2  # bytes of text in a byte of a gz or parquet file
 # The first that a dataset has; `datasets` knows these names, but leaves some as they are.
@@ -15,7 +17,6 @@ OFFICIAL_EVALUATION = (
     *("validation", "valid", "val", "dev"),
     *("test", "testing", "eval", "evaluation"),
 )
-NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}
 
 Row = tuple[str, float | None]  # text, natural log of its probability if it has one
 

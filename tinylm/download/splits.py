@@ -22,8 +22,9 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write
 from tinylm.base.progress import Progress
 from tinylm.download.clean_rows import CleanRow, clean_rows
+from tinylm.download.settings import DataSettings
 from tinylm.download.source import open_source
-from tinylm.download.stories import SPLITS, DataSettings
+from tinylm.text.stories import SPLITS
 
 HASH_RANGE = 1 << 64  # of a side's first eight bytes
 

@@ -10,8 +10,6 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.files import TableFile, atomic_write
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
-from tinylm.download.remarks import HELD_OUT_IS_EVALUATION
-from tinylm.download.source import NO_OFFICIAL_EVALUATION
 from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import floor, less_than_ngrams, ngram_loss, uniform_loss
@@ -32,6 +30,7 @@ from tinylm.run.evaluated import (
     Samples,
     SplitLoss,
 )
+from tinylm.text.stories import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 
 DRAWN_SENTENCES = 3  # whose attention is drawn as heat maps
 ROLE_STORIES = 200  # on which the roles of heads are measured; all where the split has fewer

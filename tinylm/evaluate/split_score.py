@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.download.stories import read_texts
 from tinylm.evaluate.intervals import (
     MIN_TEXTS,
     bootstrap_interval,
@@ -22,6 +21,7 @@ from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import LossWithInterval, SplitLoss
+from tinylm.text.stories import read_texts
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
 from tinylm.vocab.coverage import coverage

@@ -20,7 +20,6 @@ import pandas as pd
 import torch
 
 from tinylm.base import paths
-from tinylm.download.stories import read_texts
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Rows, Tables
@@ -29,6 +28,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import Divergence, WordMeasures
 from tinylm.run.interval import Interval
 from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
+from tinylm.text.stories import read_texts
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID, UNK_ID
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from tinylm.base.files import read_json, write_json
 from tinylm.bench.trials import TRIALS
+from tinylm.download.settings import DataSettings
 from tinylm.download.source import open_source
-from tinylm.download.stories import DataSettings
 from tinylm.params.params import Params
 from tinylm.vocab.embedding.matrix import MAX_TOKENS
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, Problems
-from tinylm.download.stories import SPLITS
 from tinylm.params.params import Params
 from tinylm.text.cleaning import clean_text
+from tinylm.text.stories import SPLITS
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 

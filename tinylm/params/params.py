@@ -20,7 +20,7 @@ from tinylm.bench.settings import (
     SeedSettings,
 )
 from tinylm.decoding.settings import CacheSettings, DecodeSettings
-from tinylm.download.stories import DataSettings
+from tinylm.download.settings import DataSettings
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.report.settings import ReportSettings

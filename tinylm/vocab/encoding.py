@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tinylm.base.parallel import in_groups, map_in_order
 from tinylm.base.progress import Progress
-from tinylm.download.stories import SPLITS, read_texts
+from tinylm.text.stories import SPLITS, read_texts
 from tinylm.vocab.token_store import Packed, pack, write_packed
 from tinylm.vocab.tokenizer import Tokenizer
 

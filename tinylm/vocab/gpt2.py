@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.download.folders import refuse_unhashed
-from tinylm.download.readers import END_OF_TEXT, first_line
+from tinylm.base.hashed_folders import refuse_unhashed
+from tinylm.base.printable import first_line
+from tinylm.text.stories import END_OF_TEXT
 from tinylm.vocab.bpe import BpeTokenizer, Merges
 from tinylm.vocab.byte_level import BYTE_OF
 from tinylm.vocab.settings import VocabSettings

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tinylm.base.config import setting
-from tinylm.download.stories import hub_problem
+from tinylm.base.hub import hub_problem
 
 SEED = 1  # of the vectors: everything random in them
 

@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from tinylm.base.config import InputError
-from tinylm.download.folders import reading_hub
-from tinylm.download.readers import first_line
-from tinylm.download.stories import split_hub
+from tinylm.base.hub import reading_hub, split_hub
+from tinylm.base.printable import first_line
 from tinylm.vocab.embedding.fasttext_bin import BinFile, read_bin
 from tinylm.vocab.embedding.settings import EmbeddingSettings
 

@@ -6,9 +6,9 @@ import types
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.learn.use import train
+from tinylm.text.stories import read_stories
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore, write_store
 

@@ -8,9 +8,9 @@ from tinylm.base import paths
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, generate_text
-from tinylm.download.stories import read_stories
 from tinylm.learn.course import load_course
 from tinylm.model.checkpoint import load_model
+from tinylm.text.stories import read_stories
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
 PROMPTS = (5, 10, 20, 40, 60, 80)

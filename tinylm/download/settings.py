@@ -1,17 +1,9 @@
-"""Section `data` of params.yaml, and stories as the stages read and write them."""
+"""Section `data` of params.yaml: where the stories come from, and how they are split."""
 
-import json
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from tinylm.base.config import InputError, setting
-from tinylm.base.files import require
-
-SPLITS = ("train", "held_out", "evaluation")
-
+from tinylm.base.config import setting
+from tinylm.base.hub import hub_problem
 
 STORYBOOK_STORIES = (20_000, 500)  # for train and evaluation, unless the settings give a number
 
@@ -54,39 +46,3 @@ class DataSettings:
         if self.source == "hub" and self.hub:
             problems += hub_problem(self.hub)
         return problems
-
-
-def split_hub(name: str) -> tuple[str, str]:
-    """(OWNER/NAME, REVISION) of a repository of the Hugging Face hub."""
-    repository, _, revision = name.partition("@")
-    return repository, revision
-
-
-def hub_problem(name: str) -> list[str]:
-    """What is wrong with the value of a key `hub`, if anything."""
-    if re.fullmatch(r"[^\s/@]+/[^\s/@]+@[^\s@]+", name):
-        return []
-    return [f"hub: expected OWNER/NAME@REVISION, got {name!r}"]
-
-
-def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
-    """The rows of one split as written. Raises InputError at once if the file is missing."""
-    path = require(Path(folder) / f"{split}.jsonl", "download")
-    return _rows(path)
-
-
-def read_texts(folder: str | Path, split: str) -> Iterator[str]:
-    """The texts of one split. Raises InputError at once if the file is missing."""
-    return (row["text"] for row in read_stories(folder, split))
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with open(path, "rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InputError(
-                    f"{path}, line {number}: not JSON ({error}); run dvc repro -f -s download"
-                ) from None
-            yield row
