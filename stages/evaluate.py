@@ -9,7 +9,7 @@ from tinylm.evaluate import measurement
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
-from tinylm.evaluate.truth import above_floor, measure_truth
+from tinylm.evaluate.truth import measure_truth
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.params.stage import Stage
 from tinylm.run.evaluated import Evaluated
@@ -46,12 +46,7 @@ def main() -> None:
     write_json(paths.seed_score("train"), headline(loss))
     rows = [tuple(row.values()) for row in of_words.get("truth_training", [])]
     write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)
-    metrics = {
-        "perplexity": results.perplexity,
-        "samples_perplexity": results.samples.continuation_perplexity.value,
-        "samples_bleu": results.samples.sentence_bleu.value,
-    }
-    stage.write(results, {"evaluate": metrics | above_floor(results.truth)})
+    stage.write(results, {"evaluate": results.metrics()})
     for warning in results.warnings:
         print(f"warning: {warning}")
     once = results.scored_once or results

@@ -13,7 +13,7 @@ from tests.support.folders import write_stories
 from tests.support.runs import part
 from tests.support.small import model_settings, words_of
 from tinylm.evaluate import truth
-from tinylm.evaluate.truth import TrueTokens, above_floor, measure_truth, token_measures
+from tinylm.evaluate.truth import TrueTokens, measure_truth, token_measures
 from tinylm.model.transformer import TinyLM
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.evaluated import Divergence
@@ -79,7 +79,7 @@ def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
     assert training.groupby("tokens")["value"].sum().to_list() == pytest.approx(
         [found.kl.value] * 2
     )
-    assert above_floor(found)["above_floor"] == found.kl.value
+    assert found.above_floor()["above_floor"] == found.kl.value
 
 
 def test_a_number_of_tokens_has_one_point_and_the_last_is_the_runs(tmp_path, monkeypatch):
@@ -138,7 +138,7 @@ def test_nothing_is_compared_where_words_or_stories_are_not_the_generators(tmp_p
         run = SimpleNamespace(tokenizer=other, corpus=part(Downloaded, source="storybook"))
         divergence, tables = measure_truth(run)
         assert divergence.left_out
-        assert above_floor(divergence) == tables == {}
+        assert divergence.above_floor() == tables == {}
 
 
 def test_a_text_is_explained_up_to_its_first_impossible_word(tmp_path, monkeypatch):

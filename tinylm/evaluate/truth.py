@@ -208,16 +208,6 @@ def _measures(selected: pd.DataFrame, words: pd.DataFrame) -> WordMeasures:
     return WordMeasures(words=len(selected), **measures)
 
 
-def above_floor(divergence: Divergence) -> dict[str, float | None]:
-    """The divergence in nats per word, of all words and of each kind; empty if it was left out."""
-    if divergence.kl is None:
-        return {}
-    metrics = {"above_floor": divergence.kl.value}
-    for kind, measures in (divergence.kinds or {}).items():
-        metrics[f"above_floor_{kind}"] = measures.kl.value
-    return metrics
-
-
 def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
     """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training.
 

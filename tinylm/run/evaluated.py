@@ -84,6 +84,15 @@ class Divergence:
     unseen_mass: float | None = None
     kinds: dict[str, WordMeasures] | None = None
 
+    def above_floor(self) -> dict[str, float | None]:
+        """The divergence of all words and of each kind, as metrics; empty if it was left out."""
+        if self.kl is None:
+            return {}
+        metrics = {"above_floor": self.kl.value}
+        for kind, measures in (self.kinds or {}).items():
+            metrics[f"above_floor_{kind}"] = measures.kl.value
+        return metrics
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Samples:
@@ -195,3 +204,12 @@ class Evaluated(SplitLoss):
     memorised: Memorised
     sense: Plausibility | None = None
     heads: Heads
+
+    def metrics(self) -> dict[str, float | None]:
+        """The row of `dvc metrics show`; what is None is left out there."""
+        return {
+            "perplexity": self.perplexity,
+            "samples_perplexity": self.samples.continuation_perplexity.value,
+            "samples_bleu": self.samples.sentence_bleu.value,
+            **self.truth.above_floor(),
+        }
