@@ -7,8 +7,7 @@ from tinylm.base.command import run_command
 from tinylm.base.files import read_json, write_csv
 from tinylm.bench import seeds
 from tinylm.params.stage import Stage
-from tinylm.run.result_files import from_mapping, read_stage
-from tinylm.run.seeds import Seeds
+from tinylm.run.result_files import read_stage
 from tinylm.run.trained import Trained
 
 
@@ -17,17 +16,17 @@ def main() -> None:
     more = stage.params.seeds.more
     trained = read_stage(Trained, "train")
     first = trained.seed
-    scores = {first: seeds.scores_of(trained.held_out_loss, "train", "evaluate")}
+    scores = {first: seeds.score_of(trained.held_out_loss, "train", "evaluate")}
     curves = {first: seeds.first_curve()}
     for seed in more:
         run = read_json(f"{paths.seed_run(seed)}/run.json", f"seed_train@{seed}")
-        scores[seed] = seeds.scores_of(run["figures"]["held_out_loss"], seed, f"seed_score@{seed}")
+        scores[seed] = seeds.score_of(run["figures"]["held_out_loss"], seed, f"seed_score@{seed}")
         curves[seed] = run["held_out"]
 
-    merged = seeds.merge(scores)
+    results = seeds.summarise(scores)
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
-    stage.write(from_mapping(Seeds, merged))
-    print(f"evaluation perplexity {seeds.in_words(merged)}")
+    stage.write(results)
+    print(f"evaluation perplexity {seeds.shown_perplexity(results)}")
 
 
 if __name__ == "__main__":

@@ -4,23 +4,24 @@ import pytest
 
 from stages import train
 from tests.support.stages import read
-from tinylm.bench.seeds import METRICS, first_curve, in_words, merge, scores_of
+from tinylm.bench.seeds import first_curve, score_of, shown_perplexity, summarise
+from tinylm.run.seeds import SeedScore, Spread
 
 
 def test_one_seed_has_no_spread():
-    assert merge({1: dict.fromkeys(METRICS, 2.0)})["perplexity"] == {"mean": 2.0}
+    assert summarise({1: SeedScore(2.0, 2.0, 2.0, 2.0)}).perplexity == Spread(2.0)
 
 
 def test_the_held_out_loss_of_a_seed_is_that_of_its_saved_weights(folder):
-    assert scores_of(5000.0, "train", "evaluate")["held_out_loss"] == 5000.0
+    assert score_of(5000.0, "train", "evaluate").held_out_loss == 5000.0
 
 
 def test_a_seed_that_diverged_leaves_the_other_numbers():
-    fine, diverged = (dict.fromkeys(METRICS, value) for value in (2.0, 5000.0))
-    merged = merge({1: fine, 2: diverged | {"perplexity": None}})
-    assert merged["nats_per_token"]["mean"] == 2501.0
-    assert "perplexity" not in merged
-    assert "diverged" in in_words(merged)
+    diverged = SeedScore(None, 5000.0, 5000.0, 5000.0)
+    seeds = summarise({1: SeedScore(2.0, 2.0, 2.0, 2.0), 2: diverged})
+    assert seeds.nats_per_token.mean == 2501.0
+    assert seeds.perplexity is None
+    assert "diverged" in shown_perplexity(seeds)
 
 
 def test_a_seed_is_a_training_with_that_seed(folder, change):

@@ -4,13 +4,11 @@ import csv
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.files import read_json, require
 from tinylm.evaluate.significance import student_critical_value
-
-METRICS = ("perplexity", "nats_per_token", "raw_bits_per_byte", "held_out_loss")
+from tinylm.run.seeds import Seeds, SeedScore, Spread
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 
@@ -22,46 +20,56 @@ def first_curve() -> Curve:
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
-def scores_of(held_out_loss: float | None, scored: str | int, stage: str) -> dict[str, Any]:
-    """METRICS of a run's weights, which `stage` scored."""
+def score_of(held_out_loss: float | None, scored: str | int, stage: str) -> SeedScore:
+    """The score of a run's weights, which `stage` measured on the evaluation split."""
     score = read_json(paths.seed_score(scored), stage)
-    return score | {"held_out_loss": held_out_loss}
+    return SeedScore(
+        perplexity=score["perplexity"],
+        nats_per_token=score["nats_per_token"],
+        raw_bits_per_byte=score["raw_bits_per_byte"],
+        held_out_loss=held_out_loss,
+    )
 
 
-def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/seeds.json from each seed's METRICS: mean, sd and difference of each metric that all seeds have.
+def summarise(by_seed: Mapping[int, SeedScore]) -> Seeds:
+    """The spread of each metric over all seeds."""
+    scores = list(by_seed.values())
+    return Seeds(
+        n=len(by_seed),
+        seeds=list(by_seed),
+        perplexity=spread([score.perplexity for score in scores]),
+        nats_per_token=spread([score.nats_per_token for score in scores]),
+        raw_bits_per_byte=spread([score.raw_bits_per_byte for score in scores]),
+        held_out_loss=spread([score.held_out_loss for score in scores]),
+        by_seed=dict(by_seed),
+    )
 
-    sd: sample standard deviation. difference: t * sqrt(2) * sd with n - 1 degrees of freedom, a 95 % bound on the
-    difference between two runs that differ only in their seed (if differences are normally distributed). Both are
-    left out with one seed.
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Mean, standard deviation and difference of a metric; None unless every seed has it.
+
+    difference: t * sqrt(2) * sd with n - 1 degrees of freedom, a 95 % bound on the difference
+    between two runs that differ only in their seed (if differences are normally distributed).
     """
-    merged: dict[str, Any] = {"n": len(by_seed), "seeds": list(by_seed)}
-    for name in METRICS:
-        values = [row[name] for row in by_seed.values() if row.get(name) is not None]
-        if len(values) < len(by_seed):
-            continue
-        merged[name] = {"mean": statistics.fmean(values)}
-        if len(values) > 1:
-            sd = statistics.stdev(values)
-            merged[name] |= {
-                "sd": sd,
-                "difference": student_critical_value(0.05, len(values) - 1) * math.sqrt(2) * sd,
-            }
-    merged["by_seed"] = {
-        str(seed): {name: row.get(name) for name in METRICS} for seed, row in by_seed.items()
-    }
-    return merged
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    mean = statistics.fmean(known)
+    if len(known) == 1:
+        return Spread(mean)
+    sd = statistics.stdev(known)
+    t = student_critical_value(0.05, len(known) - 1)
+    return Spread(mean, sd, difference=t * math.sqrt(2) * sd)
 
 
-def in_words(merged: Mapping[str, Any]) -> str:
-    """What `merge` found of the perplexity, for the terminal."""
-    seeds = merged["seeds"]
-    perplexity = merged.get("perplexity")
+def shown_perplexity(seeds: Seeds) -> str:
+    """The perplexity of all seeds, for the terminal."""
+    perplexity = seeds.perplexity
     if perplexity is None:
         return "of some seed is too large for a number: that run diverged"
-    if len(seeds) == 1:
-        return f"{perplexity['mean']:.3f}, seed {seeds[0]} alone"
-    return f"{perplexity['mean']:.3f} ± {perplexity['sd']:.3f} over {len(seeds)} seeds"
+    if seeds.n == 1:
+        return f"{perplexity.mean:.3f}, seed {seeds.seeds[0]} alone"
+    return f"{perplexity.mean:.3f} ± {perplexity.sd:.3f} over {seeds.n} seeds"
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:

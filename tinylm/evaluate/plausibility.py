@@ -13,7 +13,7 @@ from tinylm.run.interval import Interval
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.truth import MEANING, Impossible, first_impossible
 
-Text = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
+Sample = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
 
 
 def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossible | None] | None:
@@ -30,7 +30,7 @@ def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossi
     return (found.words - start + 1, found) if found.words >= start else None
 
 
-def possible(texts: Iterable[Text]) -> Interval | None:
+def possible(texts: Iterable[Sample]) -> Interval | None:
     """The share of texts without an impossible word, with Wilson's interval; None without a text."""
     found = [read for read in (read_text(*text) for text in texts) if read is not None]
     return wilson(sum(error is None for _, error in found), len(found))

@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 
 from tinylm.report.drawing import HEAT
-from tinylm.report.wording import short
+from tinylm.report.wording import token_label
 
 SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)], N=64)
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
@@ -43,7 +43,7 @@ def draw_sentence(
     rows = layers * lines
     side = min(_WORD * max(tokens, 11), _LARGEST)
     named = np.arange(0, tokens, math.ceil(_WORD * tokens / side))
-    names = [short(words[position]) for position in named]
+    names = [token_label(words[position]) for position in named]
     edge = 0.6 + 0.06 * max(map(len, names), default=0)
     lefts = np.arange(columns) * (side + _GAP)
     tops = np.arange(rows) * (side + _TITLE)

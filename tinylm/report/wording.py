@@ -15,7 +15,7 @@ ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _LONGEST = 14  # letters of a token as a label
 
 
-def short(token: str) -> str:
+def token_label(token: str) -> str:
     """A token as a label of at most 14 letters."""
     text = visible(token)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
@@ -145,7 +145,7 @@ def with_interval(value: Any, form: str = "number") -> str:
 
 def prediction(sentence: Sentence) -> str:
     """The most likely next token of a sentence, as next: “there” (93.1 %)."""
-    return f"next: “{short(sentence.next)}” ({share(sentence.probability)})"
+    return f"next: “{token_label(sentence.next)}” ({share(sentence.probability)})"
 
 
 FORMATS: dict[str, Callable[..., str]] = {  # filters of the templates

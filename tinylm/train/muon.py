@@ -14,7 +14,7 @@ MARGIN = 1.02
 MOMENTUM = 0.9  # share of the momentum that an update keeps
 STACK = 4  # matrices orthogonalised together: enough to keep all cores busy
 
-Task = tuple[Tensor, Tensor, Tensor]  # matrix, gradient, momentum
+MatrixUpdate = tuple[Tensor, Tensor, Tensor]  # matrix, gradient, momentum
 
 
 def orthogonalise(stack: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Muon:
             for start in range(0, len(tasks), together):
                 self._apply_update(lr, tasks[start : start + together])
 
-    def _tasks_by_shape(self) -> dict[torch.Size, list[Task]]:
+    def _tasks_by_shape(self) -> dict[torch.Size, list[MatrixUpdate]]:
         """Every piece of every matrix that has a gradient, by its shape with rows <= columns."""
         tasks = defaultdict(list)
         for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):
@@ -94,7 +94,7 @@ class Muon:
         return tasks
 
     @torch.no_grad()
-    def _apply_update(self, lr: float | Tensor, tasks: list[Task]) -> None:
+    def _apply_update(self, lr: float | Tensor, tasks: list[MatrixUpdate]) -> None:
         """The formula above for matrices of one shape."""
         matrices, grads, momenta = (list(column) for column in zip(*tasks, strict=True))
         torch._foreach_lerp_(momenta, grads, 1.0 - self.beta)
