@@ -28,13 +28,14 @@ def distribution(model, ids, chosen) -> dict[int, float]:
     weights = {word: math.exp((logits[word] - top) / chosen.temperature) for word in words}
     whole = sum(weights.values())
     order = sorted(words, key=lambda word: -weights[word])
-    likeliest, least = order[: chosen.top_k or None], chosen.top_p
+    likeliest, least, ratio = order[: chosen.top_k or None], chosen.top_p, chosen.min_p
     if sum(weights[word] for word in likeliest) < chosen.fallback_mass * whole:
-        likeliest, least = order, FALLBACK_TOP_P
+        likeliest, least, ratio = order, FALLBACK_TOP_P, 0.0
     total = sum(weights[word] for word in likeliest)
     nucleus: dict[int, float] = {}
     for word in likeliest:
-        if least == 1.0 or not nucleus or sum(nucleus.values()) / total < least:
+        is_inside = least == 1.0 or not nucleus or sum(nucleus.values()) / total < least
+        if is_inside and weights[word] >= ratio * weights[likeliest[0]]:
             nucleus[word] = weights[word]
     mass = sum(nucleus.values())
     return {word: weight / mass for word, weight in nucleus.items()}
@@ -62,7 +63,10 @@ EXTRAS = [
     {"temperature": 2.0, "top_k": 9},
     {"top_p": 0.6},
     {"top_p": 0.9, "top_k": 7},
+    {"min_p": 0.2},
+    {"min_p": 0.05, "top_p": 0.8, "top_k": 7, "temperature": 2.0},
     {"top_k": 3, "fallback_mass": 0.7},
+    {"top_k": 3, "fallback_mass": 0.7, "min_p": 0.9},
     {"top_k": 3, "fallback_mass": 0.95, "top_p": 0.6, "temperature": 3.0},
     {"top_k": 2, "fallback_mass": 1.0},
     {"repetition_penalty": 3.0, "repetition_window": 1},

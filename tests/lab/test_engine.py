@@ -114,6 +114,7 @@ DECODING = st.builds(
     temperature=st.sampled_from([0.0, 1e-6, 0.3, 1.0, 4.0]),
     top_k=st.sampled_from([0, 1, 5, 20, VOCAB + 1]),
     top_p=st.sampled_from([1.0, 0.9, 0.5, 0.01]),
+    min_p=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
     fallback_mass=st.sampled_from([0.0, 0.3, 0.8, 1.0]),
     repetition_penalty=st.sampled_from([1.0, 5.0, 50.0]),
     repetition_window=st.sampled_from([None, 1, 2, 4, 30]),

@@ -30,6 +30,11 @@ SAMPLING = {  # settings of section decode: (type, metavar, help) of the option 
     "temperature": (float, "T", "0 is greedy; above 1, unlikely words become more frequent"),
     "top_k": (int, "K", "sample from the top K tokens (0: off)"),
     "top_p": (float, "P", "sample from the likeliest tokens that sum to P (1: off)"),
+    "min_p": (
+        float,
+        "P",
+        "sample from tokens at least P times as likely as the likeliest (0: off)",
+    ),
     "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
     "seed": (int, "N", "seed of the random numbers"),
 }

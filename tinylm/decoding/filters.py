@@ -4,6 +4,7 @@ Filters are pure functions that set scores to -inf. A row with a finite score ke
 no softmax after a filter gives NaN.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -114,6 +115,16 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(outside.scatter(-1, ids, outside), NEG_INF)
 
 
+def min_p(scores: Tensor, p: float) -> Tensor:
+    """Keep the tokens that have at least p times the probability of the likeliest.  (B, N) -> (B, N)
+
+    Nguyen et al. 2024. scores: the result of `scale`; the largest of a row is 0. p = 0 keeps all.
+    """
+    if p == 0.0:
+        return scores
+    return scores.masked_fill(scores < math.log(p), NEG_INF)
+
+
 def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1)
@@ -133,6 +144,7 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
         return logits.argmax(dim=-1)
     scores, ids = top_k(logits, settings.top_k)
     scores = top_p(scale(scores, temperature), settings.top_p)
+    scores = min_p(scores, settings.min_p)
     columns = sample_index(scores, u)
     tokens = ids.gather(-1, columns[:, None])[:, 0]
     if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:

@@ -18,6 +18,7 @@ class DecodeSettings:
     temperature: float = setting(1.0, low=0.0, high=1e6)
     top_k: int = setting(0, low=0, high=1_000_000_000)
     top_p: float = setting(1.0, above=0.0, high=1.0)
+    min_p: float = setting(0.0, low=0.0, high=1.0)
     fallback_mass: float = setting(0.0, low=0.0, high=1.0)
     repetition_penalty: float = setting(1.0, low=1.0, high=1000.0)
     repetition_window: int | None = setting(None, low=1, high=1_000_000)
@@ -40,6 +41,8 @@ class DecodeSettings:
                 )
             if self.top_p < 1.0:
                 parts.append(f"top-p {self.top_p:g}")
+            if self.min_p:
+                parts.append(f"min-p {self.min_p:g}")
         if self.repetition_penalty != 1.0:
             reach = f" over {self.repetition_window} tokens" if self.repetition_window else ""
             parts.append(f"repetition penalty {self.repetition_penalty:g}{reach}")

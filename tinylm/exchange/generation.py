@@ -2,7 +2,7 @@
 
 | ours                                        | `generate()` there                   |
 | temperature 0                               | do_sample false                      |
-| temperature, top_k, top_p                   | the same names; top_k comes later    |
+| temperature, top_k, top_p, min_p            | the same names; top_k comes later    |
 | repetition_penalty                          | the same name; it also counts <eos>  |
 | <sos>, <pad> and <unk> are never generated  | suppress_tokens                      |
 | score = log_prob / length ** length_penalty | length_penalty, sequences_scores     |
@@ -22,7 +22,14 @@ from tinylm.exchange.tokenizer_files import special_roles
 from tinylm.vocab.tokenizer import Tokenizer
 
 GENERATION_CONFIG = "generation_config.json"
-TRANSLATED = ("temperature", "top_k", "top_p", "repetition_penalty", "seed")  # keys of `decode`
+TRANSLATED = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "seed",
+)  # keys of `decode`
 
 
 def generation_config(
@@ -44,6 +51,8 @@ def generation_config(
         config["temperature"] = decode.temperature
         config["top_k"] = decode.top_k
         config["top_p"] = decode.top_p
+        if decode.min_p > 0.0:
+            config["min_p"] = decode.min_p
     config["repetition_penalty"] = decode.repetition_penalty
     config["length_penalty"] = length_penalty
     config["early_stopping"] = "never"

@@ -103,6 +103,7 @@ def decoding_rules(decode: DecodeSettings) -> dict[str, Any]:
         "temperature": decode.temperature,
         "topK": decode.top_k,
         "topP": decode.top_p,
+        "minP": decode.min_p,
         "fallback": decode.fallback_mass,
         "penalty": decode.repetition_penalty,
         "window": decode.repetition_window,

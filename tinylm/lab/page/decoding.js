@@ -47,7 +47,7 @@ function nucleus(ids, chances, p) {
 
 // The ids that may be drawn, best first.
 // fallback: where the topK likeliest hold less than this, the nucleus of all tokens takes their place
-function candidatesOf(scores, { temperature, topK, topP, fallback }) {
+function candidatesOf(scores, { temperature, topK, topP, minP, fallback }) {
   const allowed = (ids) => ids.filter((id) => scores[id] > -Infinity);
   if (temperature === 0) return allowed(largest(scores, 1));
   const chancesOf = (ids) => softmax(ids.map((id) => (scores[id] - scores[ids[0]]) / temperature));
@@ -59,12 +59,14 @@ function candidatesOf(scores, { temperature, topK, topP, fallback }) {
     const held = chances.slice(0, best.length).reduce((sum, chance) => sum + chance, 0);
     if (held < fallback) return nucleus(all, chances, FALLBACK_TOP_P);
   }
-  return topP < 1 ? nucleus(best, chancesOf(best), topP) : best;
+  const likely = topP < 1 ? nucleus(best, chancesOf(best), topP) : best;
+  const least = Math.log(minP); // of the chances' ratio to the likeliest
+  return likely.filter((id) => (scores[id] - scores[likely[0]]) / temperature >= least);
 }
 
 // Chances of the next token before and after penalty, temperature and filters; temperature 0
-// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), fallback (0: none),
-// penalty (1: none), window of the penalty, banned ids, and the id `eos` that is never penalised.
+// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), minP (0: all),
+// fallback (0: none), penalty (1: none), window of the penalty, banned ids, and the id `eos` that is never penalised.
 // -> {before, after (V), candidates: ids that may be drawn, best first, cut: the mass of `before`
 // outside them}
 export function nextChances(logits, ids, rules) {
