@@ -6,6 +6,7 @@ from tinylm.base import paths
 from tinylm.base.command import run_command
 from tinylm.base.files import write_csv, write_json
 from tinylm.evaluate import measurement
+from tinylm.evaluate.graded_decoding import grade_decoding, plotted
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
@@ -27,6 +28,7 @@ def main() -> None:
     loss, baselines, tables = measurement.measure_loss(run)
     divergence, of_words = measure_truth(run)
     print("evaluate 2/3: continuations", flush=True)
+    decoding = None if divergence.left_out else grade_decoding(run, decode)
     continued, samples = measurement.measure_continuations(
         run, settings, decode, stage.params.cache
     )
@@ -41,11 +43,14 @@ def main() -> None:
         memorised=continued.memorised,
         sense=continued.plausibility,
         heads=heads,
+        decoding=decoding,
     )
     measurement.write_tables(tables | of_words | samples | of_heads)
     write_json(paths.seed_score("train"), headline(loss))
     rows = [tuple(row.values()) for row in of_words.get("truth_training", [])]
     write_csv(paths.plot("truth"), ("tokens", "series", "value"), rows)
+    header = ("setting", "series", "value")
+    write_csv(paths.plot("decoding"), header, plotted(decoding or {}))
     stage.write(results, {"evaluate": results.metrics()})
     for warning in results.warnings:
         print(f"warning: {warning}")

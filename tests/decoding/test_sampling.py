@@ -2,15 +2,18 @@
 
 import math
 
+import hypothesis.strategies as st
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as drawn
 
 from tests.decoding.conftest import BANNED, EOS, SOS, decoder_of
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.sampling import Generation, Sampling, generate, uniforms
 from tinylm.decoding.session import decoding_mode
-from tinylm.decoding.settings import FALLBACK_TOP_P
+from tinylm.decoding.settings import FALLBACK_TOP_P, DecodeSettings
 
 WORDS = [[SOS, word] for word in range(4, 24)]
 
@@ -121,6 +124,28 @@ def test_a_streams_numbers_stay_what_they_were_and_depend_on_no_other_stream():
     assert (uniforms(1, [2], 7)[0] == wide[2, :7]).all()
     assert len(set(wide.flatten().tolist())) == 150
     assert bool(((wide >= 0) & (wide < 1)).all())
+
+
+@drawn(max_examples=50, deadline=None)
+@given(
+    chosen=st.builds(
+        DecodeSettings,
+        temperature=st.sampled_from([0.0, 0.4, 1.0, 3.0]),
+        top_k=st.sampled_from([0, 1, 4, 99]),
+        top_p=st.sampled_from([0.2, 0.9, 1.0]),
+        min_p=st.sampled_from([0.0, 0.1, 0.6, 1.0]),
+        fallback_mass=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    ),
+    seed=st.integers(0, 99),
+)
+def test_tokens_are_drawn_with_the_probabilities_that_are_graded(chosen, seed):
+    logits = 2 * torch.randn(1, 9, generator=torch.Generator().manual_seed(seed))
+    count = 2000
+    u = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    drawn = filters.choose(logits.expand(count, -1), chosen, u)
+    shares = torch.bincount(drawn, minlength=9) / count
+    expected = filters.probabilities(logits, chosen)[0]
+    assert shares.tolist() == pytest.approx(expected.tolist(), abs=1.5 / count)
 
 
 def test_draw_is_the_inverse_of_the_cumulated_distribution():

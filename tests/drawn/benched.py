@@ -363,6 +363,21 @@ def ckpt_rows(run: Run) -> Rows:
     return [("on" if row["recompute"] else "off", "peak memory", row["peak_mib"]) for row in rows]
 
 
+def decoding_rows(run: Run) -> Rows:
+    """Three rows for each setting, in the order of the file."""
+    series = {
+        "total variation": "total_variation",
+        "impossible words": "impossible",
+        "true words cut away": "cut",
+    }
+    grades = run.json("data/figures/evaluate").get("decoding", {})
+    return [
+        (setting, name, grade[key]["value"])
+        for setting, grade in grades.items()
+        for name, key in series.items()
+    ]
+
+
 # What plots/NAME.csv holds, or the property that computes it.
 PLOTS: dict[str, Callable[[Run], Rows] | str] = {
     "beam_bench": beam_rows,
@@ -374,6 +389,7 @@ PLOTS: dict[str, Callable[[Run], Rows] | str] = {
     **dict.fromkeys(
         ("accum_micro_steps", "accum_updates", "accum_tokens"), "accumulation_trains_on_the_same_mini_batches"
     ),
+    "decoding": decoding_rows,
     "truth": "the_divergence_is_that_of_the_generator_and_the_weights",
     "seeds": "seeds_are_scored_by_their_own_weights",
 }  # fmt: skip

@@ -577,6 +577,51 @@ def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, fol
         assert not problem, problem
 
 
+@holds("measured")
+def decoding_is_graded_by_the_generator_and_the_weights(drawn: DrawnRun, folder: Path) -> None:
+    """Without filters to the number; with them, what a cut and an impossible word can be at most."""
+    run = Run(folder)
+    figures = run.json("data/figures/evaluate")
+    grades = figures.get("decoding")
+    assert (grades is None) == ("left_out" in figures["truth"]), f"decoding: {grades}"
+    if grades is None:
+        return
+    tokenizer = run.tokenizer
+    banned = [tokenizer.sos_id, tokenizer.pad_id, tokenizer.unk_id]
+    texts = run.texts("evaluation")
+    encoded = [tokenizer.encode_story(text) for text in texts]
+    fitting = [n for n, ids in enumerate(encoded) if len(ids) <= run.context + 1]
+    spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
+    for name, temperature in (("temperature 1", 1.0), ("temperature 0.8", 0.8)):
+        sums = np.zeros(2)
+        words, tolerance = 0, 1e-6
+        for number in (fitting[place] for place in spread):
+            positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
+            truth = true_tokens(tokenizer, positions)
+            tokens = torch.tensor([encoded[number][:-1]])
+            drawn_probs = []
+            for dtype in (torch.float64, torch.float32):
+                plain = PlainModel(run.weights(), run.params["model"], dtype)
+                logits = plain(tokens)[0].detach().double()
+                logits[:, banned] = -torch.inf
+                drawn_probs.append((logits / temperature).softmax(-1).numpy())
+            exact, rough = drawn_probs
+            tolerance = max(tolerance, ROUNDINGS * float(np.abs(exact - rough).sum(1).max()))
+            true = np.zeros_like(exact)
+            true[truth.positions, truth.ids] = truth.probs
+            sums += [np.abs(true - exact).sum() / 2, exact[true == 0].sum()]
+            words += len(positions)
+        got = [grades[name][measure]["value"] for measure in ("total_variation", "impossible")]
+        assert not (problem := differs(f"decoding, {name}", got, sums / words, 1e-6, tolerance)), (
+            problem
+        )
+    for name, grade in grades.items():
+        apart, cut, wrong = (
+            grade[key]["value"] for key in ("total_variation", "cut", "impossible")
+        )
+        assert max(cut, wrong) <= apart + 1e-9, f"decoding, {name}: {grade}"
+
+
 def divergences(run: Run, weights: Weights, stories: Any) -> tuple[list[dict[str, Any]], float]:
     """(a row for each word, by how much a run's may differ)"""
     rows = []

@@ -154,3 +154,20 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
         nucleus = top_p(scaled[flat], FALLBACK_TOP_P)
         tokens[flat] = sample_index(nucleus, u[flat])
     return tokens
+
+
+def probabilities(logits: Tensor, settings: DecodeSettings) -> Tensor:
+    """The distributions from which `choose` draws.  (B, V) -> (B, V) float64"""
+    if settings.temperature == 0.0:
+        likeliest = logits.argmax(dim=-1, keepdim=True)
+        return torch.zeros_like(logits, dtype=torch.float64).scatter(-1, likeliest, 1.0)
+    scores, ids = top_k(logits, settings.top_k)
+    scores = top_p(scale(scores, settings.temperature), settings.top_p)
+    kept = torch.softmax(min_p(scores, settings.min_p).double(), dim=-1)
+    result = torch.zeros_like(logits, dtype=torch.float64).scatter(-1, ids, kept)
+    if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
+        scaled = scale(logits, settings.temperature)
+        flat = probability_mass(scaled, ids) < settings.fallback_mass
+        nucleus = top_p(scaled[flat], FALLBACK_TOP_P)
+        result[flat] = torch.softmax(nucleus.double(), dim=-1)
+    return result

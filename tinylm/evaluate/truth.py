@@ -123,7 +123,7 @@ def token_measures(
     }
 
 
-class _Story(NamedTuple):
+class ComparedStory(NamedTuple):
     """An evaluation story: ids from <sos> to <eos>, and the true probabilities at each position."""
 
     number: int
@@ -143,7 +143,7 @@ def _table(positions: Sequence[Position], measures: Mapping[str, np.ndarray]) ->
     return words.assign(kind=[position.following.kind for position in positions], **measures)
 
 
-def _stories(run: TrainedRun) -> list[_Story]:
+def compared_stories(run: TrainedRun) -> list[ComparedStory]:
     """At most STORIES evaluation stories that fit the context, spread evenly over the split."""
     tokenizer = run.tokenizer
     texts = dict(enumerate(read_texts(paths.STORIES, "evaluation")))
@@ -154,7 +154,7 @@ def _stories(run: TrainedRun) -> list[_Story]:
     for number in (fitting[index] for index in spread):
         positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
         truth = true_tokens(tokenizer, positions)
-        stories.append(_Story(number, ids[number], positions, truth))
+        stories.append(ComparedStory(number, ids[number], positions, truth))
     return stories
 
 
@@ -167,7 +167,7 @@ def measure_truth(run: TrainedRun) -> tuple[Divergence, Tables]:
     problem = problem_with(run.tokenizer)
     if run.corpus.source != "storybook":
         problem = "the stories are not the storybook's"
-    stories = [] if problem else _stories(run)
+    stories = [] if problem else compared_stories(run)
     if not stories:
         return Divergence(left_out=problem or "no story fits the context"), {}
     words = pd.concat([story.table(run.model) for story in stories])
@@ -183,7 +183,9 @@ def measure_truth(run: TrainedRun) -> tuple[Divergence, Tables]:
     return _divergence(run, stories, words), tables
 
 
-def _divergence(run: TrainedRun, stories: Sequence[_Story], words: pd.DataFrame) -> Divergence:
+def _divergence(
+    run: TrainedRun, stories: Sequence[ComparedStory], words: pd.DataFrame
+) -> Divergence:
     """Of all words, and of the words of each kind."""
     of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
     unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
@@ -208,7 +210,7 @@ def _measures(selected: pd.DataFrame, words: pd.DataFrame) -> WordMeasures:
     return WordMeasures(words=len(selected), **measures)
 
 
-def _over_training(run: TrainedRun, stories: Sequence[_Story], last: pd.DataFrame) -> Rows:
+def _over_training(run: TrainedRun, stories: Sequence[ComparedStory], last: pd.DataFrame) -> Rows:
     """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training.
 
     tokens: scored in training so far, each as often as the layout scores it.

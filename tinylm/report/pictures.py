@@ -8,8 +8,8 @@ import pandas as pd
 from tinylm.report.charts import Labels, draw_lines, draw_points
 from tinylm.report.drawing import Picture, finite, in_style, optional
 from tinylm.report.heatmaps import draw_sentence
-from tinylm.report.truth_charts import draw_story, draw_training
-from tinylm.report.values import shown_heads
+from tinylm.report.truth_charts import draw_decoding, draw_story, draw_training
+from tinylm.report.values import nearest_decoding, shown_heads
 from tinylm.run.finished_run import FinishedRun, Sentence
 
 Draw = Callable[[FinishedRun], Picture | None]
@@ -67,6 +67,14 @@ def _trade_off(run: FinishedRun) -> Picture | None:
     return None if frame.empty else draw_points(frame, labels)
 
 
+def _graded_decoding(run: FinishedRun) -> Picture | None:
+    """What each setting of decoding lets in and what it cuts away, the nearest to the generator first."""
+    rows = []
+    for name, grade in nearest_decoding(run):
+        rows.append({"setting": name, "let_in": grade.impossible.value, "cut": grade.cut.value})
+    return draw_decoding(pd.DataFrame(rows, columns=["setting", "let_in", "cut"]))
+
+
 def _cache(column: str, labels: Labels) -> Draw:
     """Draws what the bench measured with and without the cache, from zero on."""
     names = {True: "cache", False: "no cache"}
@@ -106,6 +114,7 @@ def _every_head(sentence: Sentence) -> Picture:
 
 PICTURES: dict[str, Draw] = {
     "truth_story": lambda run: draw_story(run.tables.frame("truth_story")),
+    "truth_decoding": _graded_decoding,
     "truth_training": lambda run: draw_training(run.tables.frame("truth_training")),
     "loss_tokens": _curves(
         "loss",

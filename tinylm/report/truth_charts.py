@@ -55,3 +55,30 @@ def draw_training(frame: pd.DataFrame) -> Picture | None:
     drawing.legend(loc="outside lower center", ncols=4)
     first, *_, last = by_kind.sum(axis=1)
     return Picture(drawing, f"Divergence in nats per word, from {first:.3f} to {last:.3f}.")
+
+
+def draw_decoding(grades: pd.DataFrame) -> Picture | None:
+    """Draw two bars for each setting of decoding: impossible words that it lets in, true ones that it cuts away.
+
+    grades: columns setting, let_in and cut, the last two as probabilities per word.
+    """
+    shown = finite(grades, ["let_in", "cut"])
+    if shown.empty:
+        return None
+    places = np.arange(len(shown))
+    drawing = Figure(figsize=(3.6, 0.9 + 2 * _LINE * len(shown)))
+    axes = drawing.add_subplot()
+    sides = (
+        ("let_in", "impossible words", -0.2, "series-6"),
+        ("cut", "true words cut away", 0.2, "ink"),
+    )
+    for column, label, shift, colour in sides:
+        axes.barh(places + shift, 100 * shown[column], 0.38, label=label, color=COLOURS[colour])
+    axes.set(title="Decoding against the truth", xlabel="probability per word, %")
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_yticks(places, shown["setting"])
+    axes.grid(visible=False, axis="y")
+    drawing.legend(loc="outside lower center", ncols=2)
+    rows = [f"{row.setting} {row.let_in:.1%} and {row.cut:.1%}" for row in shown.itertuples()]
+    alt = f"Impossible words and true words cut away: {', '.join(rows)}."
+    return Picture(drawing, alt)

@@ -15,7 +15,7 @@ from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number
 from tinylm.run.benches import CacheSpeed, CacheTimes, MethodQuality, RecomputeTimes
-from tinylm.run.evaluated import WordMeasures
+from tinylm.run.evaluated import DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun
 from tinylm.storybook.truth import END, MEANING
 
@@ -53,6 +53,7 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "not_measured": _not_measured(run),
         "kinds": _kinds(run),
         "samples": [_marked(run, row) for row in run.tables.rows("samples")[:SAMPLES]],
+        "nearest_decoding": nearest_decoding(run),
         "first_errors": _first_errors(run),
         "shown_heads": shown_heads(run),
         "roles_measured": roles["role"].nunique(),
@@ -75,6 +76,12 @@ def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:
     """Each kind of word with its measures, the largest divergence first."""
     kinds = (run.evaluate.truth.kinds if run.evaluate else None) or {}
     return sorted(kinds.items(), key=lambda kind: -(kind[1].kl.value or 0))
+
+
+def nearest_decoding(run: FinishedRun) -> list[tuple[str, DecodingGrade]]:
+    """Each setting of decoding with its grade, the nearest to the generator first."""
+    grades = (run.evaluate.decoding if run.evaluate else None) or {}
+    return sorted(grades.items(), key=lambda pair: pair[1].total_variation.value or 0)
 
 
 def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:

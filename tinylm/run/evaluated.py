@@ -154,6 +154,26 @@ class Plausibility:
     kinds: dict[str, int]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodingGrade:
+    """How far a setting of decoding is from the generator, per word of its stories.
+
+    total_variation: half the sum of |true probability - probability of being drawn| over all words.
+    impossible: the probability of drawing a word that the generator never writes there.
+    cut: the true probability of words that are never drawn.
+    difference: of total_variation from sampling without filters at temperature 1, on the same stories.
+    words: that the model writes for each impossible one, in `texts` texts of its own; None without
+    an impossible word.
+    """
+
+    total_variation: Interval
+    impossible: Interval
+    cut: Interval
+    difference: Interval
+    texts: int
+    words: Interval | None
+
+
 @dataclasses.dataclass(frozen=True)
 class AblationOfHeads:
     """stories: over which the loss is measured with each head switched off."""
@@ -196,7 +216,10 @@ class SplitLoss:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluated(SplitLoss):
-    """The model on the evaluation split. sense: of the samples, if the generator can judge them."""
+    """The model on the evaluation split. sense: of the samples, if the generator can judge them.
+
+    decoding: by setting of decoding, if the generator knows the truth.
+    """
 
     baselines: Baselines
     truth: Divergence
@@ -204,6 +227,7 @@ class Evaluated(SplitLoss):
     memorised: Memorised
     sense: Plausibility | None = None
     heads: Heads
+    decoding: dict[str, DecodingGrade] | None = None
 
     def metrics(self) -> dict[str, float | None]:
         """The row of `dvc metrics show`; what is None is left out there."""

@@ -1,0 +1,103 @@
+"""Decoding graded by the truth, against sums over all words by their definitions."""
+
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.evaluate.test_truth import STORIES, run_of
+from tests.support.small import words_of
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate import graded_decoding
+from tinylm.evaluate.graded_decoding import (
+    OWN,
+    PLAIN,
+    SETTINGS,
+    grade_decoding,
+    grade_words,
+    plotted,
+)
+from tinylm.evaluate.truth import TrueTokens, read_words
+from tinylm.storybook.truth import END
+
+WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.0, 5.0]), min_size=5, max_size=5).filter(any)
+
+
+@given(st.lists(st.tuples(WEIGHTS, WEIGHTS), min_size=1, max_size=4))
+def test_grades_are_what_their_definitions_say(rows):
+    true = np.array([np.divide(p, sum(p)) for p, _ in rows])
+    drawn = np.array([np.divide(q, sum(q)) for _, q in rows])
+    positions, ids = np.nonzero(true)
+    found = grade_words(TrueTokens(positions, ids, true[positions, ids]), drawn)
+    assert found["total_variation"] == pytest.approx(np.abs(true - drawn).sum(1) / 2)
+    assert found["impossible"] == pytest.approx(np.where(true == 0, drawn, 0).sum(1), abs=1e-12)
+    assert found["cut"] == pytest.approx(np.where(drawn == 0, true, 0).sum(1))
+
+
+def by_definition(logits, chosen, banned):
+    """{token: its probability of being drawn}, from the words of the docstrings alone."""
+    tokens = [token for token in range(len(logits)) if token not in banned]
+    tokens.sort(key=lambda token: -logits[token])
+    if chosen.temperature == 0:
+        return {tokens[0]: 1.0}
+    tokens = tokens[: chosen.top_k or None]
+    weights = {t: math.exp((logits[t] - logits[tokens[0]]) / chosen.temperature) for t in tokens}
+    kept, held = {}, 0.0
+    for token, weight in weights.items():
+        if kept and chosen.top_p < 1 and held >= chosen.top_p * sum(weights.values()):
+            break
+        held += weight
+        if weight >= chosen.min_p:
+            kept[token] = weight
+    return {token: weight / sum(kept.values()) for token, weight in kept.items()}
+
+
+@settings(
+    max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+@given(
+    own=st.builds(
+        DecodeSettings,
+        temperature=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+        top_k=st.sampled_from([0, 1, 7, 10_000]),
+        top_p=st.sampled_from([0.3, 0.9, 1.0]),
+        min_p=st.sampled_from([0.0, 0.2, 1.0]),
+        repetition_penalty=st.sampled_from([1.0, 2.0]),
+    )
+)
+def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, tmp_path, monkeypatch):
+    torch.manual_seed(5)
+    tokenizer = words_of([story.text for story in STORIES])
+    run = run_of(tokenizer, tmp_path, monkeypatch)
+    monkeypatch.setattr(graded_decoding, "TEXTS", 2)
+    monkeypatch.setattr(graded_decoding, "SETTINGS", {PLAIN: SETTINGS[PLAIN]})
+    grades = grade_decoding(run, own)
+    assert list(grades) == [OWN, PLAIN]
+    banned = {tokenizer.sos_id, tokenizer.pad_id, tokenizer.unk_id}
+    sums = np.zeros(3)
+    words = 0
+    for story in STORIES:
+        ids = tokenizer.encode_story(story.text)
+        logits = run.model(torch.tensor([ids[:-1]]))[0].float().tolist()
+        positions = read_words([*tokenizer.split(story.text), END])[:-1]
+        for position, row in zip(positions, logits, strict=True):
+            true = {tokenizer.tokens.index(w): p for w, p in position.following.probs.items()
+                    if w in tokenizer.tokens}  # fmt: skip
+            drawn = by_definition(row, own, banned)
+            both = true.keys() | drawn.keys()
+            unknown = 1 - sum(true.values())  # words that the vocabulary lacks are never drawn
+            apart = sum(abs(true.get(token, 0) - drawn.get(token, 0)) for token in both) + unknown
+            cut = sum(p for token, p in true.items() if token not in drawn) + unknown
+            impossible = sum(q for token, q in drawn.items() if token not in true)
+            sums += [apart / 2, impossible, cut]
+            words += 1
+    grade = grades[OWN]
+    found = [grade.total_variation.value, grade.impossible.value, grade.cut.value]
+    assert found == pytest.approx(sums / words, abs=1e-5)
+    plain = grades[PLAIN].total_variation.value
+    assert grade.difference.value == pytest.approx(grade.total_variation.value - plain)
+    assert grade.texts == (1 if own.temperature == 0 else 2)
+    assert len(plotted(grades)) == 3 * len(grades)
