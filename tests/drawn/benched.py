@@ -410,7 +410,7 @@ def every_metric_and_plot_is_that_of_its_source(drawn: DrawnRun, folder: Path) -
         found = run.json(f"metrics/{name}")
         wanted = {key: value for key, value in pairs[name].items() if value is not None}
         assert set(found) == set(wanted), (
-            f"metrics/{name}.json: {sorted(found)}, expected {sorted(wanted)}"
+            f"metrics/{name}.json: {sorted(found)}, in pairs_of_metrics: {sorted(wanted)}"
         )
         for key, value in wanted.items():
             assert not (problem := differs(f"metrics/{name}.json, {key}", found[key], value)), (

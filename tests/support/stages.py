@@ -89,7 +89,7 @@ def measure_here(patch: pytest.MonkeyPatch) -> None:
 
 
 def finish(folder: Path) -> None:
-    """Run every stage once, in order.
+    """Run every stage once, in order; in a script, below `if __name__ == "__main__"`, since benches start processes.
 
     Each setting of a bench has one trial. beam_bench is in this process: in one of its own each method would load what
     compiles its step, for three seconds. The other benches show that processes work.
@@ -124,7 +124,7 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-MEASURED = (
+MEASURED_FOLDERS = (
     "data/times",
     "report",
     "plots/pictures",
@@ -143,7 +143,7 @@ def is_measured(name: str) -> bool:
         "plots/kv_bench.csv",
         "plots/ckpt_bench.csv",
     )
-    return name in files or any(name.startswith(f"{folder}/") for folder in MEASURED)
+    return name in files or any(name.startswith(f"{folder}/") for folder in MEASURED_FOLDERS)
 
 
 def written(folder: Path) -> dict[str, str]:

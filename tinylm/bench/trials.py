@@ -191,8 +191,8 @@ def _result(process: Any, receiver: Connection) -> Any:
         answer = receiver.recv()
     except (EOFError, OSError):
         process.join()
-        code = process.exitcode
-        answer = Failure(f"its process ended with exit code {code} (-9: killed or out of memory)")
+        cause = " (killed or out of memory)" if process.exitcode == -9 else ""
+        answer = Failure(f"its process ended with exit code {process.exitcode}{cause}")
     process.kill()  # instead of waiting until it has tidied up
     receiver.close()
     if isinstance(answer, InputError):
