@@ -22,7 +22,7 @@ from pathlib import Path
 from queue import Empty
 
 from tests.drawn.drawing import FIELDS, complaints
-from tests.drawn.properties import check_property, from_yaml
+from tests.drawn.properties import check_property, from_yaml, load_properties
 from tests.drawn.running import EndsEarly
 from tests.drawn.search import (
     PIPELINE,
@@ -46,7 +46,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="properties with this in their name")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where failures are written")
     parser.add_argument("--repeat", type=Path, help="a written failure to run again")
-    return parser.parse_args()
+    options = parser.parse_args()
+    names = load_properties()
+    if not any(options.only in name for name in names):
+        parser.error(f"argument --only: expected a part of {', '.join(names)}, got {options.only!r}")
+    return options
 
 
 def repeat(path: Path) -> int:
