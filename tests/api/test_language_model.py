@@ -256,6 +256,18 @@ def test_truth_says_what_it_leaves_out(storyteller):
     assert {warning.filename for warning in caught} == {__file__}
 
 
+def test_truth_shows_what_the_settings_draw_from(storyteller):
+    storyteller.settings = DecodeSettings(temperature=0.5, top_k=3)
+    beginning = " ".join(storyteller.tokenizer.tokens[4:8])
+    table = storyteller.truth(beginning, decode=True)
+    assert "drawn_next" not in storyteller.truth(beginning)
+    for model, left in zip(table["model_next"], table["drawn_next"], strict=True):
+        texts = [word for word in model if not word.startswith("<")][:3]
+        weights = np.array([model[word] ** 2 for word in texts])  # temperature 1/2 squares
+        assert list(left) == texts
+        assert list(left.values()) == pytest.approx(list(weights / weights.sum()))
+
+
 @pytest.mark.parametrize("call", ["perplexity", "generate"])
 @pytest.mark.parametrize(
     "table", [pd.DataFrame({"story": ["a cat"]}), {"story": "a cat"}], ids=["table", "dict"]

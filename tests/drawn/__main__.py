@@ -49,7 +49,9 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     names = load_properties()
     if not any(options.only in name for name in names):
-        parser.error(f"argument --only: expected a part of {', '.join(names)}, got {options.only!r}")
+        parser.error(
+            f"argument --only: expected a part of {', '.join(names)}, got {options.only!r}"
+        )
     return options
 
 

@@ -209,11 +209,12 @@ class LanguageModel:
         pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
         return NextWords(NextWord(self.tokenizer.shown(token), value) for token, value in pairs)
 
-    def truth(self, text: str) -> pd.DataFrame:
+    def truth(self, text: str, decode: bool = False) -> pd.DataFrame:
         """What the storybook's generator and this model expected at each word of a text.
 
         A row for each word, up to the first impossible one, and one for the word after the text; its
-        columns are those of `tinylm.evaluate.truth.explain`. Raises InputError for a model that was
+        columns are those of `tinylm.evaluate.truth.explain`. decode: with what the settings of
+        decoding draw from. Raises InputError for a model that was
         not trained on the storybook.
         """
         if problem := problem_with(self.tokenizer):
@@ -225,7 +226,7 @@ class LanguageModel:
         )
         words = self.tokenizer.split(self._clean(text))
         with decoding_mode(self.model):
-            table = explain(self.model, self.tokenizer, words)
+            table = explain(self.model, self.tokenizer, words, self.settings if decode else None)
         if len(words) > len(table) == self.model.settings.context:
             warn_caller(f"the text has {len(words)} words; only the first {len(table)} are shown")
         return table

@@ -11,12 +11,16 @@ from tinylm.cli.command import add_model_options
 
 EXAMPLES = """\
   tinylm truth "once upon a time there was a"
+  tinylm truth "once upon a time there was a brave girl named" --decode      what top-k or min-p leaves
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """TEXT and where the model is."""
     parser.add_argument("text", metavar="TEXT", help="a story, or its beginning")
+    parser.add_argument(
+        "--decode", action="store_true", help="a third line: what section decode draws from"
+    )
     add_model_options(parser)
 
 
@@ -25,7 +29,8 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.api.language_model import load
     from tinylm.evaluate.truth import list_top_words
 
-    words = load(arguments.models, arguments.vocab).truth(arguments.text)
+    lm = load(arguments.models, arguments.vocab)
+    words = lm.truth(arguments.text, arguments.decode)
     print(f"{'word':<16}{'kind':<8}{'generator':>10}{'model':>8}   generator and model expected")
     for row in words.to_dict("records"):
         expected = list_top_words(row["true_next"])
@@ -35,8 +40,12 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             print(f"{'(next)':<16}{row['kind']:<29}{expected}")
         print(f"{'':<45}{list_top_words(row['model_next'])}")
+        if arguments.decode:
+            print(f"{'':<45}{list_top_words(row['drawn_next'])}")
     print(
         "Surprise is in nats. The upper line shows what the generator expected, the lower one what the model did."
     )
+    if arguments.decode:
+        print(f"The third line is what this draws from: {lm.settings.in_words()}.")
     if row["true"] == math.inf:
         print(f"The generator never writes {row['word']!r} there, so it cannot score the rest.")

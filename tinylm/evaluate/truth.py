@@ -20,6 +20,9 @@ import pandas as pd
 import torch
 
 from tinylm.base import paths
+from tinylm.decoding.filters import ban, probabilities
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Rows, Tables
@@ -230,11 +233,17 @@ def _over_training(run: TrainedRun, stories: Sequence[ComparedStory], last: pd.D
     return rows
 
 
-def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.DataFrame:
+def explain(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    words: Sequence[str],
+    decode: DecodeSettings | None = None,
+) -> pd.DataFrame:
     """What generator and model expected at each word of a text, and after its last word ("").
 
     Ends at the first impossible word, or when the context is full. Columns: word, kind, MEASURES
     (true, model: nan after the last word); true_next, model_next: {word: p >= PROBABLE}, p falling.
+    decode: adds drawn_next, what these settings draw from; they leave out repetition penalties.
     """
     positions = read_words(words)[: model.settings.context]
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
@@ -244,9 +253,20 @@ def explain(model: TinyLM, tokenizer: Tokenizer, words: Sequence[str]) -> pd.Dat
     table = _table(positions, token_measures(true_tokens(tokenizer, positions), log_probs, targets))
     table.loc[table["word"] == "", ["true", "model"]] = np.nan
     true_next = [_likeliest(following.probs) for _, following in positions]
-    probs = np.exp(log_probs).tolist()
-    model_next = [_likeliest(dict(zip(tokenizer.tokens, row))) for row in probs]
-    return table.assign(true_next=pd.Series(true_next), model_next=pd.Series(model_next))
+    table = table.assign(
+        true_next=pd.Series(true_next), model_next=_next_words(tokenizer, np.exp(log_probs))
+    )
+    if decode is None:
+        return table
+    logits = ban(torch.as_tensor(log_probs), banned_ids(tokenizer))
+    drawn = probabilities(logits, decode).numpy()
+    return table.assign(drawn_next=_next_words(tokenizer, drawn))
+
+
+def _next_words(tokenizer: Tokenizer, probs: np.ndarray) -> pd.Series:
+    """The likely words of each row of probabilities (T, V), as `explain` lists them."""
+    rows = [_likeliest(dict(zip(tokenizer.tokens, row))) for row in probs.tolist()]
+    return pd.Series(rows)
 
 
 def _likeliest(probs: Mapping[str, float]) -> dict[str, float]:
