@@ -22,7 +22,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves
 from tinylm.train.loop import train
 from tinylm.train.preparation import SPLITS, TrainingData, TrainingRun, new_run
-from tinylm.train.trainer import Trainer, TrainSettings
+from tinylm.train.settings import TrainSettings
+from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch
 from tinylm.vocab.embedding.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
