@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 29_541, ("tests",): 21_188}
+TOTAL_LINES = {("tinylm", "stages"): 29_544, ("tests",): 21_188}
 TOTAL_WORDS = 22_250  # of all pages, without their generated parts
 
 

@@ -29,7 +29,7 @@ def scores_of(held_out_loss: float | None, scored: str | int, stage: str) -> dic
 
 
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/seeds.json from each seed's METRICS: mean, sd and difference of each metric that all seeds have.
+    """data/figures/seeds.json from each seed's METRICS: mean, sd and difference of each metric that all seeds have.
 
     sd: sample standard deviation. difference: t * sqrt(2) * sd with n - 1 degrees of freedom, a 95 % bound on the
     difference between two runs that differ only in their seed (if differences are normally distributed). Both are

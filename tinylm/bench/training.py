@@ -38,7 +38,7 @@ class TrainingTask:
     name: of its setting. mini_batches: how many to train on, a multiple of `train.accumulation`.
     held_out_rows: about how many to score in each validation. stories: how many train stories to
     use, from the first; None for all. prompts: what the trained model continues by at most
-    `new_tokens` tokens, greedily; `banned` ids do not occur.
+    `new_tokens` tokens, greedily and without the `banned` ids.
     """
 
     name: str

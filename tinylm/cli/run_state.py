@@ -27,7 +27,10 @@ class RunState:
 
 
 def read_run_state() -> RunState:
-    """The state of the run in the current folder. Raises InputError if params.yaml is wrong."""
+    """The state of the run in the current folder.
+
+    Raises InputError for a wrong params.yaml, and for results of a current stage that cannot be read.
+    """
     from tinylm.experiments.provenance import read_status
     from tinylm.run.finished_run import RESULTS, read_run
 
