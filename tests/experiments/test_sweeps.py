@@ -131,6 +131,20 @@ def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch)
         launch.run_local(sweep, 1)
 
 
+@pytest.mark.parametrize("package", ["experiments", "sweep"])  # sweep: of code of 0.4
+def test_a_worker_is_the_one_of_the_slots_code(sweep, tmp_path, monkeypatch, package):
+    module = tmp_path / "slot/tinylm" / package / "worker.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("import sys; print(sys.argv[1])")
+    for folder in (module.parent, module.parents[1]):
+        (folder / "__init__.py").touch()
+    monkeypatch.setattr(launch, "make_slot", lambda sweep, slot: None)
+    with open(tmp_path / "log", "w") as log:
+        worker = launch._start_worker(sweep, tmp_path / "slot", log)
+    assert worker.wait(timeout=60) == 0
+    assert (tmp_path / "log").read_text() == "s\n"
+
+
 @pytest.mark.parametrize(
     ("words", "key"),
     [

@@ -77,6 +77,9 @@ def test_a_model_too_large_for_a_page_is_refused(monkeypatch):
 def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypatch, capsys):
     make_run(tmp_path, "keep")
     set_params(tmp_path, {"cache.slide": "one", "beam_bench.length_penalty": 0.25})
+    of_other_code = tmp_path / "data/figures/kv_bench.json"  # not shown on the page
+    of_other_code.parent.mkdir()
+    of_other_code.write_text("{}")
     monkeypatch.chdir(tmp_path)
     assert main(["lab", "-o", "out/story.html"]) == 0
     assert "out/story.html: 0.1 MB" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """The model against plain code, and its positions against the papers' formulas."""
 
 import math
+import weakref
 
 import pytest
 import torch
@@ -55,6 +56,22 @@ def test_dropout_is_drawn_in_training_only(new_model, ids):
     assert torch.equal(model(ids), model(ids))
     model.train()
     assert not torch.equal(model(ids), model(ids))
+
+
+def test_without_gradients_the_input_of_a_block_is_freed_after_it(new_model, ids):
+    model = new_model(layers=2).eval()
+    inputs = []
+    alive = []
+
+    def keep_input(block, arguments):
+        alive.append([kept() is not None for kept in inputs])
+        inputs.append(weakref.ref(arguments[0]))
+
+    for block in model.blocks:
+        block.register_forward_pre_hook(keep_input)
+    with torch.no_grad():
+        model.hidden_states(ids)
+    assert alive == [[], [False]]
 
 
 @pytest.mark.parametrize("settings", VARIANTS[4:7], ids=str)

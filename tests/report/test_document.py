@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.base.files import read_json, write_json
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
@@ -165,6 +166,16 @@ def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings)
     assert "a beam of width 1" not in write_document(changed, settings, {})
 
 
+def test_accumulation_whose_training_diverged_is_not_compared(run, settings):
+    diverged = {}
+    for accumulation, trained in run.accum_sweep.settings.items():
+        diverged[accumulation] = dataclasses.replace(trained, held_out_loss_at_equal_tokens=None)
+    compared = "the number of updates matters"
+    assert compared in write_document(run, settings, {})
+    changed = altered(run, accum_sweep__settings=diverged)
+    assert compared not in write_document(changed, settings, {})
+
+
 def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_run, run, tmp_path):
     with pytest.raises(InputError, match=r"data/figures/\w+\.json.*dvc repro"):
         read_run(tmp_path, run.params, whole=True)
@@ -176,6 +187,25 @@ def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_r
             read_run(tmp_path, run.params)
         assert "\n" not in str(error.value)
         (tmp_path / path).unlink()
+
+
+def test_results_of_other_code_are_refused_with_the_field_that_is_wrong(
+    finished_run, run, tmp_path
+):
+    path = tmp_path / "data/figures/train.json"
+    path.parent.mkdir(parents=True)
+    content = read_json(finished_run / "data/figures/train.json")
+    for change, problem in (
+        ({"epochs": "many"}, "epochs: expected a valid number, .*got many; run dvc repro train"),
+        ({"epochs": None}, "epochs: expected a valid number, got None; run dvc repro train"),
+    ):
+        write_json(path, content | change)
+        with pytest.raises(InputError, match=problem):
+            read_run(tmp_path, run.params)
+    del content["epochs"]
+    write_json(path, content | {"of_later_code": 1})
+    with pytest.raises(InputError, match="expected epochs, got results without it; run dvc repro"):
+        read_run(tmp_path, run.params)
 
 
 def test_the_first_impossible_word_is_marked(run, settings):

@@ -22,7 +22,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves
 from tinylm.train.loop import train
 from tinylm.train.preparation import SPLITS, TrainingData, TrainingRun, new_run
-from tinylm.train.trainer import Trainer, TrainSettings
+from tinylm.train.settings import TrainSettings
+from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch
 from tinylm.vocab.embedding.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
@@ -37,7 +38,7 @@ class TrainingTask:
     name: of its setting. mini_batches: how many to train on, a multiple of `train.accumulation`.
     held_out_rows: about how many to score in each validation. stories: how many train stories to
     use, from the first; None for all. prompts: what the trained model continues by at most
-    `new_tokens` tokens, greedily; `banned` ids do not occur.
+    `new_tokens` tokens, greedily and without the `banned` ids.
     """
 
     name: str

@@ -8,6 +8,7 @@ from tinylm.base.config import PARAMS_FILE
 from tinylm.base.files import write_bytes
 from tinylm.cli.command import add_model_options
 
+SHOWN_STAGES = ("train", "evaluate")  # whose results are on the page
 EXAMPLES = """\
   tinylm lab
   tinylm lab -o story.html --models out/my-model    a run's models/ or an export
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     params = params_or_preset()
     models, vocab = find(arguments.models, arguments.vocab)
     is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
-    run_files = read_run(".", params) if is_of_this_run else None
-    page = make_page(models, vocab, params, run_files)
+    run = read_run(".", params, stages=SHOWN_STAGES) if is_of_this_run else None
+    page = make_page(models, vocab, params, run)
     write_bytes(arguments.output, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")

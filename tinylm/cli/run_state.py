@@ -27,12 +27,16 @@ class RunState:
 
 
 def read_run_state() -> RunState:
-    """The state of the run in the current folder. Raises InputError if params.yaml is wrong."""
-    from tinylm.experiments.provenance import read_status
-    from tinylm.run.finished_run import read_run
+    """The state of the run in the current folder.
 
-    run = read_run(".", load_params())
+    Raises InputError for a wrong params.yaml, and for results of a current stage that cannot be read.
+    """
+    from tinylm.experiments.provenance import read_status
+    from tinylm.run.finished_run import RESULTS, read_run
+
+    params = load_params()
     stale, changed_code = read_status()
+    run = read_run(".", params, stages=[stage for stage in RESULTS if stage not in stale])
     lines = {}
     for stage, reason in stale.items():
         lines[stage] = f"{stage}: {reason}; run dvc repro {stage}"
@@ -40,7 +44,7 @@ def read_run_state() -> RunState:
         lines.setdefault(
             "report", "report: its contents or its code have changed; run dvc repro report"
         )
-    return RunState(run.without(stale), lines, changed_code)
+    return RunState(run, lines, changed_code)
 
 
 def new_publication(trained: "TrainedModel", **values: Any) -> "Publication":

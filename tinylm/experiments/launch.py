@@ -50,9 +50,15 @@ class _Watch:
             self.progress.advance(1)
 
 
+def _worker_module(slot: Path) -> str:
+    """The module of a worker in the slot's code, which for a sweep that 0.4 began is older than this."""
+    is_older = (slot / "tinylm/sweep/worker.py").exists()
+    return "tinylm.sweep.worker" if is_older else "tinylm.experiments.worker"
+
+
 def _start_worker(sweep: Sweep, slot: Path, log: IO[Any] | None) -> "subprocess.Popen[bytes]":
     make_slot(sweep, slot)
-    words = [sys.executable, "-m", "tinylm.experiments.worker", sweep.name]
+    words = [sys.executable, "-m", _worker_module(slot), sweep.name]
     environment = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # the slot's code is run, no other
         environment.pop(name, None)

@@ -303,7 +303,8 @@ class TinyLM(nn.Module):
         elif self.training:
             x = self.run_blocks(list(self.blocks), x, mask)
         else:
-            x = in_order(list(self.blocks), x, mask)
+            for block in self.blocks:  # unlike `in_order`, this frees each block's input
+                x = block(x, mask)
         return self.final_norm(x)
 
     def hidden_states_and_attention(self, ids: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -1,6 +1,6 @@
 """Results of the benches: beam_bench, kv_bench, accum_sweep and ckpt_bench.
 
-Speeds are medians over trials, low_* and high_* the slowest and fastest trial.
+A time or speed is the median over the trials; low_* and high_* are the smallest and largest of them.
 """
 
 import dataclasses

@@ -131,18 +131,10 @@ class FinishedRun:
 
     def has(self, name: str) -> bool:
         """Whether the run has what a file of FILES holds."""
-        return self._part(name) is not None
-
-    def without(self, stages: Collection[str]) -> "FinishedRun":
-        """The run without the files of these stages."""
-        kept = {name: self._part(name) for name, file in FILES.items() if file.stage not in stages}
-        return _assembled(self.params, kept)
-
-    def _part(self, name: str) -> Any:
         part: Any = self
         for field in name.split("."):
             part = getattr(part, field)
-        return part
+        return part is not None
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -233,26 +225,25 @@ def _files() -> dict[str, ResultFile]:
 FILES = _files()  # by the name of its field: evaluate, times.evaluate, tables.samples
 
 
-def read_run(folder: str | Path, params: dict[str, Any], whole: bool = False) -> FinishedRun:
+def read_run(
+    folder: str | Path,
+    params: dict[str, Any],
+    stages: Collection[str] = tuple(RESULTS),
+    whole: bool = False,
+) -> FinishedRun:
     """Read those files of FILES that are below `folder`.
 
-    whole: whether all stages must have run. Raises InputError for a damaged file, and then also for
-    missing results of a stage.
+    stages: whose files are read; the others may be of other code. whole: whether all these stages
+    must have run. Raises InputError for a damaged file, and if `whole` also for missing results of
+    a stage.
     """
-    parts = {}
+    groups: dict[str, dict[str, Any]] = {"": {}, "times": {}, "tables": {}}
     for name, file in FILES.items():
         path = Path(folder) / file.path
-        if path.exists() or (whole and path.suffix == ".json"):
-            parts[name] = _read(path, file)
-    return _assembled(params, parts)
-
-
-def _assembled(params: dict[str, Any], parts: dict[str, Any]) -> FinishedRun:
-    """The run with these parts, by the names of FILES."""
-    groups: dict[str, dict[str, Any]] = {"": {}, "times": {}, "tables": {}}
-    for name, part in parts.items():
-        group, _, field = name.rpartition(".")
-        groups[group][field] = part
+        is_expected = path.exists() or (whole and path.suffix == ".json")
+        if file.stage in stages and is_expected:
+            group, _, field = name.rpartition(".")
+            groups[group][field] = _read(path, file)
     times = Times(**groups["times"])
     tables = Tables(**groups["tables"])
     return FinishedRun(params=params, times=times, tables=tables, **groups[""])

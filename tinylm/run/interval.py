@@ -7,7 +7,7 @@ import dataclasses
 class Interval:
     """A value and the ends of its 95 % interval; None where the number is not finite.
 
-    stories: from how many different stories it was computed, where that is written.
+    stories: the number of different stories behind it; None where it is not recorded.
     """
 
     value: float | None

@@ -1,8 +1,8 @@
 """Results of stages as files: the one reader and the one writer.
 
-A result is a frozen dataclass. Its JSON has the same names. A field whose default is None is left
-out of the file while it is None; a field without a default is always written. Numbers that are not
-finite are null in JSON, so they are None when read: the model has diverged.
+A result is a frozen dataclass. Its JSON has the same names, or the alias of a field. A field whose
+default is None is left out of the file while it is None; a field without a default is always written.
+A number that is not finite, because the model has diverged, is null in JSON, and None when it is read.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ class StageTimes:
 
 
 def to_mapping(result: Any) -> dict[str, Any]:
-    """What the file of a result has."""
+    """What the file of a result has: names and values, ready for JSON."""
     mapping: dict[str, Any] = pydantic.TypeAdapter(type(result)).dump_python(
         result, by_alias=True, exclude_defaults=True, warnings="error"
     )
@@ -40,14 +40,25 @@ def to_mapping(result: Any) -> dict[str, Any]:
 
 
 def from_mapping(kind: type[T], content: Any) -> T:
-    """A result from what its file has. Raises ValueError with the first field that is wrong."""
+    """A result from what its file has; fields that `kind` does not have are ignored.
+
+    Raises ValueError with the first field that is wrong.
+    """
     try:
         result: T = pydantic.TypeAdapter(kind).validate_python(content)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}") from None
+        raise ValueError(_first_problem(error)) from None
     return result
+
+
+def _first_problem(error: pydantic.ValidationError) -> str:
+    """The first field that is wrong: what is expected there, and what there is."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"expected {place}, got results without it"
+    expected = first["msg"].removeprefix("Input should be ")
+    return f"{place}: expected {expected}, got {str(first['input'])[:40]}"
 
 
 def write_result(path: str | Path, result: Any) -> None:

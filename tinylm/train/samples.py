@@ -1,6 +1,6 @@
 """Samples that training prints on its way.
 
-No stage depends on this package, since what it prints changes no result.
+They change no result, so stage train does not depend on what this file imports.
 """
 
 from tinylm.base.config import PARAMS_FILE

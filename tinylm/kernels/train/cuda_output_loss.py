@@ -21,7 +21,7 @@ ALIGNMENT = 8
 
 
 class CudaOutputLoss(LossFunction):
-    """With the softmax in plain torch; rows that are not scored have a gradient of zero."""
+    """The loss with the softmax in plain torch; rows that are not scored have a gradient of zero."""
 
     @staticmethod
     def forward(
@@ -40,7 +40,7 @@ class CudaOutputLoss(LossFunction):
 
 
 class CompiledCudaOutputLoss(LossFunction):
-    """With the softmax compiled by torch.compile; rows that are not scored have a gradient of zero."""
+    """The loss with the softmax compiled; rows that are not scored have a gradient of zero."""
 
     @staticmethod
     def forward(

@@ -55,7 +55,7 @@ def output_loss(
 
 
 class TorchOutputLoss(LossFunction):
-    """On a CPU with torch alone, for rows that are all scored."""
+    """The loss on a CPU, with torch alone. All rows must be scored."""
 
     @staticmethod
     def forward(
@@ -85,7 +85,7 @@ class TorchOutputLoss(LossFunction):
 
 
 class NativeOutputLoss(LossFunction):
-    """On a CPU with the softmax in C++, for rows that are all scored.
+    """The loss on a CPU, with the softmax in C++. All rows must be scored.
 
     C++ leaves each row of the gradient of the logits without a factor, which is applied to the
     smaller tensors (n, D) instead.
