@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.folders import write_stories
 from tests.support.stages import ROOT, is_measured, plant, read, run, small_params
-from tinylm.base.config import read_yaml
+from tinylm.base.config import load_params, read_yaml
 from tinylm.base.files import sha256
 from tinylm.base.processes import exclusive_lock
+from tinylm.model.checkpoint import load_model
+from tinylm.model.describe import summary
 
 
 @pytest.fixture
@@ -60,6 +63,27 @@ def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, p
     assert f"dvc repro {stage}" in line
     assert not (empty / "metrics").exists()
     assert not (empty / "models").exists()
+
+
+def test_what_training_notes_of_its_optimizer_is_of_the_one_that_it_used(finished_run):
+    optimizer = load_params(finished_run / "params.yaml")["train"]["optimizer"]
+    assert optimizer == "muon"  # which keeps one number of a matrix, not two
+    model, _ = load_model(finished_run / "models")
+    noted = read(finished_run / "data/figures/train.json")["optimizer_bytes"]
+    assert noted == summary(model, optimizer)["optimizer_bytes"]
+
+
+def test_a_tokenizer_that_keeps_punctuation_keeps_stories_that_differ_in_it(tmp_path, monkeypatch):
+    params = small_params()
+    stories = [f"Story {number}, of a dog." for number in range(40)]
+    params["data"] |= {"path": "stories", "train_stories": None}
+    params["vocab"] |= {"tokenizer": "bpe", "max_size": 300}
+    plant(tmp_path, params)
+    write_stories(tmp_path / "stories/train.jsonl", stories)
+    write_stories(tmp_path / "stories/test.jsonl", [story.replace(",", "") for story in stories])
+    monkeypatch.chdir(tmp_path)
+    assert run("download") == 0
+    assert read(tmp_path / "data/figures/download.json")["dropped"]["in_evaluation"] == 0
 
 
 def test_two_trainings_at_once_are_refused(finished_run, capsys, monkeypatch):

@@ -14,7 +14,12 @@ PIPELINE = "stages: {train: {deps: [stages/train.py, tinylm/model, data/tokens]}
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    for name in ("stages/train.py", "tinylm/model/norms.py", "tinylm/params/params.py"):
+    for name in (
+        "stages/train.py",
+        "tinylm/model/norms.py",
+        "tinylm/model/a.cpp",
+        "tinylm/params/params.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "dvc.yaml").write_text(PIPELINE)
@@ -27,6 +32,7 @@ def tree(tmp_path, monkeypatch):
     [
         ("stages/train.py", True),
         ("tinylm/model/norms.py", True),
+        ("tinylm/model/a.cpp", True),
         ("tinylm/params/params.py", False),
     ],
 )

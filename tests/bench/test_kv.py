@@ -49,11 +49,11 @@ def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
 def test_the_shown_speedup_is_that_of_the_longest_text():
     rows = [
         part(CacheSpeed, new_tokens=length, cache=cache, tokens_per_s=speed, peak_mib=2.0)
-        for length, cache, speed in ((4, False, 1.0), (4, True, 2.0), (14, False, 10.0), (14, True, 30.0))
+        for length, cache, speed in ((14, False, 10.0), (14, True, 30.0), (4, False, 1.0), (4, True, 2.0))
     ]  # fmt: skip
     ways = kv.metrics_of(rows)
     assert (ways["kv/off"]["tokens/s"], ways["kv/on"]["speedup"]) == (10.0, 3.0)
-    assert set(kv.metrics_of(rows[:3])["kv/on"].values()) == {None}
+    assert set(kv.metrics_of([rows[0], *rows[2:]])["kv/on"].values()) == {None}
 
 
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task):

@@ -2,13 +2,16 @@
 
 import gzip
 import os
+import tempfile
 from pathlib import Path
 
 import datasets
 import huggingface_hub
+import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
 
 from tinylm.base.config import InputError
 from tinylm.download.folders import hub_folder, local_files
@@ -74,6 +77,10 @@ TEXTS = {
     "": [],
     "one\n\u200b\ntwo\n\ufeff \nthree\n": ["one", "two", "three"],
 }  # fmt: skip
+MARK = "<|endoftext|>"
+STORIES_WITH_BLANK_LINES = st.lists(
+    st.sampled_from(["one", "two\n\nparagraphs", "three\nlines"]), min_size=1, max_size=4
+)
 TABLES = {
     'id,text\n1,"One, a ""dog""\nran."\n\n2,Two\n3,""\n4,null\n': ['One, a "dog"\nran.', "Two", "", "null"],
     "\ufeffid;text\r\n1;One day, a dog\r\n": ["One day, a dog"],
@@ -87,6 +94,16 @@ TABLES = {
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_text_by_blank_lines_or_by_marks(tmp_path, name, content, stories):
     assert [story.strip() for story in read(write(tmp_path / name, content))] == stories
+
+
+@given(stories=STORIES_WITH_BLANK_LINES, ends=st.sampled_from(["", "\n", MARK, f"{MARK}\n"]))
+def test_every_story_between_marks_is_read_whether_or_not_a_mark_ends_the_file(stories, ends):
+    with tempfile.TemporaryDirectory() as folder:
+        content = f"\n{MARK}\n".join(stories) + ends
+        if len(stories) == 1 and MARK not in ends:
+            content = f"{MARK}\n{content}"  # without a mark, blank lines separate stories
+        found = read(write(Path(folder) / "a.txt", content))
+    assert [story.strip() for story in found] == stories
 
 
 @pytest.mark.parametrize(("content", "stories"), TABLES.items())

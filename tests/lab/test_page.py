@@ -14,14 +14,16 @@ from tests.support.clone import set_params
 from tests.support.random_run import make_run
 from tests.support.runs import part
 from tests.support.small import random_model
-from tinylm.base.config import InputError
+from tinylm.base.config import InputError, load_params
 from tinylm.cli import main
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab import build
 from tinylm.lab.build import build_page
-from tinylm.lab.making import facts
+from tinylm.lab.making import facts, make_page
+from tinylm.model.checkpoint import load_model
 from tinylm.run.evaluated import Evaluated
 from tinylm.run.finished_run import FinishedRun, Tables
+from tinylm.run.trained import Trained
 from tinylm.text.words import Splitter
 from tinylm.vocab.words import WordTokenizer
 
@@ -86,6 +88,17 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
     engine = Engine((tmp_path / "out/story.html").read_bytes())
     assert (engine.facts["slide"], engine.facts["length_penalty"]) == ("one", 0.25)
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
+
+
+def test_a_checkpoint_is_named_by_its_share_of_the_training_that_was_done(tmp_path, monkeypatch):
+    make_run(tmp_path, "keep")
+    model, _ = load_model(tmp_path / "models")
+    monkeypatch.setattr("tinylm.lab.making.load_checkpoints", lambda *_: [(0.25, model)])
+    params = load_params(tmp_path / "params.yaml") | {"train": {"epochs": 2.0}}
+    run = FinishedRun(params=params, train=part(Trained, epochs=0.5))
+    page = make_page(tmp_path / "models", tmp_path / "data/vocab/tokenizer.json", params, run)
+    first, _ = Engine(page).facts["checkpoints"]
+    assert first["name"] == "after 50 % of the training"
 
 
 def test_markup_in_titles_and_words_stays_text():

@@ -101,6 +101,8 @@ def test_every_trainable_parameter_has_one_optimizer(new_model, new_settings, op
     for part, _ in make_optimizers(model, new_settings(optimizer=optimizer)):
         parameters = [p for p, _ in part.parameters] if isinstance(part, Muon) else part.parameters
         held += [id(parameter) for parameter in parameters]
+        if not isinstance(part, Muon):  # Adam's weight decay is part of the gradient
+            assert part.decoupled == (optimizer != "adam")
     assert sorted(held) == sorted(id(p) for p in model.parameters() if p.requires_grad)
 
 
