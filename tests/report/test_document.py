@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import re
 
+import jinja2
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, draw_pictures
+from tinylm.report.render import render
 from tinylm.report.settings import ReportSettings
 from tinylm.report.values import shown_heads
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
@@ -276,6 +278,16 @@ def test_times_are_compared_the_right_way_round(run, settings):
     ):
         lines = {line.get_label(): line for line in drawn[name].drawing.axes[0].lines}
         assert lines[label].get_ydata().tolist() == values
+
+
+def test_a_template_may_name_what_is_missing_but_no_field_that_does_not_exist(run, tmp_path):
+    template = tmp_path / "a.md.j2"
+    template.write_text("{{ evaluate.truth.kl.value | number }}")
+    assert render(template, evaluate=altered(run, evaluate__truth__kl=None).evaluate) == "–\n"
+    assert render(template, evaluate=None) == "–\n"
+    template.write_text("{{ evaluate.truth.kld | number }}")
+    with pytest.raises(jinja2.UndefinedError, match="Divergence has no field kld"):
+        render(template, evaluate=run.evaluate)
 
 
 def test_numbers_in_words():
