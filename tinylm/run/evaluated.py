@@ -4,11 +4,9 @@ Losses are in nats per token, None where they are not finite: the model has dive
 """
 
 import dataclasses
-from typing import Annotated
-
-from pydantic import Field
 
 from tinylm.run.interval import Interval
+from tinylm.run.result_files import KEY
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +209,7 @@ class SplitLoss:
     unknown_share: float
     raw_bits_per_byte: float | None
     raw_bytes: int
-    scored_once: Annotated[LossWithInterval | None, Field(alias="once")] = None
+    scored_once: LossWithInterval | None = dataclasses.field(default=None, metadata={KEY: "once"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

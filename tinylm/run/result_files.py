@@ -1,20 +1,23 @@
 """Results of stages as files: the one reader and the one writer.
 
-A result is a frozen dataclass. Its JSON has the same names, or the alias of a field. A field whose
-default is None is left out of the file while it is None; a field without a default is always written.
-A number that is not finite, because the model has diverged, is null in JSON, and None when it is read.
+A result is a frozen dataclass. Its JSON has the same names; a field of the result itself may have
+another one there, in its metadata under KEY. A field whose default is None is left out of the file
+while it is None; a field without a default is always written. A number that is not finite, because
+the model has diverged, is null in JSON, and None when it is read.
 """
 
 import dataclasses
 from pathlib import Path
-from typing import Any, TypeVar
-
-import pydantic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_json
 
+if TYPE_CHECKING:
+    import pydantic
+
+KEY = "key"  # in the metadata of a field: its name in the file
 T = TypeVar("T")
 
 
@@ -33,10 +36,13 @@ class StageTimes:
 
 def to_mapping(result: Any) -> dict[str, Any]:
     """What the file of a result has: names and values, ready for JSON."""
-    mapping: dict[str, Any] = pydantic.TypeAdapter(type(result)).dump_python(
-        result, by_alias=True, exclude_defaults=True, warnings="error"
+    from pydantic import TypeAdapter  # takes a tenth of a second to import
+
+    values: dict[str, Any] = TypeAdapter(type(result)).dump_python(
+        result, exclude_defaults=True, warnings="error"
     )
-    return mapping
+    keys = _keys(type(result))
+    return {keys[name]: value for name, value in values.items()}
 
 
 def from_mapping(kind: type[T], content: Any) -> T:
@@ -44,14 +50,24 @@ def from_mapping(kind: type[T], content: Any) -> T:
 
     Raises ValueError with the first field that is wrong.
     """
+    from pydantic import TypeAdapter, ValidationError
+
+    if isinstance(content, dict):
+        names = {key: name for name, key in _keys(kind).items()}
+        content = {names.get(key, key): value for key, value in content.items()}
     try:
-        result: T = pydantic.TypeAdapter(kind).validate_python(content)
-    except pydantic.ValidationError as error:
+        result: T = TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
         raise ValueError(_first_problem(error)) from None
     return result
 
 
-def _first_problem(error: pydantic.ValidationError) -> str:
+def _keys(kind: Any) -> dict[str, str]:
+    """The name in the file of each field of a result."""
+    return {field.name: field.metadata.get(KEY, field.name) for field in dataclasses.fields(kind)}
+
+
+def _first_problem(error: "pydantic.ValidationError") -> str:
     """The first field that is wrong: what is expected there, and what there is."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
