@@ -10,7 +10,7 @@ from tinylm.evaluate.graded_decoding import grade_decoding, plotted
 from tinylm.evaluate.settings import SEED
 from tinylm.evaluate.split_score import headline
 from tinylm.evaluate.trained_run import load_trained_run
-from tinylm.evaluate.truth import measure_truth
+from tinylm.evaluate.truth import compared_stories, measure_truth
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.params.stage import Stage
 from tinylm.run.evaluated import Evaluated
@@ -26,9 +26,10 @@ def main() -> None:
 
     print("evaluate 1/3: loss on the evaluation stories, with n-grams and generator", flush=True)
     loss, baselines, tables = measurement.measure_loss(run)
-    divergence, of_words = measure_truth(run)
+    compared = compared_stories(run)
+    divergence, of_words = measure_truth(run, compared)
     print("evaluate 2/3: continuations", flush=True)
-    decoding = None if divergence.left_out else grade_decoding(run, decode)
+    decoding = None if compared.left_out else grade_decoding(run, compared.stories, decode)
     continued, samples = measurement.measure_continuations(
         run, settings, decode, stage.params.cache
     )

@@ -28,7 +28,7 @@ def main() -> None:
     result = kv.run_bench(tasks)
     write_csv(paths.plot("kv_bench"), kv.PLOT_COLUMNS, kv.plotted_speeds(result))
     times = kv.times_of(result)
-    stage.write(kv.results_of(result), kv.metrics_of(times.settings), times)
+    stage.write(kv.results_of(result), kv.metrics_of(times), times)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tinylm.base.config import InputError
 from tinylm.bench import kv
 from tinylm.bench.trials import Trials
 from tinylm.model.checkpoint import load_model, save_model
-from tinylm.run.benches import CacheSpeed
+from tinylm.run.benches import CacheSpeed, CacheTimes
 
 
 @pytest.fixture
@@ -51,9 +51,11 @@ def test_the_shown_speedup_is_that_of_the_longest_text():
         part(CacheSpeed, new_tokens=length, cache=cache, tokens_per_s=speed, peak_mib=2.0)
         for length, cache, speed in ((14, False, 10.0), (14, True, 30.0), (4, False, 1.0), (4, True, 2.0))
     ]  # fmt: skip
-    ways = kv.metrics_of(rows)
+    ways = kv.metrics_of(part(CacheTimes, settings=rows))
     assert (ways["kv/off"]["tokens/s"], ways["kv/on"]["speedup"]) == (10.0, 3.0)
-    assert set(kv.metrics_of([rows[0], *rows[2:]])["kv/on"].values()) == {None}
+    assert set(
+        kv.metrics_of(part(CacheTimes, settings=[rows[0], *rows[2:]]))["kv/on"].values()
+    ) == {None}
 
 
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task):

@@ -200,7 +200,9 @@ def check_shapes(drawn: DrawnRun, folder: Path, form: str) -> None:
         enlarge(model, 2.0 ** int(rng.integers(LARGER + 1)))
         models = folder / f"models{number}"
         save_model(models, model)
-        trained = TrainedModel(models, folder / "tokenizer.json", model, tokenizer, decode)
+        trained = TrainedModel(
+            models, folder / "tokenizer.json", model, tokenizer, decode, drawn.params()
+        )
         length = int(rng.integers(1, settings.context + 1))
         ids = torch.from_numpy(rng.integers(len(tokenizer), size=length))
         target = folder / f"export{number}"
@@ -258,7 +260,9 @@ def the_tokenizer_of_an_export_gives_tinylms_ids(drawn: DrawnRun, folder: Path) 
     with tempfile.TemporaryDirectory() as name:
         save_model(Path(name) / "models", model)
         vocabulary = folder / "data/vocab/tokenizer.json"
-        trained = TrainedModel(Path(name) / "models", vocabulary, model, tokenizer, decode)
+        trained = TrainedModel(
+            Path(name) / "models", vocabulary, model, tokenizer, decode, drawn.params()
+        )
         assert exported(Path(name) / "export", trained, "transformers")
         read = transformers.AutoTokenizer.from_pretrained(Path(name) / "export")
         assert exported(Path(name) / "gguf", trained, "gguf")

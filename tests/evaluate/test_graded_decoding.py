@@ -20,7 +20,7 @@ from tinylm.evaluate.graded_decoding import (
     grade_words,
     plotted,
 )
-from tinylm.evaluate.truth import TrueTokens, read_words
+from tinylm.evaluate.truth import TrueTokens, compared_stories, read_words
 from tinylm.storybook.truth import END
 
 WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.0, 5.0]), min_size=5, max_size=5).filter(any)
@@ -74,7 +74,7 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, tmp_path, monk
     run = run_of(tokenizer, tmp_path, monkeypatch)
     monkeypatch.setattr(graded_decoding, "TEXTS", 2)
     monkeypatch.setattr(graded_decoding, "SETTINGS", {PLAIN: SETTINGS[PLAIN]})
-    grades = grade_decoding(run, own)
+    grades = grade_decoding(run, compared_stories(run).stories, own)
     assert list(grades) == [OWN, PLAIN]
     banned = {tokenizer.sos_id, tokenizer.pad_id, tokenizer.unk_id}
     sums = np.zeros(3)

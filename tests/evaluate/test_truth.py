@@ -13,7 +13,7 @@ from tests.support.folders import write_stories
 from tests.support.runs import part
 from tests.support.small import model_settings, words_of
 from tinylm.evaluate import truth
-from tinylm.evaluate.truth import TrueTokens, measure_truth, token_measures
+from tinylm.evaluate.truth import TrueTokens, compared_stories, measure_truth, token_measures
 from tinylm.model.transformer import TinyLM
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.evaluated import Divergence
@@ -37,6 +37,11 @@ def run_of(tokenizer, folder, monkeypatch):
     )  # fmt: skip
 
 
+def measured(run):
+    """What `measure_truth` gives on the stories that it is compared on."""
+    return measure_truth(run, compared_stories(run))
+
+
 @pytest.mark.parametrize("known_stories", [300, 3])
 def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, known_stories):
     texts = [story.text for story in generate(known_stories, 6, 2)[0]]
@@ -44,7 +49,7 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
         texts += [story.text for story in STORIES]
     tokenizer = words_of(texts)
     run = run_of(tokenizer, tmp_path, monkeypatch)
-    divergence, tables = measure_truth(run)
+    divergence, tables = measured(run)
     words = tables["truth"]
     difference = divergence.unknown_nats
     for number, story in enumerate(STORIES):
@@ -62,7 +67,7 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
 
 def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
     tokenizer = words_of([" ".join(vocabulary())])
-    found, tables = measure_truth(run_of(tokenizer, tmp_path, monkeypatch))
+    found, tables = measured(run_of(tokenizer, tmp_path, monkeypatch))
     words = tables["truth"]
     assert (found.stories, found.words) == (len(STORIES), len(words))
     for name in ("true", "model", "excess", "kl", "impossible"):
@@ -86,7 +91,7 @@ def test_a_number_of_tokens_has_one_point_and_the_last_is_the_runs(tmp_path, mon
     run = run_of(words_of([" ".join(vocabulary())]), tmp_path, monkeypatch)
     run.tokens, run.epochs = 23_808, 2.0
     run.checkpoints = [(epochs, run.model) for epochs in (1.0, 2.0, 2.003)]
-    training = pd.DataFrame(measure_truth(run)[1]["truth_training"])
+    training = pd.DataFrame(measured(run)[1]["truth_training"])
     assert training["tokens"].unique().tolist() == [11_904, 23_808]
     assert len(training) == 2 * len(MEANING)
 
@@ -122,7 +127,7 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
         return np.log(probs / probs.sum(1, keepdims=True))
 
     monkeypatch.setattr(truth, "log_probabilities", distribution)
-    kinds = measure_truth(run)[0].kinds
+    kinds = measured(run)[0].kinds
     excess = {kind: measures.kl.value for kind, measures in kinds.items()}
     assert excess["place"] > 0.9 * sum(excess.values()) > 0.1
 
@@ -132,11 +137,11 @@ def test_nothing_is_compared_where_words_or_stories_are_not_the_generators(tmp_p
     run = run_of(words_of(texts), tmp_path, monkeypatch)
     run.corpus = part(Downloaded, source="local")
     reason = "the stories are not the storybook's"
-    assert measure_truth(run) == (Divergence(left_out=reason), {})
+    assert measured(run) == (Divergence(left_out=reason), {})
     assert truth.problem_with(words_of(texts)) == ""
     for other in (words_of([*texts, "zebu"]), words_of(texts, punctuation="keep")):
         run = SimpleNamespace(tokenizer=other, corpus=part(Downloaded, source="storybook"))
-        divergence, tables = measure_truth(run)
+        divergence, tables = measured(run)
         assert divergence.left_out
         assert divergence.above_floor() == tables == {}
 

@@ -73,7 +73,7 @@ def trained_of(tmp_path, words, decode_settings) -> Callable[..., TrainedModel]:
         params = load_params(FOLDER / "storybook.yaml")
         params["beam_bench"]["length_penalty"] = length_penalty
         decoding = decode_settings(**decode)
-        return TrainedModel(models, vocab, model, own, decoding, params=params)
+        return TrainedModel(models, vocab, model, own, decoding, params)
 
     return trained
 

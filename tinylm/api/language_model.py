@@ -20,7 +20,7 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
-from tinylm.decoding.settings import BeamSettings, DecodeSettings
+from tinylm.decoding.settings import BeamSettings, CacheSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
@@ -77,7 +77,7 @@ def load(
         trained.model,
         trained.tokenizer,
         trained.decode,
-        trained.slide,
+        read_section(params, "cache", CacheSettings).slide,
         length_penalty(params),
     )
 

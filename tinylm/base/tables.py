@@ -1,4 +1,4 @@
-"""Tables for a terminal. They change no result, so no stage depends on this module."""
+"""Tables for a terminal."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -311,14 +311,12 @@ def _speeds(result: KvResult) -> list[CacheSpeed]:
     return speeds
 
 
-def metrics_of(speeds: Sequence[CacheSpeed]) -> dict[str, dict[str, float | None]]:
+def metrics_of(times: CacheTimes) -> dict[str, dict[str, float | None]]:
     """Rows kv/off and kv/on of the metrics: the most new tokens, without and with the cache.
 
     None is what was not measured.
     """
-    length = max(speed.new_tokens for speed in speeds)
-    by_cache = {speed.cache: speed for speed in speeds if speed.new_tokens == length}
-    off, on = by_cache.get(False), by_cache.get(True)
+    on, off = times.of_longest()
     speedup = round(on.tokens_per_s / off.tokens_per_s, 2) if on and off else None
     return {
         "kv/off": {

@@ -76,7 +76,5 @@ class SeedSettings:
 
 
 def length_penalty(params: Mapping[str, Any]) -> float:
-    """Of beam search everywhere, in section beam_bench; 0 where params.yaml lacks the section."""
-    if "beam_bench" not in params:
-        return 0.0
+    """The exponent of beam search everywhere, which is in section beam_bench."""
     return read_section(params, "beam_bench", BeamBenchSettings).length_penalty

@@ -133,41 +133,52 @@ def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     return running_sum(of_ids)[:, -1]
 
 
+def kept(logits: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:
+    """Scores and ids of the tokens that the filters leave, at a temperature above 0.
+
+    (B, V) -> scores (B, k), ids (B, k)
+    """
+    scores, ids = top_k(logits, settings.top_k)
+    scores = top_p(scale(scores, settings.temperature), settings.top_p)
+    return min_p(scores, settings.min_p), ids
+
+
+def flat_rows(logits: Tensor, ids: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:
+    """The rows whose top_k likeliest tokens have less than `fallback_mass` of the probability.
+
+    logits (B, V), ids (B, k): of `kept` -> their numbers (R,), and the scores of the nucleus
+    `FALLBACK_TOP_P` (R, V), from which they are drawn instead.
+    """
+    if settings.fallback_mass == 0.0 or ids.shape[-1] == logits.shape[-1]:
+        return torch.empty(0, dtype=torch.int64, device=logits.device), logits[:0]
+    scaled = scale(logits, settings.temperature)
+    rows = (probability_mass(scaled, ids) < settings.fallback_mass).nonzero()[:, 0]
+    return rows, top_p(scaled[rows], FALLBACK_TOP_P)
+
+
 def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
     """The next token of each row: argmax at temperature 0, else a draw from what the filters leave.
 
-    logits (B, V), u (B,) in [0, 1) -> (B,). A row whose top_k likeliest tokens have less than
-    `fallback_mass` of the probability is drawn from the nucleus `FALLBACK_TOP_P` instead.
+    logits (B, V), u (B,) in [0, 1) -> (B,)
     """
-    temperature = settings.temperature
-    if temperature == 0.0:
+    if settings.temperature == 0.0:
         return logits.argmax(dim=-1)
-    scores, ids = top_k(logits, settings.top_k)
-    scores = top_p(scale(scores, temperature), settings.top_p)
-    scores = min_p(scores, settings.min_p)
+    scores, ids = kept(logits, settings)
     columns = sample_index(scores, u)
     tokens = ids.gather(-1, columns[:, None])[:, 0]
-    if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
-        scaled = scale(logits, temperature)
-        mass = probability_mass(scaled, ids)
-        flat = (mass < settings.fallback_mass).nonzero()[:, 0]
-        nucleus = top_p(scaled[flat], FALLBACK_TOP_P)
-        tokens[flat] = sample_index(nucleus, u[flat])
+    rows, nucleus = flat_rows(logits, ids, settings)
+    if len(rows):
+        tokens[rows] = sample_index(nucleus, u[rows])
     return tokens
 
 
 def probabilities(logits: Tensor, settings: DecodeSettings) -> Tensor:
     """The distributions from which `choose` draws.  (B, V) -> (B, V) float64"""
+    result = torch.zeros_like(logits, dtype=torch.float64)
     if settings.temperature == 0.0:
-        likeliest = logits.argmax(dim=-1, keepdim=True)
-        return torch.zeros_like(logits, dtype=torch.float64).scatter(-1, likeliest, 1.0)
-    scores, ids = top_k(logits, settings.top_k)
-    scores = top_p(scale(scores, settings.temperature), settings.top_p)
-    kept = torch.softmax(min_p(scores, settings.min_p).double(), dim=-1)
-    result = torch.zeros_like(logits, dtype=torch.float64).scatter(-1, ids, kept)
-    if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
-        scaled = scale(logits, settings.temperature)
-        flat = probability_mass(scaled, ids) < settings.fallback_mass
-        nucleus = top_p(scaled[flat], FALLBACK_TOP_P)
-        result[flat] = torch.softmax(nucleus.double(), dim=-1)
+        return result.scatter(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    scores, ids = kept(logits, settings)
+    result = result.scatter(-1, ids, torch.softmax(scores.double(), dim=-1))
+    rows, nucleus = flat_rows(logits, ids, settings)
+    result[rows] = torch.softmax(nucleus.double(), dim=-1)
     return result

@@ -8,7 +8,7 @@ to change.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.trained_run import TrainedRun
-from tinylm.evaluate.truth import TrueTokens, compared_stories
+from tinylm.evaluate.truth import ComparedStory, TrueTokens
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.run.evaluated import DecodingGrade
 from tinylm.vocab.words import SOS_ID
@@ -61,10 +61,12 @@ def grade_words(truth: TrueTokens, drawn: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def grade_decoding(run: TrainedRun, decode: DecodeSettings) -> dict[str, DecodingGrade]:
+def grade_decoding(
+    run: TrainedRun, stories: Sequence[ComparedStory], decode: DecodeSettings
+) -> dict[str, DecodingGrade]:
     """Every setting on the same stories, with 95 % intervals over them."""
     settings = graded_settings(decode)
-    by_setting = _sums(run, settings)
+    by_setting = _sums(run, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
     grades = {}
     for name, chosen in settings.items():
@@ -75,12 +77,14 @@ def grade_decoding(run: TrainedRun, decode: DecodeSettings) -> dict[str, Decodin
 
 
 @torch.no_grad()
-def _sums(run: TrainedRun, settings: Mapping[str, DecodeSettings]) -> dict[str, pd.DataFrame]:
+def _sums(
+    run: TrainedRun, stories: Sequence[ComparedStory], settings: Mapping[str, DecodeSettings]
+) -> dict[str, pd.DataFrame]:
     """By setting, a row for each story: sums over its words of what `grade_words` gives, and their number."""
     device = run.model.embedding.device
     banned = banned_ids(run.tokenizer)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in settings}
-    for story in compared_stories(run):
+    for story in stories:
         ids = torch.as_tensor(story.ids[:-1], device=device)
         logits = run.model.logits(run.model.hidden_states(ids[None])[0]).float()
         logits = filters.ban(logits, banned)

@@ -146,9 +146,20 @@ def _table(positions: Sequence[Position], measures: Mapping[str, np.ndarray]) ->
     return words.assign(kind=[position.following.kind for position in positions], **measures)
 
 
-def compared_stories(run: TrainedRun) -> list[ComparedStory]:
+class ComparedStories(NamedTuple):
+    """The stories on which model and generator are compared; left_out: why there are none."""
+
+    stories: list[ComparedStory]
+    left_out: str = ""
+
+
+def compared_stories(run: TrainedRun) -> ComparedStories:
     """At most STORIES evaluation stories that fit the context, spread evenly over the split."""
+    if run.corpus.source != "storybook":
+        return ComparedStories([], "the stories are not the storybook's")
     tokenizer = run.tokenizer
+    if problem := problem_with(tokenizer):
+        return ComparedStories([], problem)
     texts = dict(enumerate(read_texts(paths.STORIES, "evaluation")))
     ids = {number: np.array(tokenizer.encode_story(text)) for number, text in texts.items()}
     fitting = [n for n, story in ids.items() if len(story) <= run.model.settings.context + 1]
@@ -158,21 +169,18 @@ def compared_stories(run: TrainedRun) -> list[ComparedStory]:
         positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
         truth = true_tokens(tokenizer, positions)
         stories.append(ComparedStory(number, ids[number], positions, truth))
-    return stories
+    return ComparedStories(stories, "" if stories else "no story fits the context")
 
 
-def measure_truth(run: TrainedRun) -> tuple[Divergence, Tables]:
+def measure_truth(run: TrainedRun, compared: ComparedStories) -> tuple[Divergence, Tables]:
     """The trained model's divergence from the generator: overall, by kind of word, at each checkpoint.
 
     In nats per word, with 95 % intervals over stories. Without tables if model and generator cannot
     be compared.
     """
-    problem = problem_with(run.tokenizer)
-    if run.corpus.source != "storybook":
-        problem = "the stories are not the storybook's"
-    stories = [] if problem else compared_stories(run)
-    if not stories:
-        return Divergence(left_out=problem or "no story fits the context"), {}
+    stories = compared.stories
+    if compared.left_out:
+        return Divergence(left_out=compared.left_out), {}
     words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
     shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]

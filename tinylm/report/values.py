@@ -14,7 +14,7 @@ from tinylm.evaluate.plausibility import read_text
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number
-from tinylm.run.benches import CacheSpeed, CacheTimes, MethodQuality, RecomputeTimes
+from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun
 from tinylm.storybook.truth import END, MEANING
@@ -33,8 +33,9 @@ ROLES = {  # what a head with this role attends to, and what its score is compar
 
 def template_values(run: FinishedRun) -> dict[str, Any]:
     """What every template can use; what is missing is None or empty."""
-    with_cache, without = with_and_without(run)
-    recomputes = run.times.ckpt_bench.settings if run.times.ckpt_bench else []
+    times = run.times
+    with_cache, without = times.kv_bench.of_longest() if times.kv_bench else (None, None)
+    recomputes = times.ckpt_bench.settings if times.ckpt_bench else []
     by_recompute = {row.recompute: row for row in recomputes}
     accumulations = list(run.accum_sweep.settings) if run.accum_sweep else []
     beams = _beams(run)
@@ -44,7 +45,7 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "run": run,
         "params": run.params,
         **{stage: getattr(run, stage) for stage in RESULTS},
-        "times": run.times,
+        "times": times,
         "word": run.token(),
         "corpus": corpus_of(run),
         "meaning": MEANING,
@@ -228,14 +229,6 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
         example = {"from": words[query], "to": words[key], "weight": weights[query, key]}
         chosen[role] = head | example | {"map": weights, "words": words, "about": ROLES[role]}
     return list(chosen.values())
-
-
-def with_and_without(run: FinishedRun) -> tuple[CacheSpeed | None, CacheSpeed | None]:
-    """The longest text with and without the cache; None if not measured."""
-    rows = run.times.kv_bench.settings if run.times.kv_bench else []
-    longest = max((row.new_tokens for row in rows), default=None)
-    by_cache = {row.cache: row for row in rows if row.new_tokens == longest}
-    return by_cache.get(True), by_cache.get(False)
 
 
 @dataclasses.dataclass(frozen=True)

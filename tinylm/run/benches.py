@@ -127,6 +127,12 @@ class CacheTimes(StageTimes):
     not_measured: list[NotMeasured]
     trials: int
 
+    def of_longest(self) -> tuple[CacheSpeed | None, CacheSpeed | None]:
+        """Decoding to the largest length with and without the cache; None for what was not measured."""
+        longest = max((speed.new_tokens for speed in self.settings), default=None)
+        by_cache = {row.cache: row for row in self.settings if row.new_tokens == longest}
+        return by_cache.get(True), by_cache.get(False)
+
 
 @dataclasses.dataclass(frozen=True)
 class AccumulatedRun:

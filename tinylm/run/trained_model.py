@@ -12,7 +12,7 @@ from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.machine import pick_device
 from tinylm.base.runtime import RuntimeSettings
-from tinylm.decoding.settings import CacheSettings, DecodeSettings
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.checkpoint import (
     CONFIG,
     check_vocabulary,
@@ -30,18 +30,14 @@ ORIGINAL_TOKENIZER = "tokenizer.json"
 
 @dataclasses.dataclass(frozen=True)
 class TrainedModel:
-    """The files that training left, and what was read from them.
-
-    slide: of section cache. params: params.yaml as parsed.
-    """
+    """The files that training left, and what was read from them. params: params.yaml as parsed."""
 
     models: Path
     vocab: Path
     model: TinyLM
     tokenizer: Tokenizer
     decode: DecodeSettings
-    slide: str = "half"
-    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    params: Mapping[str, Any]
 
 
 def is_export(folder: str | Path) -> bool:
@@ -89,7 +85,6 @@ def load_trained(
     Raises InputError, which names the file.
     """
     decode = read_section(params, "decode", DecodeSettings)
-    slide = read_section(params, "cache", CacheSettings).slide
     runtime = read_section(params, "runtime", RuntimeSettings)
     models, vocab = find(folder, vocab)
     device = pick_device(runtime.device)
@@ -104,7 +99,7 @@ def load_trained(
             f"{vocab} has {len(tokenizer)} ids, but {models / CONFIG} has {model.vocab_size}: "
             "they come from different runs; run dvc repro train"
         )
-    return TrainedModel(models, vocab, model, tokenizer, decode, slide, params)
+    return TrainedModel(models, vocab, model, tokenizer, decode, params)
 
 
 def use_threads(params: Mapping[str, Any]) -> None:

@@ -12,9 +12,7 @@ from tinylm.model.ops import CHUNK_ROWS
 
 COMPILED_CHUNK_ROWS = 16384  # large, since each chunk reads and writes the weights' whole gradient
 TORCH_CHUNK_ROWS = CHUNK_ROWS * 4  # few, since plain torch needs several tensors of a part's size
-PART_ROWS = (
-    1024  # rows whose softmax plain torch computes at a time, with several kernels for each part
-)
+PART_ROWS = 1024  # rows whose softmax plain torch computes at a time, by several kernels
 # Every side of a matrix is padded to a multiple of this. A tensor core loads 16 bytes at a
 # time: an H100 took 3.3 times as long for a product of width 300 as for one of width 304.
 ALIGNMENT = 8
@@ -32,7 +30,7 @@ class CudaOutputLoss(LossFunction):
         total = hidden.new_zeros(())
         for rows in chunks(len(hidden), TORCH_CHUNK_ROWS):
             logits = gradients.logits(rows)
-            # The padding's columns are zero and stay so.
+            # The padded columns are zero, and stay zero.
             total += torch_softmax_gradient(logits[:, :words], targets[rows], PART_ROWS)
             gradients.add(rows, grad_logits=logits)
             del logits  # frees them before the next chunk's are allocated

@@ -5,6 +5,7 @@ several of that size. Here only one chunk of rows exists at a time. `TorchOutput
 version; the others compute the same with C++ or on CUDA.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -61,27 +62,21 @@ class TorchOutputLoss(LossFunction):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
     ) -> Tensor:
-        dtype = product_dtype(hidden)
-        h = hidden.to(dtype)
-        w = weight.to(dtype)
-        b = None if bias is None else bias.to(dtype)
-        grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
-        grad_bias = None if bias is None else torch.zeros_like(bias)
+        layer = OutputLayer(hidden, weight, bias, ctx.needs_input_grad[1])
         total = hidden.new_zeros(())
-        for rows in chunks(len(h), chunk_rows(w)):
-            logits = fast_linear(h[rows], w, b)
+        for rows in layer.chunks():
+            logits = layer.logits(rows)
             total += torch_softmax_gradient(logits, targets[rows], PART_ROWS)
             grad_logits = logits  # the same memory
-            grad_rows = fast_linear(grad_logits, w.T)
-            grad_hidden[rows] = grad_rows
-            if grad_bias is not None:
-                grad_bias += grad_logits.sum(0)
-            if grad_weight is not None:
-                is_first = rows.start == 0
-                grad_weight = add_weight_gradient(grad_weight, grad_logits, h[rows], is_first)
+            grad_rows = fast_linear(grad_logits, layer.w.T)
+            layer.grad_hidden[rows] = grad_rows
+            if layer.grad_bias is not None:
+                layer.grad_bias += grad_logits.sum(0)
+            layer.add_weight_gradient(rows, grad_logits, layer.h[rows])
             del logits, grad_logits, grad_rows  # frees them before the next chunk's are allocated
-        return LossFunction.finish(ctx, total, grad_hidden, grad_weight, grad_bias)
+        return LossFunction.finish(
+            ctx, total, layer.grad_hidden, layer.grad_weight, layer.grad_bias
+        )
 
 
 class NativeOutputLoss(LossFunction):
@@ -95,29 +90,56 @@ class NativeOutputLoss(LossFunction):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
     ) -> Tensor:
-        dtype = product_dtype(hidden)
-        h = hidden.to(dtype)
-        w = weight.to(dtype)
-        b = None if bias is None else bias.to(dtype)
-        grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
-        grad_bias = None if bias is None else torch.zeros_like(bias)
+        layer = OutputLayer(hidden, weight, bias, ctx.needs_input_grad[1])
         total = hidden.new_zeros(())
-        for rows in chunks(len(h), chunk_rows(w)):
-            logits = fast_linear(h[rows], w, b)
+        for rows in layer.chunks():
+            logits = layer.logits(rows)
             nats, factors = native_softmax_gradient(logits, targets[rows])
             total += nats
             numerators = logits  # the same memory: the gradient of the logits is this times factors
-            grad_rows = fast_linear(numerators, w.T)
-            torch.mul(grad_rows, factors, out=grad_hidden[rows])
-            if grad_bias is not None:
-                grad_bias += (factors.to(dtype).T @ numerators)[0]
-            if grad_weight is not None:
-                is_first = rows.start == 0
-                scaled = (h[rows] * factors).to(dtype)
-                grad_weight = add_weight_gradient(grad_weight, numerators, scaled, is_first)
+            grad_rows = fast_linear(numerators, layer.w.T)
+            torch.mul(grad_rows, factors, out=layer.grad_hidden[rows])
+            if layer.grad_bias is not None:
+                layer.grad_bias += (factors.to(numerators.dtype).T @ numerators)[0]
+            if layer.grad_weight is not None:
+                scaled = (layer.h[rows] * factors).to(numerators.dtype)
+                layer.add_weight_gradient(rows, numerators, scaled)
             del logits, numerators, grad_rows  # frees them before the next chunk's are allocated
-        return LossFunction.finish(ctx, total, grad_hidden, grad_weight, grad_bias)
+        return LossFunction.finish(
+            ctx, total, layer.grad_hidden, layer.grad_weight, layer.grad_bias
+        )
+
+
+class OutputLayer:
+    """The inputs of the output layer in the type of its products, and the gradients of those inputs.
+
+    h (N, D), w (V, D), b (V,) or None. grad_weight is None if the weight needs no gradient.
+    """
+
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, bias: Tensor | None, needs_weight: bool
+    ) -> None:
+        dtype = product_dtype(hidden)
+        self.h = hidden.to(dtype)
+        self.w = weight.to(dtype)
+        self.b = None if bias is None else bias.to(dtype)
+        self.grad_hidden = torch.empty_like(hidden)
+        self.grad_weight = torch.empty_like(weight) if needs_weight else None
+        self.grad_bias = None if bias is None else torch.zeros_like(bias)
+
+    def chunks(self) -> Iterator[slice]:
+        """Slices of rows whose logits are in memory at a time."""
+        return chunks(len(self.h), chunk_rows(self.w))
+
+    def logits(self, rows: slice) -> Tensor:
+        """Logits of these rows.  -> (n, V)"""
+        return fast_linear(self.h[rows], self.w, self.b)
+
+    def add_weight_gradient(self, rows: slice, grad_logits: Tensor, h: Tensor) -> None:
+        """Add grad_logits^T h of these rows to the weight's gradient, if it needs one."""
+        if self.grad_weight is not None:
+            is_first = rows.start == 0
+            self.grad_weight = add_weight_gradient(self.grad_weight, grad_logits, h, is_first)
 
 
 def chunk_rows(weight: Tensor) -> int:
