@@ -109,13 +109,14 @@ def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict
 def _tiles(run: FinishedRun) -> list[tuple[str, str]]:
     """The numbers that matter most, by name; a dash for what is not known."""
     evaluated = run.evaluate
-    ngrams = evaluated.baselines.kneser_ney.perplexity if evaluated else None
-    floor = evaluated.baselines.floor if evaluated else None
+    if evaluated is None:
+        return []
+    floor = evaluated.baselines.floor
     numbers = {
-        "perplexity of this model": evaluated.perplexity if evaluated else None,
-        "perplexity of n-grams (Kneser-Ney)": ngrams,
+        "perplexity of this model": evaluated.perplexity,
+        "perplexity of n-grams (Kneser-Ney)": evaluated.baselines.kneser_ney.perplexity,
         "perplexity of the generator": floor.perplexity if floor else None,
-        "bits per byte of the raw text": evaluated.raw_bits_per_byte if evaluated else None,
+        "bits per byte of the raw text": evaluated.raw_bits_per_byte,
     }
     return [(name, number(value)) for name, value in numbers.items()]
 

@@ -189,19 +189,15 @@ class Heads:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SplitLoss:
+class SplitLoss(LossWithInterval):
     """The model's loss on the evaluation split.
 
-    perplexity_interval: low and high. protocol: which targets are scored, in words.
+    protocol: which targets are scored, in words.
     stories, different_stories: evaluated, and different texts among them.
     raw_bits_per_byte: None unless the tokens hold all of the text.
     scored_once: in layout "windows" the loss with each target scored once, as the baselines are.
     """
 
-    perplexity: float | None
-    perplexity_interval: list[float | None]
-    nats_per_token: float | None
-    tokens: int
     protocol: str
     stories: int
     different_stories: int
