@@ -261,6 +261,8 @@ def test_truth_shows_what_the_settings_draw_from(storyteller):
     beginning = " ".join(storyteller.tokenizer.tokens[4:8])
     table = storyteller.truth(beginning, decode=True)
     assert "drawn_next" not in storyteller.truth(beginning)
+    assert table["drawn"].tolist() == [3] * len(table)
+    assert (table["possible"] > 0).all()
     for model, left in zip(table["model_next"], table["drawn_next"], strict=True):
         texts = [word for word in model if not word.startswith("<")][:3]
         weights = np.array([model[word] ** 2 for word in texts])  # temperature 1/2 squares

@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{'(next)':<16}{row['kind']:<29}{expected}")
         print(f"{'':<45}{list_top_words(row['model_next'])}")
         if arguments.decode:
-            print(f"{'':<45}{list_top_words(row['drawn_next'])}")
+            counts = f"possible words: {row['possible']}, drawn from: {row['drawn']}"
+            print(f"{counts:<45}{list_top_words(row['drawn_next'])}")
     print(
         "Surprise is in nats. The upper line shows what the generator expected, the lower one what the model did."
     )

@@ -251,7 +251,8 @@ def explain(
 
     Ends at the first impossible word, or when the context is full. Columns: word, kind, MEASURES
     (true, model: nan after the last word); true_next, model_next: {word: p >= PROBABLE}, p falling.
-    decode: adds drawn_next, what these settings draw from; they leave out repetition penalties.
+    decode: adds drawn_next, what these settings draw from without a repetition penalty, and
+    possible and drawn, the numbers of words that generator and settings leave.
     """
     positions = read_words(words)[: model.settings.context]
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
@@ -268,7 +269,11 @@ def explain(
         return table
     logits = ban(torch.as_tensor(log_probs), banned_ids(tokenizer))
     drawn = probabilities(logits, decode).numpy()
-    return table.assign(drawn_next=_next_words(tokenizer, drawn))
+    return table.assign(
+        drawn_next=_next_words(tokenizer, drawn),
+        possible=[len(following.probs) for _, following in positions],
+        drawn=(drawn > 0).sum(1),
+    )
 
 
 def _next_words(tokenizer: Tokenizer, probs: np.ndarray) -> pd.Series:
