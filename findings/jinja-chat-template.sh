@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# @huggingface/jinja 0.5.11 (npm): the same chat template and messages make another prompt than in Python.
+# @huggingface/jinja 0.5.11 (npm): the same chat template and messages give a different prompt than in Python.
 #
-# transformers.js renders chat templates with this package, transformers does with jinja2.
+# transformers.js renders chat templates with this package, and transformers with jinja2.
 #
-# One expects: true and none may print in another way and rare filters may be missing, with an error;
-# but loops, comparisons and the string methods that templates of reasoning models call agree.
+# One would expect: true and none may print differently, and a rare filter may be missing, with an error.
+# But loops, comparisons and the string methods that templates of reasoning models call agree.
 #
 # What happens:
-# - A variable that is set in the body of a loop keeps its value in the next turn. Where only some messages
-#   set it, the others get the last one's: one message's reasoning goes into each later message.
-# - strip, lstrip and rstrip take their argument and leave it out. lstrip('\n') takes the indent of a
-#   code line away too, strip('*') takes no star.
-# - A list is equal only to itself: a template that asks for tools == [] never finds it so. Yet an empty
-#   list is equal to false, '' to 0, '1' to 1 and a key that is not there to none.
-# The prompt is plausible text each time, and nothing is said.
+# - A variable that is set in the body of a loop keeps its value in the next iteration. If only some messages
+#   set it, later ones inherit it: one message's reasoning is repeated in each message after it.
+# - strip, lstrip and rstrip accept an argument but ignore it. lstrip('\n') also strips the indent of a
+#   code line, and strip('*') strips no star.
+# - A list is equal only to itself, so tools == [] is never true. Yet an empty list is equal to false,
+#   '' to 0, '1' to 1 and a missing key to none.
+# The prompt is plausible text each time, and there is no error or warning.
 #
 # Seen on 2026-11-29 with jinja2 3.1.6 and @huggingface/jinja 0.5.11:
 #   Python, set in a loop: 4 (sum); sure?; yes;
@@ -66,7 +66,7 @@ import json
 from pathlib import Path
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-# As transformers makes it: blocks trimmed, and a tojson that does not escape for HTML.
+# As in transformers: blocks trimmed, and a tojson that does not escape for HTML.
 env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
 env.filters["tojson"] = json.dumps
 values = json.loads(Path("values.json").read_text())

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# @huggingface/tokenizers 0.2.0 (npm): one tokenizer.json gives other ids than in Python, and can lose text.
+# @huggingface/tokenizers 0.2.0 (npm): one tokenizer.json gives different ids than in Python, and can lose text.
 #
-# transformers.js tokenizes with this package, transformers with the Python one.
+# transformers.js tokenizes with this package, and transformers with the Python one.
 #
-# One expects: the same file and text give the same ids in both, or an error where the port does not know
-# a rule. At least that no text goes missing.
+# One would expect: the same file and text give the same ids in both, or an error where the port does not
+# know a rule. At the least, no text should go missing.
 #
-# What happens: the port passes over settings that it does not know.
-# - Split with invert keeps the matches only, whatever the behavior: the text between them is gone.
-# - Of Split's behaviors only "removed" counts, and that with a Regex only; all else is "isolated".
-# - Punctuation runs marks together (...! is one piece), though its default is to cut at each.
-# - Metaspace does not split at the spaces.
+# What happens: the port ignores settings that it does not know.
+# - Split with invert keeps only the matches, whatever the behavior: the text between them is lost.
+# - Of Split's behaviors only "removed" works, and only with a Regex; all others act as "isolated".
+# - Punctuation keeps a run of marks together (...! is one piece), though its default is to cut at each.
+# - Metaspace does not split at spaces.
 # - An added token with single_word is found in the middle of words.
-# - Unigram with byte_fallback makes <unk> of the letters that Python spells in bytes.
-# - Lowercase ends a Greek word in capitals in ς; Python's lowers each letter by itself and ends it in σ,
-#   unlike str.lower().
-# No error and no warning. The vocabulary of most lines holds the pieces of both sides, so that not even
-# an <unk> would show it.
+# - Unigram with byte_fallback gives <unk> for letters that Python spells in bytes.
+# - Lowercase turns the last Σ of a Greek word into ς. The Python package lowers each letter by itself
+#   and gives σ, unlike str.lower().
+# There is no error or warning. In most cases below, the vocabulary has the pieces of both sides, so not
+# even an <unk> shows the difference.
 #
 # Seen on 2026-11-29 with tokenizers 0.23.3 and @huggingface/tokenizers 0.2.0:
 #   Python, Split inverted: ab12cd -> ab|12|cd = 1 2 3

@@ -288,7 +288,7 @@ def test_warnings_point_to_the_line_that_called(lm):
 
 
 def halved(name):
-    """An operation that gives half of what it gave."""
+    """An operation whose result is halved."""
     usual = getattr(Ops, name)
 
     def mine(self, *arguments, **options):
@@ -306,7 +306,7 @@ OPERATIONS = ("attention", "linear", "norm", "add_dropout")
     block=st.sampled_from([None, 0, 1]),
 )
 def test_replaced_operations_serve_every_method(lm, names, block):
-    """Those of `Ops`, or of one block alone."""
+    """Operations of `Ops`, or of a single block."""
     before = lm.generate(PROMPT, max_tokens=8, temperature=0, log_probs=True)
     with pytest.MonkeyPatch.context() as patch:
         for name in names:

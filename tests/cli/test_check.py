@@ -68,7 +68,7 @@ def test_the_estimate_follows_the_size_of_the_corpus(capsys):
     many = seconds(train_stories=2_000_000)
     assert many["train"] > 5 * default["train"]
     assert (
-        "of the training are validation; less with a smaller data.held_out_share"
+        "of the training time is validation; reduce it with a smaller data.held_out_share"
         in capsys.readouterr().out
     )
 

@@ -92,7 +92,7 @@ def test_sampling_is_what_its_definition_says(make_model, settings, changes):
 
 
 def streamed(model, prompt, chosen, count, stream):
-    """The new ids of one prompt that has the random stream of another row."""
+    """New ids of a single prompt, sampled with the random stream of another row."""
     ids = []
     with decoding_mode(model):
         sampling = Sampling(decoder_of(model), [prompt], chosen, count, streams=[stream])

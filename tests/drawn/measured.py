@@ -76,7 +76,7 @@ class Losses:
 
 
 def interval_of(*arguments: Any) -> dict[str, float]:
-    """What `value_and_interval` gives, as it is in the files."""
+    """The result of `value_and_interval`, as the files store it."""
     return to_mapping(value_and_interval(*arguments))
 
 
@@ -579,7 +579,7 @@ def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, fol
 
 @holds("measured")
 def decoding_is_graded_by_the_generator_and_the_weights(drawn: DrawnRun, folder: Path) -> None:
-    """Without filters to the number; with them, what a cut and an impossible word can be at most."""
+    """Exact values without filters; with any setting, cut and impossible are at most the total variation."""
     run = Run(folder)
     figures = run.json("data/figures/evaluate")
     grades = figures.get("decoding")

@@ -54,7 +54,7 @@ def plant_run(drawn: DrawnRun, folder: Path) -> None:
 
 
 def own_process(function: Callable[[Any], Any], task: Any) -> Any:
-    """`trials.in_own_process` without the process; only what a user can cause becomes an answer."""
+    """`trials.in_own_process` without the process; only CommandFailed becomes a `Failure`."""
     threads = torch.get_num_threads()
     try:
         return function(pickle.loads(pickle.dumps(task)))

@@ -1,4 +1,4 @@
-"""Decoding graded by the truth, against sums over all words by their definitions."""
+"""Grades of decoding settings, against sums over all words by their definitions."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_grades_are_what_their_definitions_say(rows):
 
 
 def by_definition(logits, chosen, banned):
-    """{token: its probability of being drawn}, from the words of the docstrings alone."""
+    """{token: its probability of being drawn}, computed from the definitions in the docstrings."""
     tokens = [token for token in range(len(logits)) if token not in banned]
     tokens.sort(key=lambda token: -logits[token])
     if chosen.temperature == 0:

@@ -38,7 +38,7 @@ def run_of(tokenizer, folder, monkeypatch):
 
 
 def measured(run):
-    """What `measure_truth` gives on the stories that it is compared on."""
+    """The result of `measure_truth` on the stories that can be compared."""
     return measure_truth(run, compared_stories(run))
 
 

@@ -93,7 +93,7 @@ PARTNERS |= {further: stage for stage, further in PARTNERS.items()}
 
 
 def locked(stage):
-    """A stage of the project's dvc.yaml as dvc.lock has it; the MD5 of each file is its path."""
+    """A stage of the project's dvc.yaml as in dvc.lock, where each file's MD5 is its path."""
     declared = read_yaml(ROOT / "dvc.yaml")["stages"][stage.partition("@")[0]]
     rows = {}
     for key in ("deps", "outs"):
@@ -113,7 +113,7 @@ CASES = [("", "")] + [(stage, path) for stage in DEPS for path in DEPS[stage]]
 
 @pytest.mark.parametrize(("stage", "changed"), CASES)
 def test_only_seeds_and_stages_of_one_run_count(revision, stage, changed):
-    """After any input of any stage has changed without the stages that share it."""
+    """One input of one stage has changed, but not in the other stages that read it."""
     lock = copy.deepcopy(LOCKED)
     for row in lock.get(stage, {}).get("deps", ()):
         if row["path"] == changed:

@@ -233,7 +233,7 @@ def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
 
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_the_output_loss_of_cuda_matches_torch_where_it_pads(monkeypatch, with_bias):
-    """Its matrix products, on the CPU; tests/cuda runs all of it on a card."""
+    """Only its matrix products, on the CPU; tests/cuda runs all of it on a card."""
     monkeypatch.setattr(cuda_output_loss, "TORCH_CHUNK_ROWS", 13)
     hidden, weight, bias, targets = example(40)
     bias = bias if with_bias else None

@@ -1,4 +1,4 @@
-"""Results as files: any result is read as it was written, and what is wrong is one line."""
+"""Result files: any result is read back as it was written, and an error is one line."""
 
 import dataclasses
 import json

@@ -1,9 +1,9 @@
-"""Which source files decide what a stage computes, from the imports of its script.
+"""Which source files determine the results of a stage, from the imports of its script.
 
-They are the stage's script and, of every package of ours that it imports, directly or not, all
-files. `kernels` has a package for each of its users, and each file of `bench` and `run` serves a stage
+They are the script and all files of every package of ours that it imports, directly or
+indirectly. `kernels` has a package for each of its users, and each file of `bench` and `run` serves a stage
 of its own, so these are listed one by one. `CHANGES_NO_RESULT` is not followed. A settings class may change
-one, so its file counts where a script reads the section (`stage.params.NAME`).
+a result, so its file counts where a script reads the section (`stage.params.NAME`).
 """
 
 import ast

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def part(kind: type[T], **fields: Any) -> T:
-    """A result of which a test gives some fields only; the others are empty: None, 0, "" or no row."""
+    """A result with the fields that a test gives. The others are empty: None, 0, "" or no rows."""
     hints = typing.get_type_hints(kind)
     assert fields.keys() <= hints.keys(), f"{kind.__name__} has no {fields.keys() - hints.keys()}"
     return kind(**{name: fields.get(name, _empty(hint)) for name, hint in hints.items()})
@@ -27,7 +27,7 @@ def _empty(hint: Any) -> Any:
 
 
 def altered(run: FinishedRun, **values: Any) -> FinishedRun:
-    """The run with other values, by their place with __ for a dot: evaluate__truth=None."""
+    """The run with other values. Names are paths with __ for a dot, as in evaluate__truth=None."""
     changed: Any = run
     for place, value in values.items():
         changed = _with(changed, place.split("__"), value)

@@ -89,10 +89,10 @@ def measure_here(patch: pytest.MonkeyPatch) -> None:
 
 
 def finish(folder: Path) -> None:
-    """Run every stage once, in order; in a script, below `if __name__ == "__main__"`, since benches start processes.
+    """Run every stage once, in order. Scripts call it below `if __name__ == "__main__"`: benches start processes.
 
-    Each setting of a bench has one trial. beam_bench is in this process: in one of its own each method would load what
-    compiles its step, for three seconds. The other benches show that processes work.
+    Each setting of a bench has one trial. beam_bench runs in this process: in its own process, each method would take
+    three seconds to load what compiles its step. The other benches show that processes work.
     """
     params = small_params()
     params["runtime"]["snapshot_every_s"] = 0.2

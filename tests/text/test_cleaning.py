@@ -1,4 +1,4 @@
-"""Cleaning, and which stories are the same: the short ways give what the plain rule gives."""
+"""Cleaning and identical stories: the fast paths give the same result as the plain rule."""
 
 import random
 import re

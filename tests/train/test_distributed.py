@@ -36,7 +36,7 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
     )
     for name, tensor in expected.items():
         found = weights[name]
-        if name.endswith("qkv.bias"):  # softmax takes keys' biases away: their gradient is rounding
+        if name.endswith("qkv.bias"):  # softmax cancels keys' biases: their gradient is rounding
             tensor, found = (torch.cat([t.chunk(3)[0], t.chunk(3)[2]]) for t in (tensor, found))
         torch.testing.assert_close(found, tensor, rtol=1e-3, atol=1e-4)
 

@@ -49,7 +49,7 @@ def test_adam_matches_torch(decoupled, weight_decay, betas, fused):
 
 
 def test_the_number_of_an_update_is_exact_whatever_the_default_dtype():
-    """bfloat16 has no 257."""
+    """bfloat16 cannot represent 257."""
     results = []
     for default in (torch.float32, torch.bfloat16):
         parameter = torch.linspace(-1, 1, 6, dtype=torch.float32)

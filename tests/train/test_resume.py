@@ -283,7 +283,7 @@ def test_what_another_library_sets_as_default_changes_no_weight(
     expected = new()
     train(expected, sample_every=1000)
     changed = new()
-    linear._has_onednn.cache_clear()  # found out again, under these defaults
+    linear._has_onednn.cache_clear()  # tested again, under these defaults
     torch.set_default_dtype(dtype)
     torch.set_default_device(device)
     try:

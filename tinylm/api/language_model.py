@@ -213,8 +213,8 @@ class LanguageModel:
         """What the storybook's generator and this model expected at each word of a text.
 
         A row for each word, up to the first impossible one, and one for the word after the text; its
-        columns are those of `tinylm.evaluate.truth.explain`. decode: with what the settings of
-        decoding draw from. Raises InputError for a model that was
+        columns are those of `tinylm.evaluate.truth.explain`. decode: adds the distribution that the
+        decoding settings sample from. Raises InputError for a model that was
         not trained on the storybook.
         """
         if problem := problem_with(self.tokenizer):
@@ -299,7 +299,7 @@ class LanguageModel:
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
     def _decoder(self) -> Decoder:
-        """How to decode, by the attributes as they are now."""
+        """A decoder with the current values of the attributes."""
         return Decoder(
             model=self.model,
             eos_id=self.tokenizer.eos_id,

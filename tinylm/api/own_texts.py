@@ -15,10 +15,10 @@ from tinylm.run.finished_run import FinishedRun, OwnText, Sentence
 
 
 def with_own_texts(run: FinishedRun, settings: ReportSettings) -> FinishedRun:
-    """The run with the prompts and sentences of section `report`, by the model in the working folder.
+    """Add the texts of section `report` to the run: continued prompts, and attention over sentences.
 
-    Each prompt is continued by section `decode` for at most evaluate.new_tokens tokens. Raises
-    InputError without the model or its vocabulary.
+    The model in the working folder continues each prompt with the settings of section `decode`, by at
+    most evaluate.new_tokens tokens. Raises InputError without the model or its vocabulary.
     """
     lm = load(paths.MODELS)
     most = read_section(run.params, "evaluate", EvaluateSettings).new_tokens
@@ -30,7 +30,7 @@ def with_own_texts(run: FinishedRun, settings: ReportSettings) -> FinishedRun:
 
 
 def _continued(lm: LanguageModel, prompts: Sequence[str], most: int) -> tuple[OwnText, ...]:
-    """The continuation of each prompt, and how it came about."""
+    """The continuation of each prompt, and how it was decoded."""
     if not prompts:
         return ()
     with warnings.catch_warnings(action="ignore"):  # the report names the unknown words

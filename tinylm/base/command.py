@@ -62,13 +62,13 @@ class _FirstSignal:
         self._handlers = {number: signal.getsignal(number) for number in numbers}
 
     def install(self) -> None:
-        """Take the place of the handlers, except where a signal is ignored."""
+        """Replace the signal handlers, except where a signal is ignored."""
         for number, handler in self._handlers.items():
             if handler is not signal.SIG_IGN:
                 signal.signal(number, self._note)
 
     def restore(self) -> None:
-        """Give their place back to the handlers."""
+        """Restore the previous signal handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 

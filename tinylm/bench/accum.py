@@ -47,9 +47,9 @@ NEW_TOKENS = 25  # of a continuation: with the prompt it fits the shortened cont
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AccumResult:
-    """What the sweep found; runs and bleu are by accumulation.
+    """Results of the sweep. runs, bleu: by the number of mini-batches per update.
 
-    row_tokens: of a row at most. gradient_difference: see the function.
+    row_tokens: the most tokens in a row. gradient_difference: see the function of that name.
     """
 
     runs: Mapping[int, TrainingMeasurement]
@@ -168,11 +168,11 @@ def run_bench(tasks: Sequence[TrainingTask], tokenizer: Tokenizer) -> AccumResul
 def train_all(
     tasks: Sequence[TrainingTask],
 ) -> Iterator[Trials[TrainingTask, TrainingMeasurement] | Failure]:
-    """What each setting's only trial gives, or its failure; prints a line when one is done.
+    """The only trial of each setting, or its failure. Prints a line as each one ends.
 
     A step of a few rows gains little from a second thread. So on a CPU each run has one thread, and
     as many go in parallel as there are threads. On a CUDA card they run one after another. Raises
-    CommandFailed if a run fails for another reason than memory.
+    CommandFailed if a run fails for any reason other than memory.
     """
     runtime = tasks[0].runtime
     together = 1
@@ -247,7 +247,7 @@ def plotted_losses(result: AccumResult) -> dict[str, list[tuple[int, str, float]
 
 
 def results_of(result: AccumResult) -> Accumulated:
-    """What stage accum_sweep writes: losses at equal tokens and at equal updates.
+    """The results that stage accum_sweep writes: losses at equal tokens and at equal updates.
 
     equal_updates: the number of updates of the setting that makes the fewest.
     """
@@ -273,7 +273,7 @@ def results_of(result: AccumResult) -> Accumulated:
 
 
 def times_of(result: AccumResult) -> AccumulationTimes:
-    """What stage accum_sweep writes of its times."""
+    """The times that stage accum_sweep writes."""
     costs = {}
     for accumulation, run in result.runs.items():
         costs[accumulation] = AccumulationSpeed(
@@ -285,7 +285,7 @@ def times_of(result: AccumResult) -> AccumulationTimes:
 def metrics_of(
     times: AccumulationTimes, sweep: AccumSettings
 ) -> dict[str, dict[str, float | None]]:
-    """A row of the metrics for each setting, None for what was not measured."""
+    """A row of metrics for each setting, with None where nothing was measured."""
     metrics: dict[str, dict[str, float | None]] = {}
     for accumulation in sweep.settings:
         cost = times.settings.get(accumulation)

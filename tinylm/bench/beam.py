@@ -41,8 +41,8 @@ PLOT_COLUMNS = ("method", "width", "series", "value")
 class BenchPrompts:
     """The prompts that every method continues.
 
-    compared: are timed, and each has a reference. judged: not timed: could the generator have
-    written their continuations? Empty if it did not write the stories.
+    compared: timed, each with a reference. judged: not timed; the generator checks whether their
+    continuations are possible. Empty if the generator did not write the stories.
     """
 
     compared: list[Prompt]
@@ -51,7 +51,7 @@ class BenchPrompts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamTask:
-    """What a process needs for one method: beam search, or token by token if `width` is None.
+    """What a process needs to measure one method: beam search, or token by token if `width` is None.
 
     The model is the one trained in the working directory. compared, judged: ids of the prompts.
     """
@@ -88,7 +88,7 @@ class TrialSpeed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamMeasurement:
-    """What one method gives: a continuation of each prompt that may stop at <eos>, and its speed.
+    """One method, measured: its speed, and a continuation of each prompt, which may end at <eos>.
 
     step: the name of the decoding step.
     """
@@ -115,7 +115,7 @@ class OutputRow(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """One method of decoding, measured: its texts in words, and metrics of them."""
+    """One measured decoding method, with its texts in words and their metrics."""
 
     trials: Trials[BeamTask, BeamMeasurement]
     outputs: list[OutputRow]
@@ -123,13 +123,13 @@ class Method:
 
     @property
     def name(self) -> str:
-        """As the results have it."""
+        """Its name in the results."""
         return self.trials.task.name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamResult:
-    """What the bench found."""
+    """The results of the bench."""
 
     settings: BeamBenchSettings
     prompts: BenchPrompts
@@ -145,7 +145,7 @@ class BeamResult:
 def choose_bench_prompts(
     store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, source: str
 ) -> BenchPrompts:
-    """Starts of evaluation stories; source: `data.source`, the judged ones are for "storybook" alone."""
+    """Beginnings of evaluation stories. source: `data.source`; only "storybook" has judged prompts."""
     compared = story_prompts(store, settings, sos_id)
     judged = []
     if source == "storybook":
@@ -181,7 +181,7 @@ def make_tasks(
     prompts: BenchPrompts,
     runtime: RuntimeSettings,
 ) -> list[BeamTask]:
-    """sampling (section decode), greedy (temperature 0, no penalty) and each beam."""
+    """Tasks for sampling (section decode), greedy decoding (temperature 0, no penalty) and each beam width."""
     sampling = BeamTask(
         name="sampling",
         width=None,
@@ -224,7 +224,7 @@ def measure_times(task: BeamTask) -> TrialSpeed:
 
 
 class _Decoding:
-    """The trained model, decoded as a task says."""
+    """Decodes with the trained model, by the settings of a task."""
 
     def __init__(self, task: BeamTask) -> None:
         self.task = task
@@ -315,7 +315,7 @@ def judge_method(
 def share_possible(
     prompts: Sequence[Prompt], continuations: Sequence[Continuation], tokenizer: Tokenizer
 ) -> Interval | None:
-    """The share of the continuations that the story generator could write after their prompts."""
+    """The share of the continuations that the story generator could have written after their prompts."""
     texts = []
     for prompt, continuation in zip(prompts, continuations, strict=True):
         ids = continuation.ids
@@ -360,20 +360,20 @@ def plotted_speeds(result: BeamResult) -> list[tuple[str, int, str, float]]:
 
 
 def results_of(result: BeamResult) -> Beams:
-    """What stage beam_bench writes."""
+    """The results that stage beam_bench writes."""
     methods = {method.name: method.quality for method in result.methods}
     return Beams(len(result.prompts.compared), result.settings.new_tokens, methods)
 
 
 def times_of(result: BeamResult) -> BeamTimes:
-    """What stage beam_bench writes of its times."""
+    """The times that stage beam_bench writes."""
     return BeamTimes(
         methods=_speeds(result), not_measured=list(result.not_measured), trials=trials.TRIALS
     )
 
 
 def metrics_of(result: BeamResult) -> dict[str, dict[str, float | None]]:
-    """A row of the metrics for each width, None for what was not measured."""
+    """A row of metrics for each width, with None where nothing was measured."""
     qualities = {method.name: method.quality for method in result.methods}
     speeds = _speeds(result)
     metrics: dict[str, dict[str, float | None]] = {}
@@ -388,5 +388,5 @@ def metrics_of(result: BeamResult) -> dict[str, dict[str, float | None]]:
 
 
 def _speeds(result: BeamResult) -> dict[str, MethodSpeed]:
-    """The speed of each method, in six digits."""
+    """The speed of each method, to six significant digits."""
     return {method.name: MethodSpeed(**method.trials.times_row()) for method in result.methods}

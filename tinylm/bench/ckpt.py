@@ -27,10 +27,10 @@ PLOT_COLUMNS = ("recompute", "series", "value")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CkptResult:
-    """What the bench found.
+    """The results of the bench.
 
-    is_compared: both runs were measured, and are equal to the bit; a difference fails the bench.
-    profile: the shares of each kind of operation in an update of stage train.
+    is_compared: whether both runs were measured. They are then bitwise equal, or the bench fails.
+    profile: the share of each kind of operation in an update of stage train.
     """
 
     runs: Sequence[Trials[TrainingTask, TrainingMeasurement]]
@@ -126,13 +126,13 @@ def plotted_memory(result: CkptResult) -> list[tuple[str, str, float]]:
 
 
 def results_of(result: CkptResult) -> Recomputed:
-    """What stage ckpt_bench writes; any difference has failed the bench."""
+    """The results that stage ckpt_bench writes. A difference would have failed the bench."""
     same = True if result.is_compared else None
     return Recomputed(same_losses=same, same_weights=same)
 
 
 def times_of(result: CkptResult) -> RecomputeTimes:
-    """What stage ckpt_bench writes of its times."""
+    """The times that stage ckpt_bench writes."""
     speeds = []
     for run in result.runs:
         speed = RecomputeSpeed(
@@ -150,7 +150,7 @@ def times_of(result: CkptResult) -> RecomputeTimes:
 
 
 def metrics_of(times: RecomputeTimes) -> dict[str, dict[str, float | None]]:
-    """Rows ckpt/off and ckpt/on of the metrics, of what was measured."""
+    """The metrics in rows ckpt/off and ckpt/on, as far as they were measured."""
     metrics = {}
     for speed in times.settings:
         name = "on" if speed.recompute else "off"

@@ -1,4 +1,4 @@
-"""Measuring on a device: all work done, one thread, peak memory."""
+"""Measuring on a device: waiting for its work, using one thread, peak memory."""
 
 import contextlib
 import itertools

@@ -62,7 +62,7 @@ class KvTimes:
 
 @dataclasses.dataclass(frozen=True)
 class KvMeasurement:
-    """What one setting gives. ids: the new tokens of each row."""
+    """One setting, measured. ids: the new tokens of each row."""
 
     times: KvTimes
     ids: list[list[int]]
@@ -74,10 +74,10 @@ class KvMeasurement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KvResult:
-    """What the bench found.
+    """The results of the bench.
 
-    compared: the lengths whose ids were compared with and without the cache. ties: where they
-    differ; any other difference fails the bench. profile: the shares of each kind of operation in
+    compared: the lengths at which ids with and without the cache were compared. ties: differences
+    within rounding; any other one fails the bench. profile: the share of each kind of operation in
     a decoding step.
     """
 
@@ -113,7 +113,7 @@ def make_tasks(
     eos_id: int | None,
     runtime: RuntimeSettings,
 ) -> list[KvTask]:
-    """Each length without and with the cache, in turn."""
+    """A task for each length, first without and then with the cache."""
     tasks = []
     for length, cache in itertools.product(settings.lengths, (False, True)):
         task = KvTask(
@@ -150,7 +150,7 @@ def measure(task: KvTask) -> KvMeasurement:
 
 
 def measure_times(task: KvTask) -> KvTimes:
-    """Seconds of one setting."""
+    """Decoding times of one setting."""
     return _decode_after_warm_up(task, _model(task))[1]
 
 
@@ -216,7 +216,7 @@ def profile_step(task: KvTask) -> dict[str, float]:
 def compare_ids(
     settings: Sequence[Trials[KvTask, KvMeasurement]],
 ) -> tuple[list[int], list[Tie]]:
-    """(lengths that were measured with and without the cache, ties on the way).
+    """(lengths measured both with and without the cache, ties).
 
     The two ways add the same numbers in a different order, so two words whose logits differ by no
     more than rounding may swap ranks. Where the ids of a row first differ, both words are scored
@@ -240,7 +240,7 @@ def compare_ids(
 
 
 def _first_difference(task: KvTask, row: int, ids: list[int], others: list[int]) -> Tie | None:
-    """Where the new ids of a row, without the cache and with it, first differ: a tie, or it raises."""
+    """The tie where ids of a row without and with the cache first differ; None if they never do."""
     differing = np.flatnonzero(np.not_equal(ids, others))
     if not len(differing):
         return None
@@ -277,7 +277,7 @@ def _series(task: KvTask) -> str:
 
 
 def results_of(result: KvResult) -> Cache:
-    """What stage kv_bench writes."""
+    """The results that stage kv_bench writes."""
     return Cache(
         batch=result.batch,
         prompt_tokens=PROMPT_TOKENS,
@@ -288,7 +288,7 @@ def results_of(result: KvResult) -> Cache:
 
 
 def times_of(result: KvResult) -> CacheTimes:
-    """What stage kv_bench writes of its times."""
+    """The times that stage kv_bench writes."""
     return CacheTimes(
         settings=_speeds(result),
         profile=as_profile(result.profile),
@@ -298,7 +298,7 @@ def times_of(result: KvResult) -> CacheTimes:
 
 
 def _speeds(result: KvResult) -> list[CacheSpeed]:
-    """The speed and memory of each setting, in six digits."""
+    """The speed and memory of each setting, to six significant digits."""
     speeds = []
     for run in result.settings:
         speed = CacheSpeed(
@@ -312,9 +312,9 @@ def _speeds(result: KvResult) -> list[CacheSpeed]:
 
 
 def metrics_of(times: CacheTimes) -> dict[str, dict[str, float | None]]:
-    """Rows kv/off and kv/on of the metrics: the most new tokens, without and with the cache.
+    """Metrics in rows kv/off and kv/on: the largest length without and with the cache.
 
-    None is what was not measured.
+    None where nothing was measured.
     """
     on, off = times.of_longest()
     speedup = round(on.tokens_per_s / off.tokens_per_s, 2) if on and off else None

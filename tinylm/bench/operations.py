@@ -33,7 +33,7 @@ def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def labelled_modules(model: TinyLM) -> Iterator[None]:
-    """Inside, the calls of norms and attention appear in the profile as `_LABELS` has them."""
+    """A context in which calls of norms and attention appear in the profile under their `_LABELS`."""
     labelled_now = [module for module in model.modules() if type(module) in _LABELS]
     for module in labelled_now:
         module.forward = labelled(_LABELS[type(module)], module.forward)
@@ -41,7 +41,7 @@ def labelled_modules(model: TinyLM) -> Iterator[None]:
         yield
     finally:
         for module in labelled_now:
-            del module.forward  # the class's own is called again
+            del module.forward  # calls reach the method of the class again
 
 
 def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
@@ -77,7 +77,7 @@ def shares(model: TinyLM, step: Callable[[], object]) -> dict[str, float]:
 
 
 def as_profile(measured: dict[str, float] | Failure) -> Profile:
-    """The shares, or the reason why there are none."""
+    """The shares, or the reason why they could not be measured."""
     if isinstance(measured, Failure):
         return Profile(error=measured.reason)
     return Profile(shares=measured)

@@ -1,6 +1,6 @@
-"""Settings of the benches and seeds, and what all prompts of the benches have in common.
+"""Settings of the benches and seeds, and the length of the benches' prompts.
 
-It imports no torch, so `tinylm check` reads params.yaml fast.
+Imports no torch, so `tinylm check` reads params.yaml fast.
 """
 
 from collections.abc import Mapping
@@ -76,5 +76,5 @@ class SeedSettings:
 
 
 def length_penalty(params: Mapping[str, Any]) -> float:
-    """The exponent of beam search everywhere, which is in section beam_bench."""
+    """The length penalty of every beam search, from section beam_bench."""
     return read_section(params, "beam_bench", BeamBenchSettings).length_penalty

@@ -57,7 +57,7 @@ class TrainingTask:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingTimes:
-    """Speed of a training run. epoch_s: seconds for all its train stories once."""
+    """Speed of a training run. epoch_s: seconds for one pass over its train stories."""
 
     tokens_per_s: float
     update_s: float
@@ -69,7 +69,7 @@ Curve = Sequence[tuple[int, int, float]]  # updates, tokens, nats per token
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingMeasurement:
-    """What one training run gives.
+    """One training run, measured.
 
     curve: the loss of each update on its own tokens, before the weights change. held_out: the
     validations. weights: a hash of the final ones. texts: the new ids after each prompt.
@@ -117,7 +117,7 @@ def new_training_run(task: TrainingTask) -> TrainingRun:
 
 
 def measure(task: TrainingTask) -> TrainingMeasurement:
-    """Train, then measure what the run gave."""
+    """Train, then measure losses, weights, texts and memory."""
     run = new_training_run(task)
     curves, times = _train(run, task)
     updates = len(curves.tokens)
@@ -136,12 +136,12 @@ def measure(task: TrainingTask) -> TrainingMeasurement:
 
 
 def measure_times(task: TrainingTask) -> TrainingTimes:
-    """Train, and measure nothing but the speed."""
+    """Train, and measure only the speed."""
     return _train(new_training_run(task), task)[1]
 
 
 def _train(run: TrainingRun, task: TrainingTask) -> tuple[Curves, TrainingTimes]:
-    """Train the run's model; the run's curves and speed."""
+    """Train the run's model. Returns its curves and speed."""
     held_out_batches = math.ceil(task.held_out_rows / task.train.batch_size)
     short = dataclasses.replace(
         run, held_out=lambda: itertools.islice(run.held_out(), held_out_batches)

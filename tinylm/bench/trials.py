@@ -1,4 +1,4 @@
-"""The trials of a bench: each setting is measured several times, every time in a process of its own.
+"""The trials of a bench: each setting is measured several times, each time in its own process.
 
 Processes are forked from a server that has only imported modules. They are as clean as a new
 interpreter, but start sooner. This file imports no torch, so `tinylm check` stays fast.
@@ -22,7 +22,7 @@ from tinylm.base.processes import begin_worker, ctrl_c_later
 from tinylm.run.benches import NotMeasured
 
 TRIALS = 2  # of each setting, in turn with the others
-OOM = "oom"  # the reason of a failure for want of memory
+OOM = "oom"  # the reason of a failure that was caused by lack of memory
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ MeasurementT = TypeVar("MeasurementT", bound=Measurement)
 
 @dataclass(frozen=True)
 class Trials(Generic[TaskT, MeasurementT]):
-    """A setting that was measured.
+    """The measurements of one setting.
 
     first: what the first trial measured. times: those of all trials.
     """
@@ -67,7 +67,7 @@ class Trials(Generic[TaskT, MeasurementT]):
     times: Sequence[Any]
 
     def times_row(self) -> dict[str, float]:
-        """KEY of a time is its median over the trials, low_KEY and high_KEY its range; in six digits."""
+        """Median (KEY), smallest (low_KEY) and largest (high_KEY) of each time, to six significant digits."""
         row = {}
         for field in dataclasses.fields(self.times[0]):
             values = [getattr(times, field.name) for times in self.times]
@@ -78,7 +78,7 @@ class Trials(Generic[TaskT, MeasurementT]):
 
 
 def six_digits(value: float) -> float:
-    """A measured number as JSON files have it."""
+    """A measured number, rounded to six significant digits for JSON files."""
     return float(f"{value:.6g}")
 
 

@@ -184,6 +184,6 @@ def _durations() -> Iterator[str]:
     validation_s = estimate.validation_seconds(params, corpus, token_s)
     if validation_s > MOST_VALIDATION * seconds["train"]:
         yield (
-            f"note: {estimate.rough_duration(validation_s)} of the training are validation; "
-            "less with a smaller data.held_out_share or a larger train.validate_every"
+            f"note: {estimate.rough_duration(validation_s)} of the training time is validation; "
+            "reduce it with a smaller data.held_out_share or a larger train.validate_every"
         )

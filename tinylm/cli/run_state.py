@@ -29,7 +29,7 @@ class RunState:
 def read_run_state() -> RunState:
     """The state of the run in the current folder.
 
-    Raises InputError for a wrong params.yaml, and for results of a current stage that cannot be read.
+    Raises InputError for an invalid params.yaml, and for results of a current stage that cannot be read.
     """
     from tinylm.experiments.provenance import read_status
     from tinylm.run.finished_run import RESULTS, read_run

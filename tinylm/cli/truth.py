@@ -11,7 +11,7 @@ from tinylm.cli.command import add_model_options
 
 EXAMPLES = """\
   tinylm truth "once upon a time there was a"
-  tinylm truth "once upon a time there was a brave girl named" --decode      what top-k or min-p leaves
+  tinylm truth "once upon a time there was a brave girl named" --decode      what top-k or min-p keeps
 """
 
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """TEXT and where the model is."""
     parser.add_argument("text", metavar="TEXT", help="a story, or its beginning")
     parser.add_argument(
-        "--decode", action="store_true", help="a third line: what section decode draws from"
+        "--decode", action="store_true", help="add a third line: what section decode samples from"
     )
     add_model_options(parser)
 
@@ -44,9 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
             counts = f"possible words: {row['possible']}, drawn from: {row['drawn']}"
             print(f"{counts:<45}{list_top_words(row['drawn_next'])}")
     print(
-        "Surprise is in nats. The upper line shows what the generator expected, the lower one what the model did."
+        "Surprise is in nats. The first line shows what the generator expected, the second what the model expected."
     )
     if arguments.decode:
-        print(f"The third line is what this draws from: {lm.settings.in_words()}.")
+        print(f"The third line shows what decoding samples from ({lm.settings.in_words()}).")
     if row["true"] == math.inf:
         print(f"The generator never writes {row['word']!r} there, so it cannot score the rest.")

@@ -1,4 +1,4 @@
-"""How to decode with a model: what stays the same for all prompts and all methods."""
+"""How to decode with a model: the rules that all prompts and methods share."""
 
 import dataclasses
 from collections.abc import Sequence

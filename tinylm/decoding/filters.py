@@ -134,9 +134,9 @@ def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def kept(logits: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:
-    """Scores and ids of the tokens that the filters leave, at a temperature above 0.
+    """Scores and ids of the top k tokens at a temperature above 0.
 
-    (B, V) -> scores (B, k), ids (B, k)
+    (B, V) -> scores (B, k), -inf for what top_p or min_p rules out; ids (B, k)
     """
     scores, ids = top_k(logits, settings.top_k)
     scores = top_p(scale(scores, settings.temperature), settings.top_p)
@@ -146,8 +146,8 @@ def kept(logits: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:
 def flat_rows(logits: Tensor, ids: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:
     """The rows whose top_k likeliest tokens have less than `fallback_mass` of the probability.
 
-    logits (B, V), ids (B, k): of `kept` -> their numbers (R,), and the scores of the nucleus
-    `FALLBACK_TOP_P` (R, V), from which they are drawn instead.
+    logits (B, V), ids (B, k) from `kept` -> row numbers (R,), and scores (R, V) of the nucleus
+    `FALLBACK_TOP_P`, from which these rows are drawn instead.
     """
     if settings.fallback_mass == 0.0 or ids.shape[-1] == logits.shape[-1]:
         return torch.empty(0, dtype=torch.int64, device=logits.device), logits[:0]
@@ -157,7 +157,7 @@ def flat_rows(logits: Tensor, ids: Tensor, settings: DecodeSettings) -> tuple[Te
 
 
 def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
-    """The next token of each row: argmax at temperature 0, else a draw from what the filters leave.
+    """The next token of each row: argmax at temperature 0, else a draw from what the filters keep.
 
     logits (B, V), u (B,) in [0, 1) -> (B,)
     """

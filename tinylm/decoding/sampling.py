@@ -50,8 +50,8 @@ def generate(
 ) -> list[Generation]:
     """Continue each prompt by at most `max_new_tokens` tokens; rows leave the batch at <eos>.
 
-    Without `stop_at_eos`, decoding continues past it. For each token as soon as it is chosen, use
-    `Sampling`.
+    Without `stop_at_eos`, decoding continues past it. To get each token as soon as it is chosen,
+    use `Sampling`.
     """
     if not prompts or max_new_tokens <= 0:
         return [Generation([], [], False) for _ in prompts]

@@ -217,7 +217,7 @@ class Session:
         self._starts = self._starts[rows]
 
     def _equal_slots(self, rows: np.ndarray) -> int:
-        """How many slots, from the first, are equal in every row i and in rows[i], which replaces it.
+        """The number of leading slots that are equal in every row i and in rows[i], which replaces it.
 
         A slot of the cache depends on the tokens from the start of its window up to its own. Beams
         of one prompt share all but their last tokens, so few of their slots need to be copied.

@@ -54,7 +54,7 @@ class BeamSettings:
     """Settings of beam search.
 
     width: the beams of a prompt. length_penalty: alpha in the score, log_prob / length ** alpha.
-    n_best: the hypotheses that are returned of each prompt.
+    n_best: how many hypotheses are returned for each prompt.
     """
 
     width: int

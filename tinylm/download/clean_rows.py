@@ -1,4 +1,4 @@
-"""A raw story as a row of the corpus: clean, with what decides its split and which others it is the same as."""
+"""Raw stories as rows of the corpus: cleaned, with hashes that decide the split and identify copies."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a reader of a corpus should know: what is in no split, and what is read in an unexpected way."""
+"""Notes on how a corpus was read: rows in no split, and files read in an unexpected way."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -81,7 +81,7 @@ def split_of(side: bytes, held_out: float, evaluation: float) -> str:
 
 
 def _side_at(share: float) -> bytes:
-    """The side below which this share of all sides is."""
+    """The side below which this share of all sides lies."""
     return int(share * HASH_RANGE).to_bytes(8, "big")
 
 
@@ -100,9 +100,9 @@ def _evaluation_rows(
 def _assign(
     rows: Iterator[CleanRow], settings: DataSettings, evaluation_forms: set[bytes], tally: Tally
 ) -> Iterator[tuple[str, CleanRow]]:
-    """(its split, the story) of each train story that is stored.
+    """(split, story) for each train story that is stored.
 
-    evaluation_forms: of the official evaluation split; empty if the data has none.
+    evaluation_forms: the forms of the official evaluation split; empty if the data has none.
     """
     train_limit, evaluation_limit = settings.limits()
     held_out = settings.held_out_share if settings.held_out == "hash" else 0.0

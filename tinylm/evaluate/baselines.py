@@ -51,7 +51,7 @@ def scored_tokens(evaluation: TokenStore, layout: str) -> int:
 
 
 def loss_of(nats: float, tokens: int) -> Loss:
-    """The loss of a text with these nats in all."""
+    """The loss of a text of this many nats in total."""
     return Loss(perplexity(nats, tokens), nats / tokens, tokens)
 
 

@@ -134,7 +134,7 @@ def continue_prompts(
 def measure_samples(
     samples: pd.DataFrame, settings: EvaluateSettings, decode: DecodeSettings
 ) -> tuple[Samples, pd.DataFrame]:
-    """(all samples with 95 % bootstrap intervals, samples.csv).
+    """(metrics of all samples with 95 % bootstrap intervals, the table samples.csv).
 
     perplexity: exp of all nats over all tokens. BLEU is over words split at white space, each
     continuation against its one reference.
@@ -175,7 +175,7 @@ def measure_samples(
 
 
 def _perplexity_of(nats_and_tokens: pd.DataFrame) -> Interval:
-    """The perplexity of all texts together; its interval resamples texts."""
+    """Perplexity of all texts pooled, with an interval from resampling texts."""
     table = nats_and_tokens.to_numpy(dtype=float)
     pooled = float(pooled_perplexity(table.sum(axis=0)))
     return value_and_interval(table, pooled_perplexity, pooled)

@@ -1,10 +1,10 @@
-"""Decoding graded by the truth: what each setting cuts away, and what it lets in.
+"""Compare decoding settings with the generator: impossible words allowed, possible words ruled out.
 
-A filter is a trade. It keeps the model from words that the generator never writes at that point, and
-it also makes some words impossible that the generator does write. At the true prefixes of stories,
-both are known exactly: p is the true distribution of the next word, q the one that the setting
-draws from. Their total variation, half the sum of |p - q|, is the share of the draws that would have
-to change.
+A filter is a trade-off. It rules out words that the generator never writes at that point, but also
+words that the generator does write. At the true prefixes of stories, both are known exactly. Let p be
+the true distribution of the next word, and q the one that the setting samples from. Their total
+variation, half the sum of |p - q|, is the share of the draws that would have to change to follow the
+generator.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ OWN = "section decode"
 
 
 def graded_settings(decode: DecodeSettings) -> dict[str, DecodeSettings]:
-    """The settings that are compared, the run's own first, without what depends on earlier words."""
+    """The settings that are compared, the run's own first, without its repetition penalty."""
     own = dataclasses.replace(decode, repetition_penalty=1.0, repetition_window=None)
     return {OWN: own, **SETTINGS}
 
@@ -64,7 +64,7 @@ def grade_words(truth: TrueTokens, drawn: np.ndarray) -> dict[str, np.ndarray]:
 def grade_decoding(
     run: TrainedRun, stories: Sequence[ComparedStory], decode: DecodeSettings
 ) -> dict[str, DecodingGrade]:
-    """Every setting on the same stories, with 95 % intervals over them."""
+    """The grade of every setting on the same stories, with 95 % intervals over stories."""
     settings = graded_settings(decode)
     by_setting = _sums(run, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
@@ -80,7 +80,7 @@ def grade_decoding(
 def _sums(
     run: TrainedRun, stories: Sequence[ComparedStory], settings: Mapping[str, DecodeSettings]
 ) -> dict[str, pd.DataFrame]:
-    """By setting, a row for each story: sums over its words of what `grade_words` gives, and their number."""
+    """For each setting, a row per story: sums of `grade_words` over its words, and the number of words."""
     device = run.model.embedding.device
     banned = banned_ids(run.tokenizer)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in settings}
@@ -106,7 +106,7 @@ def _grade(run: TrainedRun, settings: DecodeSettings, sums: pd.DataFrame) -> Dec
 
 
 def own_texts(run: TrainedRun, settings: DecodeSettings) -> pd.DataFrame:
-    """Stories that the model writes from their start, as `measure_plausibility` reads them."""
+    """Whole stories that the model writes, as a table for `measure_plausibility`."""
     tokenizer = run.tokenizer
     decoder = Decoder(
         model=run.model,

@@ -51,9 +51,9 @@ def _text_before_text(is_text: np.ndarray) -> np.ndarray:
 
 
 class _Cells:
-    """Mean weights of all heads at one distance and about one position: a cell of (query, key).
+    """Mean attention weights of all heads over cells: (query, key) pairs at one distance.
 
-    Positions within a factor of 1.4 count as one. Cells are numbered by `numbers`.
+    The queries of a cell have positions within a factor of 1.4. `numbers` numbers the cells.
     """
 
     def __init__(self) -> None:
@@ -72,13 +72,13 @@ class _Cells:
         return weights.assign(pairs=1).groupby(pairs["cell"]).sum()
 
     def add(self, pairs: pd.DataFrame) -> None:
-        """Count a table of pairs."""
+        """Add a table of pairs to the sums."""
         self._sums = self._sums.add(self._sum(pairs), fill_value=0.0)
 
     def means_without(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """For each of these pairs and each head: the mean of its cell over all other pairs.
+        """For each of these pairs and each head: the mean of its cell without these pairs.
 
-        NaN where the cell has no other pair.
+        NaN where the cell has no other pairs.
         """
         own = self._sum(pairs)
         others = self._sums.loc[own.index] - own

@@ -1,6 +1,6 @@
 """95 % intervals of what is measured on samples: the bootstrap, and Wilson's interval of a share.
 
-It needs only numpy, so reports start without torch.
+Needs only numpy, so a report can be written without loading torch.
 """
 
 from collections.abc import Callable, Sequence

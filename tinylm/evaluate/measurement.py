@@ -67,7 +67,7 @@ def measure_loss(run: TrainedRun) -> tuple[SplitLoss, Baselines, Tables]:
 
 
 class Continuations(NamedTuple):
-    """What is measured of the model's continuations; plausibility is None without a judge."""
+    """Measurements of the model's continuations; plausibility is None if the generator cannot judge them."""
 
     samples: Samples
     memorised: Memorised

@@ -66,7 +66,7 @@ def _train_stories(tokenizer: Tokenizer, train: TokenStore) -> Iterator[list[str
 
 
 def measure_memorised(samples: pd.DataFrame, tokenizer: Tokenizer, train: TokenStore) -> Memorised:
-    """How near the continuations and references of `continue_prompts` are to the train stories."""
+    """The share of 4-grams that the nearest train story has, for continuations and for references."""
     texts = [words_of(tokenizer, ids) for ids in [*samples["ids"], *samples["reference_ids"]]]
     nearness = np.array(nearest_story(texts, _train_stories(tokenizer, train)))
     continuations, references = np.split(nearness, 2)

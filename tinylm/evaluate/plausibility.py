@@ -37,9 +37,9 @@ def possible(texts: Iterable[Sample]) -> Interval | None:
 
 
 def measure_plausibility(samples: pd.DataFrame) -> tuple[Plausibility, Rows]:
-    """(what was measured, a row for each sample with an impossible word).
+    """(the measurements, a row for each sample with an impossible word).
 
-    An impossible word is of the kind of word that the generator chooses there.
+    The kind of an impossible word is that of the words that the generator could have chosen there.
     """
     read = []  # for each text: (words read, whether one is impossible)
     rows = []

@@ -1,6 +1,6 @@
-"""What may be claimed: Student's t, p values, Holm's correction, the difference between two settings.
+"""Whether two settings differ significantly: Student's t, p values, Holm's correction.
 
-It needs only numpy, so reports start without torch.
+Needs only numpy, so a report can be written without loading torch.
 """
 
 import dataclasses
@@ -210,7 +210,7 @@ class Difference:
 
 
 def difference_of(first: Tables, second: Tables, statistic: Statistic) -> Difference:
-    """Compare two settings by the tables of their runs, whose rows are the same texts in all runs.
+    """Compare two settings by the tables of their runs. All tables have the same texts as rows.
 
     A side's metric is computed from the mean of its tables over seeds.
     """

@@ -42,7 +42,7 @@ _ID_DIGITS = 16
 
 
 class SplitScore(NamedTuple):
-    """What `score_split` measures.
+    """The result of `score_split`.
 
     loss: of the whole split.
     table: a row for each story, as in data/evaluate/stories.csv.

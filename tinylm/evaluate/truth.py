@@ -197,7 +197,7 @@ def measure_truth(run: TrainedRun, compared: ComparedStories) -> tuple[Divergenc
 def _divergence(
     run: TrainedRun, stories: Sequence[ComparedStory], words: pd.DataFrame
 ) -> Divergence:
-    """Of all words, and of the words of each kind."""
+    """The divergence over all words, and the part of each kind of word."""
     of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
     unknown = round(float(-sum(of_words) - words["true"].sum()), 9)
     return Divergence(
@@ -247,12 +247,12 @@ def explain(
     words: Sequence[str],
     decode: DecodeSettings | None = None,
 ) -> pd.DataFrame:
-    """What generator and model expected at each word of a text, and after its last word ("").
+    """What the generator and the model expected at each word of a text, and after its last word ("").
 
     Ends at the first impossible word, or when the context is full. Columns: word, kind, MEASURES
     (true, model: nan after the last word); true_next, model_next: {word: p >= PROBABLE}, p falling.
-    decode: adds drawn_next, what these settings draw from without a repetition penalty, and
-    possible and drawn, the numbers of words that generator and settings leave.
+    decode: adds drawn_next, the words that these settings sample from (without a repetition
+    penalty), and possible and drawn, how many words generator and settings leave.
     """
     positions = read_words(words)[: model.settings.context]
     known = {token: index for index, token in enumerate(tokenizer.tokens)}

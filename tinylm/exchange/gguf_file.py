@@ -114,7 +114,7 @@ def steepened(form: ExportedModel, s: float) -> ExportedModel:
         # read by the activation
         ".ln_2.": s,
         ".mlp.c_fc.bias": s,
-        # multiplied by the embedding, which has grown, if that is the output layer too
+        # multiplied by the embedding, which has grown, if it is also the output layer
         ".ln_f.": 1 / s if is_tied else 1.0,
     }
     tensors = dict(form.tensors)

@@ -113,7 +113,7 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
 
 
 def _outdated(present: set[str], files: list[str]) -> list[str]:
-    """The files of earlier publications that this one, with `files`, does not have; sorted."""
+    """The files of earlier publications that are no longer among `files`; sorted."""
     outdated = []
     for name in sorted(present.difference(files)):
         if name in written_names() or name.startswith(FOLDERS):

@@ -32,7 +32,7 @@ MOST_TOKENS = 256  # random ids whose logits are compared
 # The largest difference allowed, as a share of the largest logit once each token's mean is subtracted. It is wider for
 # llama.cpp, whose gelu is the tanh form.
 BOUND = {"transformers": 1e-3, "tinylm": 1e-3, "gguf": 1e-2}
-# With large weights float32 itself is inexact, so a difference of so many times its rounding error is allowed.
+# With large weights float32 itself is inexact, so a difference of this many rounding errors is allowed.
 ROUNDINGS = 10
 GGUF_NAMES = {  # as in stock.GPT2
     "inputs": "token_embd",

@@ -172,7 +172,7 @@ def _affine(layer: nn.Linear) -> Affine:
 
 
 def _ends(model: TinyLM, sizes: _Sizes) -> dict[str, Tensor]:
-    """What is before and after the blocks."""
+    """The tensors before and after the blocks."""
     settings = model.settings
     vectors = _exact(model.embedding) * float(model.embedding_scale)
     parts = {"inputs.weight": sizes.write(vectors)}
@@ -188,8 +188,8 @@ def _ends(model: TinyLM, sizes: _Sizes) -> dict[str, Tensor]:
 def _tied_output(model: TinyLM, sizes: _Sizes, vectors: Tensor) -> dict[str, Tensor]:
     """The last norm and, where the stream is wider than ours, output weights.
 
-    Otherwise there is no bias, and the input vectors serve as output weights: the last norm has the
-    factor of the logits.
+    Otherwise there is no bias, and the input vectors serve as output weights: the last norm includes
+    the factor of the logits.
     """
     factor = model.width**-0.5
     if sizes.wide > sizes.width:

@@ -35,8 +35,8 @@ SAME = "the same parameters, code and data"
 class Row:
     """A setting, or another run of the first setting, compared with the first.
 
-    perplexity: of its first run. metric: of the difference, which is None if the sides have no
-    text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
+    perplexity: of its first run. metric: what the difference measures. difference: None if the sides
+    have no text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
     claimed; `compare_settings` corrects it and sets the verdict. is_same_setting: only the seed may differ.
     """
 

@@ -15,6 +15,6 @@ def git(*words: str) -> str:
 
 
 def git_or_none(*words: str) -> str | None:
-    """The output of a git command as it is; None if the command fails, as outside a repository."""
+    """The unchanged output of a git command; None if it fails, as it does outside a repository."""
     done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None

@@ -51,7 +51,7 @@ class _Watch:
 
 
 def _worker_module(slot: Path) -> str:
-    """The module of a worker in the slot's code, which for a sweep that 0.4 began is older than this."""
+    """The worker's module in the slot's code, which is older if release 0.4 began the sweep."""
     is_older = (slot / "tinylm/sweep/worker.py").exists()
     return "tinylm.sweep.worker" if is_older else "tinylm.experiments.worker"
 

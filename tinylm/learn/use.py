@@ -102,7 +102,7 @@ def train(
 
 
 def decoder_of(model: TinyLM, tokenizer: Tokenizer) -> Decoder:
-    """How the model is decoded: with the cache, and half of a full window leaves."""
+    """A decoder that uses the cache and drops the older half of a full window."""
     return Decoder(model=model, eos_id=tokenizer.eos_id, banned=banned_ids(tokenizer))
 
 

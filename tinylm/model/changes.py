@@ -55,7 +55,7 @@ def change_of(model: TinyLM) -> str:
 
 
 def _change_of_module(module: nn.Module, kind: type, attributes: dict[str, Any]) -> str:
-    """The first change of one module, against its class and attributes in a new model."""
+    """How a module first differs from its class and attributes in a new model; "" if it does not."""
     if type(module) is not kind:
         return f"is a {type(module).__name__}"
     if has_hooks(module):
@@ -74,7 +74,7 @@ def replaces_attention(model: TinyLM) -> bool:
 
 
 def _is_replaced(module: nn.Module, operation: str) -> bool:
-    """Whether a module has this operation of `Ops` from outside tinylm."""
+    """Whether this operation of the module's `Ops` is defined outside tinylm."""
     ops = getattr(module, "ops", None)
     if ops is None:
         return False

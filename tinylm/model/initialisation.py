@@ -49,7 +49,7 @@ def _draw_xavier(name: str, parameter: nn.Parameter) -> None:
 
 
 def _draw_as_torch(name: str, parameter: nn.Parameter, width: int) -> None:
-    """Only what is not in a layer of torch's, which has drawn its own weights."""
+    """Draw only parameters outside torch's layers, which have drawn their own weights."""
     if name == "positions":
         nn.init.normal_(parameter)
     elif name == "output_bias":

@@ -1,4 +1,4 @@
-"""What all stage scripts share: the settings, the device, and how results are written.
+"""Shared by all stage scripts: the settings, the device, and how results are written.
 
 def main() -> None:
     stage = Stage("kv_bench")
@@ -98,12 +98,12 @@ class Stage:
     ) -> None:
         """Write the results, metrics and times of the stage, then call `refuse_edits`.
 
-        results: of `tinylm.run`; go to data/figures/NAME.json, and are identical in every run under
-            the same conditions.
+        results: a class of `tinylm.run`, written to data/figures/NAME.json. They are identical in
+            every run under the same conditions.
         metrics: {row: {metric: value}}; each row goes to metrics/ROW.json for `dvc metrics show`.
-            Left out: None (could not be measured), and what is not finite (the model has diverged).
-        times: go to data/times/NAME.json, with the seconds, the peak memory of this process and the
-            conditions. They vary from run to run, so only stage report depends on that file.
+            None (not measured) and values that are not finite (the model diverged) are left out.
+        times: written to data/times/NAME.json with the seconds, the peak memory of this process and
+            the conditions. They vary from run to run, so only stage report depends on that file.
         """
         write_result(paths.results(self.name), results)
         for row, values in (metrics or {}).items():

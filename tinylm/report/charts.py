@@ -18,14 +18,14 @@ _MANY = 24  # points; a longer line is drawn without markers
 
 
 class Labels(NamedTuple):
-    """What is written at a chart: above it, below it and on its left."""
+    """The title of a chart, and the labels of its axes."""
 
     title: str
     x: str
     y: str
 
     def described(self, values: Iterable[str]) -> str:
-        """The chart for readers who cannot see it."""
+        """A description of the chart for readers who cannot see it."""
         return f"{self.title}, {self.y} against {self.x}: {'; '.join(values)}."
 
 

@@ -67,7 +67,7 @@ def to_html(markdown: str, pictures: Mapping[str, str] | None = None) -> str:
 
 
 class _Page(RendererHTML):
-    """Tokens of markdown.py as HTML. A method named like a token renders it, by markdown-it's rules.
+    """Renders tokens of markdown.py as HTML. In markdown-it, a method named after a token renders it.
 
     pictures: the SVG of each picture by name.
     """
@@ -88,7 +88,7 @@ class _Page(RendererHTML):
         return "".join(blocks)
 
     def render_blocks(self, tokens: Sequence[Token]) -> str:
-        """Blocks outside of folded parts."""
+        """The blocks as HTML, none of them folded."""
         return self.render(list(_for_html(tokens)), parser().options, {})
 
     def render_words(self, token: Token | None) -> str:
@@ -159,7 +159,7 @@ def _for_html(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _table(table: Sequence[Token]) -> Sequence[Token]:
-    """A table of facts without its head, or one whose heads and first cells name columns and rows."""
+    """A table of facts without its head; any other with head and first cells marked as names."""
     types = [token.type for token in table]
     if table[0].meta["kind"] == "facts":
         body = table[types.index("thead_close") + 1 :]

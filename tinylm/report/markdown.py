@@ -1,7 +1,7 @@
-"""The Markdown of render.py as tokens of markdown-it, in which its conventions are marked.
+"""Parses the Markdown of render.py into tokens of markdown-it, marked by kind.
 
-The kind of a paragraph is in its first token's meta: par, note, warning or gallery. That of a table
-is ruled or facts; a ruled table has its caption there, too, as an inline token or None.
+The kind of a paragraph is in its first token's meta: par, note, warning or gallery. A table is ruled
+or facts. The caption of a ruled table is in its meta too, as an inline token or None.
 """
 
 from collections.abc import Collection, Sequence
@@ -72,7 +72,7 @@ def _with_kinds(tokens: Sequence[Token], pictures: Collection[str]) -> list[Toke
 
 
 def _with_captions(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens, with each note that is directly before a ruled table as its caption."""
+    """The tokens, where each note directly before a ruled table becomes its caption."""
     kept: list[Token] = []
     for token in tokens:
         if token.meta.get("kind") == "ruled" and len(kept) > 2:

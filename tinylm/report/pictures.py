@@ -68,7 +68,7 @@ def _trade_off(run: FinishedRun) -> Picture | None:
 
 
 def _graded_decoding(run: FinishedRun) -> Picture | None:
-    """What each setting of decoding lets in and what it cuts away, the nearest to the generator first."""
+    """Impossible and cut words of each decoding setting, the setting nearest to the generator first."""
     rows = []
     for name, grade in nearest_decoding(run):
         rows.append({"setting": name, "let_in": grade.impossible.value, "cut": grade.cut.value})

@@ -98,7 +98,7 @@ def image(path: str, alt: str, caption: str = "") -> Markup:
 
 
 class _Environment(jinja2.Environment):
-    """Fields of results must exist: a.b.c is undefined if a.b is None, and an error if it is no field."""
+    """Refuses unknown fields: a.b.c is undefined if a.b is None, but an error if result a.b has no c."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if dataclasses.is_dataclass(obj) and not hasattr(obj, attribute):
@@ -111,7 +111,7 @@ def render(template: Path, **values: Any) -> str:
 
     Args:
         template: the file; it may include others of its folder and those of the report.
-        values: what the template names. A part of one that is None is shown as a dash.
+        values: the names that the template uses. A part of a value that is None is shown as a dash.
 
     Raises:
         jinja2.UndefinedError: the template names a value that is not given, or a field that a

@@ -58,7 +58,7 @@ def draw_training(frame: pd.DataFrame) -> Picture | None:
 
 
 def draw_decoding(grades: pd.DataFrame) -> Picture | None:
-    """Draw two bars for each setting of decoding: impossible words that it lets in, true ones that it cuts away.
+    """Draw two bars for each decoding setting: impossible words that it allows, true words that it cuts.
 
     grades: columns setting, let_in and cut, the last two as probabilities per word.
     """

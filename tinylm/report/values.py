@@ -32,7 +32,7 @@ ROLES = {  # what a head with this role attends to, and what its score is compar
 
 
 def template_values(run: FinishedRun) -> dict[str, Any]:
-    """What every template can use; what is missing is None or empty."""
+    """The values that every template can use; None or empty where a result is missing."""
     times = run.times
     with_cache, without = times.kv_bench.of_longest() if times.kv_bench else (None, None)
     recomputes = times.ckpt_bench.settings if times.ckpt_bench else []
@@ -86,14 +86,14 @@ def nearest_decoding(run: FinishedRun) -> list[tuple[str, DecodingGrade]]:
 
 
 def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:
-    """How many samples have their first impossible word at each kind, the most first."""
+    """The number of samples whose first impossible word is of each kind, the most frequent first."""
     judged = run.evaluate.sense if run.evaluate else None
     kinds = judged.kinds if judged else {}
     return sorted(kinds.items(), key=lambda kind: -kind[1])
 
 
 def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict[str, Any]:
-    """What the report itself uses in addition. lab: whether it links to lab.html."""
+    """Further values for the report alone. lab: whether it links to lab.html."""
     differing, as_asked = _assignment(run)
     return {
         "settings": settings,
@@ -234,7 +234,7 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A decoding method: the quality of its texts, their mean number of words and the stories' own."""
+    """A decoding method: the quality of its texts, and the mean number of words of its texts and of the stories."""
 
     quality: MethodQuality
     words: float

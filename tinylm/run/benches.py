@@ -31,7 +31,7 @@ class MethodQuality:
     """The texts of one decoding method.
 
     bleu4: against the stories' own continuations. log_prob_per_token: in nats, under the model.
-    possible: the share of the texts of `judged` further prompts that the generator could write.
+    possible: the share of `judged` further texts that the generator could have written.
     """
 
     bleu4: float
@@ -128,7 +128,7 @@ class CacheTimes(StageTimes):
     trials: int
 
     def of_longest(self) -> tuple[CacheSpeed | None, CacheSpeed | None]:
-        """Decoding to the largest length with and without the cache; None for what was not measured."""
+        """The largest measured length with and without the cache; None where it was not measured."""
         longest = max((speed.new_tokens for speed in self.settings), default=None)
         by_cache = {row.cache: row for row in self.settings if row.new_tokens == longest}
         return by_cache.get(True), by_cache.get(False)
@@ -148,8 +148,8 @@ class AccumulatedRun:
 class Accumulated:
     """data/figures/accum_sweep.json.
 
-    settings: a run for each number of mini-batches. row_tokens: the longest row.
-    gradient_difference: between one batch and the same rows in mini-batches, relative.
+    settings: a run for each number of mini-batches. row_tokens: the most tokens in a row.
+    gradient_difference: between one batch and the same rows in mini-batches, relative to the largest entry.
     """
 
     budget_tokens: int
@@ -179,7 +179,7 @@ class AccumulationTimes(StageTimes):
 
 @dataclasses.dataclass(frozen=True)
 class Recomputed:
-    """data/figures/ckpt_bench.json: whether training gave the same with gradient checkpointing.
+    """data/figures/ckpt_bench.json: whether gradient checkpointing left the training unchanged.
 
     None if only one of the two runs could be measured.
     """

@@ -22,10 +22,10 @@ class Downloaded:
     source: storybook, local or hub. seed: of the storybook. path: of a local source. hub_id,
     revision: of a source on the hub.
     evaluation_split: where the evaluation stories come from, in words.
-    files: of each role, train and evaluation. not_read: the reason for each further file.
-    capital_names: files whose names would be a split's in lower case.
-    dropped: stories in no split, by reason. read_first: at how many stories the settings ended the
-    reading.
+    files: by role, train or evaluation. not_read: the other files, with the reason for each.
+    capital_names: files whose names would name a split if they were in lower case.
+    dropped: stories in no split, by reason. read_first: by role, the number of stories at which the
+    settings ended the reading.
     """
 
     source: str

@@ -32,7 +32,7 @@ class LossWithInterval:
 class KneserNeyLoss(Loss):
     """The loss of the n-grams.
 
-    counted_tokens: of the train_tokens. difference: the model's nats per token minus theirs.
+    counted_tokens: how many of the train_tokens were counted. difference: the model's nats per token minus theirs.
     """
 
     order: int
@@ -124,7 +124,7 @@ class Samples:
 
 @dataclasses.dataclass(frozen=True)
 class Nearness:
-    """How much of the texts the nearest train story has. count: texts that have a 4-gram."""
+    """The share of 4-grams that the nearest train story has. count: texts that have a 4-gram."""
 
     count: int
     nearest: Interval | None = None
@@ -142,8 +142,8 @@ class Memorised:
 class Plausibility:
     """Whether the generator could have written the samples.
 
-    texts: samples that were read. possible: the share without an impossible word. words: read for
-    each impossible one; None without one. kinds: impossible words by kind.
+    texts: samples that were read. possible: the share without an impossible word. words: the number
+    read for each impossible one; None without any. kinds: impossible words by kind.
     """
 
     texts: int
@@ -154,14 +154,14 @@ class Plausibility:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodingGrade:
-    """How far a setting of decoding is from the generator, per word of its stories.
+    """How far a decoding setting is from the generator, per word of its stories.
 
     total_variation: half the sum of |true probability - probability of being drawn| over all words.
     impossible: the probability of drawing a word that the generator never writes there.
     cut: the true probability of words that are never drawn.
     difference: of total_variation from sampling without filters at temperature 1, on the same stories.
-    words: that the model writes for each impossible one, in `texts` texts of its own; None without
-    an impossible word.
+    words: how many the model writes for each impossible one, in `texts` texts of its own; None
+    without an impossible word.
     """
 
     total_variation: Interval
@@ -174,14 +174,14 @@ class DecodingGrade:
 
 @dataclasses.dataclass(frozen=True)
 class AblationOfHeads:
-    """stories: over which the loss is measured with each head switched off."""
+    """stories: how many the loss is measured on, with each head switched off in turn."""
 
     stories: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Heads:
-    """margin: that a head's score must exceed its baseline by. not_measured: the reason by role."""
+    """margin: by which a score must exceed its baseline. not_measured: the reason, by role."""
 
     margin: float
     not_measured: dict[str, str]
@@ -210,9 +210,9 @@ class SplitLoss(LossWithInterval):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluated(SplitLoss):
-    """The model on the evaluation split. sense: of the samples, if the generator can judge them.
+    """The model on the evaluation split. sense: plausibility of the samples, if it can be judged.
 
-    decoding: by setting of decoding, if the generator knows the truth.
+    decoding: the grade of each decoding setting, if the true probabilities are known.
     """
 
     baselines: Baselines

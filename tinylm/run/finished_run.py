@@ -51,7 +51,7 @@ class OwnText:
     """How the model continues a prompt of section report.
 
     unknown: words of the prompt that the model does not know. perplexity: of the continuation.
-    finished: whether it ended by itself. how: it was decoded, in words.
+    finished: whether it ended by itself. how: the decoding settings, in words.
     """
 
     prompt: str
@@ -94,7 +94,7 @@ class Tables:
     attention: list[Sentence] | None = None
 
     def frame(self, name: str) -> pd.DataFrame:
-        """A table to work on; empty if it is missing."""
+        """A copy of a table; empty if it is missing."""
         table = getattr(self, name)
         return pd.DataFrame() if table is None else table.copy()
 
@@ -231,9 +231,9 @@ def read_run(
     stages: Collection[str] = tuple(RESULTS),
     whole: bool = False,
 ) -> FinishedRun:
-    """Read those files of FILES that are below `folder`.
+    """Read those FILES that exist in `folder`.
 
-    stages: whose files are read; the others may be of other code. whole: whether all these stages
+    stages: whose files are read; others may be from other code. whole: whether all these stages
     must have run. Raises InputError for a damaged file, and if `whole` also for missing results of
     a stage.
     """
@@ -250,7 +250,7 @@ def read_run(
 
 
 def _read(path: Path, file: ResultFile) -> Any:
-    """What a file holds. Raises InputError if it is damaged."""
+    """The content of a file. Raises InputError if it is damaged."""
     if path.suffix == ".json":
         return read_result(file.kind, path, file.stage)
     try:
@@ -273,7 +273,7 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 
 def _refuse_text(curves: pd.DataFrame) -> None:
-    """ValueError if a column other than the name of the series has something else than numbers."""
+    """Raise ValueError if a column other than `series` has anything but numbers."""
     curves.drop(columns="series").astype(float)
 
 

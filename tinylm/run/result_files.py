@@ -1,7 +1,7 @@
 """Results of stages as files: the one reader and the one writer.
 
-A result is a frozen dataclass. Its JSON has the same names; a field of the result itself may have
-another one there, in its metadata under KEY. A field whose default is None is left out of the file
+A result is a frozen dataclass. Its JSON has the same names, except where the metadata of a field of
+the result itself gives another one under KEY. A field whose default is None is left out of the file
 while it is None; a field without a default is always written. A number that is not finite, because
 the model has diverged, is null in JSON, and None when it is read.
 """
@@ -35,7 +35,7 @@ class StageTimes:
 
 
 def to_mapping(result: Any) -> dict[str, Any]:
-    """What the file of a result has: names and values, ready for JSON."""
+    """The content of a result's file: names and values, ready for JSON."""
     from pydantic import TypeAdapter  # takes a tenth of a second to import
 
     values: dict[str, Any] = TypeAdapter(type(result)).dump_python(
@@ -46,7 +46,7 @@ def to_mapping(result: Any) -> dict[str, Any]:
 
 
 def from_mapping(kind: type[T], content: Any) -> T:
-    """A result from what its file has; fields that `kind` does not have are ignored.
+    """A result from the content of its file; fields that `kind` does not have are ignored.
 
     Raises ValueError with the first field that is wrong.
     """
@@ -68,7 +68,7 @@ def _keys(kind: Any) -> dict[str, str]:
 
 
 def _first_problem(error: "pydantic.ValidationError") -> str:
-    """The first field that is wrong: what is expected there, and what there is."""
+    """The first wrong field: the value that was expected, and the one found."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":
@@ -83,7 +83,7 @@ def write_result(path: str | Path, result: Any) -> None:
 
 
 def read_result(kind: type[T], path: str | Path, stage: str) -> T:
-    """Read a result of a stage. Raises InputError if the file is missing, damaged or of other code."""
+    """Read a result of a stage. Raises InputError if the file is missing, damaged or from other code."""
     content = read_json(path, stage)
     try:
         return from_mapping(kind, content)

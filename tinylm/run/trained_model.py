@@ -81,7 +81,7 @@ def load_trained(
 ) -> TrainedModel:
     """The trained model on the device of params.yaml, its tokenizer, and how to decode.
 
-    params: params.yaml as parsed. epoch: of weights that were kept during training, instead of the last ones.
+    params: params.yaml as parsed. epoch: load the weights kept at this epoch, instead of the last ones.
     Raises InputError, which names the file.
     """
     decode = read_section(params, "decode", DecodeSettings)

@@ -5,7 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class StoryLengths:
-    """Words of a train story."""
+    """The number of words in a train story."""
 
     mean: float
     median: float
@@ -16,8 +16,8 @@ class StoryLengths:
 class HeldOutCut:
     """How held-out text is taken from the train text: by hash of stories, or the last tokens.
 
-    The rest is of a cut in tokens: the tokens in all, where the cut is, how many tokens both sides
-    share, and what crosses the cut.
+    The other fields describe a cut in tokens: the total number of tokens, the position of the cut,
+    the number of tokens that both sides share, and notes on what crosses the cut.
     """
 
     by: str
@@ -32,8 +32,8 @@ class EmbeddingSource:
     """Where the word vectors come from.
 
     read: the share of the train tokens that they were made from. composed: words whose vectors are
-    made of their n-grams. words: ids that are text; covered: those of them with a vector, coverage:
-    their share. std: of all numbers of the matrix.
+    made of their n-grams. words: ids that are text. covered: how many of them have a vector;
+    coverage: their share. std: the standard deviation of the whole matrix.
     """
 
     source: str
@@ -48,11 +48,11 @@ class EmbeddingSource:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """The vocabulary and what it covers, by split where a dict says so.
+    """The vocabulary and what it covers. The keys of dicts are splits.
 
-    size: ids. words_seen, words_seen_once: different words of the train split, of tokenizer words.
-    tokens: of each split. unknown_share, coverage: shares of its words that are not, and that are
-    in the vocabulary.
+    size: the number of ids. words_seen, words_seen_once: different words of the train split; only
+    for tokenizer words. tokens: the number in each split. unknown_share, coverage: the shares of
+    its words outside and inside the vocabulary.
     """
 
     size: int

@@ -27,7 +27,7 @@ from tinylm.storybook.lexicon import KINDS, Weighted
 
 END = "<eos>"  # the word after a story's last one
 ARTICLES = ("a", "an")
-ARTICLE = "a/an"  # in derivations, whichever of the two it is: that depends on the word after it
+ARTICLE = "a/an"  # either of the two, in derivations: the word after it decides which
 LISTS = {  # kind of word: the lexicon's lists of such words
     "person": "child kin elder rel job folk being",
     "animal": "animal far fur petname",
@@ -233,7 +233,7 @@ class Truth:
 
 
 def _articles(after_article: Iterable[Derivation]) -> dict[str, float]:
-    """The probability of "a" and of "an", each that of the next words which agree with it."""
+    """The probabilities of "a" and "an": each is the sum over the next words that agree with it."""
     sums, _ = _sums(after_article, "")
     articles: defaultdict[str, float] = defaultdict(float)
     for word, prob in sums.items():

@@ -12,9 +12,9 @@ The rule, in this order:
    C again, since a deletion may bring characters together;
 4. words are split at white space; `keep` makes each punctuation mark and symbol a word of its own,
    except an apostrophe between letters or digits ("it's") and . , : between digits ("3.5", "1,000",
-   "10:30"); `attached` leaves everything on its word, the marks that Tibetan and Ethiopic write
-   instead of spaces on the word before them;
-5. nothing is longer than 100 characters: a longer word continues in another word.
+   "10:30"); `attached` leaves all marks on their words. Marks that Tibetan and Ethiopic write
+   instead of spaces stay on the word before them;
+5. no word is longer than 100 characters: a longer one is continued as another word.
 
 No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached`
 splits "<eos>" into "<" and "eos>".

@@ -94,7 +94,7 @@ class _Loop:
         self.progress = Progress("train", self.trainer.budget, "tokens", label)
 
     def run_to_end(self) -> TrainResult:
-        """All updates. A signal ends the run after the present one, if the run can be continued."""
+        """Run all updates. A signal ends the run: with snapshots or several processes, after the update."""
         waits_for_update = self.run.snapshots is not None or self.run.group.size > 1
         with self.progress, signals_noted(waits_for_update) as self.received:
             self.begin()

@@ -57,7 +57,7 @@ class TrainingRun:
 class TrainingData:
     """What stage vocab wrote. stores: the tokens of each of `SPLITS`. embedding: (V, D).
 
-    unk_id: what words hidden by `train.unknown` become; None hides none.
+    unk_id: replaces the words that `train.unknown` hides; None hides none.
     """
 
     stores: Mapping[str, TokenStore]
@@ -73,7 +73,7 @@ def prepare(
     tokenizer: Tokenizer,
     group: Group,
 ) -> TrainingRun:
-    """Set up a run on the output of stage vocab, the same in every rank of the group; no snapshots.
+    """Set up a run on the output of stage vocab, the same in every rank of the group, without snapshots.
 
     Raises InputError if a file is missing.
     """
@@ -97,7 +97,7 @@ def prepare(
 
 
 def with_snapshots(run: TrainingRun, stage: str, folder: str, every_s: float) -> TrainingRun:
-    """A prepared run of this stage, with snapshots in a folder, one every so many seconds."""
+    """A prepared run of this stage that writes a snapshot to `folder` every `every_s` seconds."""
     sections = {"train": run.settings, "model": run.model.settings}
     fingerprint = fingerprint_of(sections, DATA, code_sha256(stage))
     for name, value in run.conditions.items():

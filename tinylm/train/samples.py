@@ -1,4 +1,4 @@
-"""Samples that training prints on its way.
+"""Samples that training prints as it runs.
 
 They change no result, so stage train does not depend on what this file imports.
 """

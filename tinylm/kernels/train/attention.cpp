@@ -160,7 +160,7 @@ void attention(const Number* qkv, const float* rope, Number* output, Normaliser*
 // scores: q k before scaling, becomes dL/d(q k). grad: dL/d(weights after dropout), becomes these weights.
 void grad_softmax(const Problem& p, float* scores, float* grad, int64_t t, Normaliser normaliser, const int16_t* bits) {
     const int64_t seen = seen_by(t);
-    // Second names for what the two rows become, in the same memory.
+    // Aliases of the two rows, named after what they become.
     float *weights = scores, *grad_scores = scores, *dropped_weights = grad;
     scale_and_mask(scores, t, p.scale);
     apply_dropout(grad, bits, p, seen);

@@ -11,7 +11,7 @@ from tinylm.kernels.train.softmax_gradient import compiled_softmax_gradient, tor
 from tinylm.model.ops import CHUNK_ROWS
 
 COMPILED_CHUNK_ROWS = 16384  # large, since each chunk reads and writes the weights' whole gradient
-TORCH_CHUNK_ROWS = CHUNK_ROWS * 4  # few, since plain torch needs several tensors of a part's size
+TORCH_CHUNK_ROWS = CHUNK_ROWS * 4  # fewer, since plain torch also holds tensors of PART_ROWS rows
 PART_ROWS = 1024  # rows whose softmax plain torch computes at a time, by several kernels
 # Every side of a matrix is padded to a multiple of this. A tensor core loads 16 bytes at a
 # time: an H100 took 3.3 times as long for a product of width 300 as for one of width 304.
@@ -57,7 +57,7 @@ class CompiledCudaOutputLoss(LossFunction):
 
 
 class PaddedGradients:
-    """Gradients of the output layer's inputs, added up over chunks of rows, by products of padded matrices.
+    """Gradients of the output layer's inputs, summed over chunks of rows. Products use padded matrices.
 
     hidden (N, D), weight (V, D) and bias (V,) hold the gradients; None for a weight that needs none
     and a bias that is not there.

@@ -1,4 +1,4 @@
-"""What all versions of the output loss share: the backward pass, chunks of rows, the type of products."""
+"""Shared by all versions of the output loss: the backward pass, chunks of rows, the type of products."""
 
 from collections.abc import Iterator
 from typing import Any

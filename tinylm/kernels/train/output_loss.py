@@ -82,8 +82,8 @@ class TorchOutputLoss(LossFunction):
 class NativeOutputLoss(LossFunction):
     """The loss on a CPU, with the softmax in C++. All rows must be scored.
 
-    C++ leaves each row of the gradient of the logits without a factor, which is applied to the
-    smaller tensors (n, D) instead.
+    C++ leaves out one factor per row of the logits' gradient. It is applied to the smaller tensors
+    (n, D) instead.
     """
 
     @staticmethod
@@ -148,7 +148,7 @@ def chunk_rows(weight: Tensor) -> int:
 
 
 def add_weight_gradient(total: Tensor, grad_logits: Tensor, h: Tensor, is_first: bool) -> Tensor:
-    """total + grad_logits^T h, in place where possible; without total, which is empty, for the first chunk.
+    """total + grad_logits^T h, in place where possible. The first chunk ignores total, which is empty.
 
     grad_logits (n, V), h (n, D), total (V, D).
     """

@@ -33,10 +33,10 @@ def torch_softmax_gradient(logits: Tensor, targets: Tensor, part_rows: int) -> T
 
 
 def native_softmax_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum of nats, and a factor (N, 1) for each row: logits become the gradient when multiplied by these.
+    """(sum of nats, factors (N, 1)): the overwritten logits times the factors are the gradient.
 
     Overwrites logits (N, V), in bfloat16 or float32, in C++. All rows must be scored. Nats are summed
-    in float64. Raises IndexError if a target is not a column: C++ writes to memory at the target.
+    in float64. Raises IndexError if a target is not a column, since C++ would write outside the row.
     """
     rows, words = logits.shape
     if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
