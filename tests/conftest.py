@@ -36,7 +36,7 @@ FULL = (
     "params/test_preset_stages.py",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "experiments/test_running_sweep.py",
-    "download/test_rows.py::test_the_short_way_of_cleaning_is_the_rule",
+    "text/test_cleaning.py::test_the_short_way_of_cleaning_is_the_rule",
     "storybook/test_corpus.py",
     "storybook/test_truth.py::test_drawn_words_cannot_be_told_from_the_true_distribution[20000]",
     *(f"train/test_resume.py::test_a_resumed_run_is_bit_identical[{name}" for name in RESUMED),

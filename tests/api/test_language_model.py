@@ -17,6 +17,7 @@ from hypothesis import settings as drawn
 from hypothesis import strategies as st
 
 import tinylm
+from tests.decoding.test_sampling import FILTERS, distribution
 from tests.support.random_run import CONTEXT, make_run
 from tests.support.small import random_model, words_of
 from tinylm.api.language_model import load, pieces
@@ -28,6 +29,7 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
+from tinylm.evaluate.truth import PROBABLE
 from tinylm.model.ops import Ops
 from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
@@ -256,18 +258,24 @@ def test_truth_says_what_it_leaves_out(storyteller):
     assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_truth_shows_what_the_settings_draw_from(storyteller):
-    storyteller.settings = DecodeSettings(temperature=0.5, top_k=3)
-    beginning = " ".join(storyteller.tokenizer.tokens[4:8])
-    table = storyteller.truth(beginning, decode=True)
+@drawn(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(chosen=FILTERS)
+def test_truth_shows_what_the_settings_draw_from(storyteller, chosen):
+    storyteller.settings = chosen
+    tokens = storyteller.tokenizer.tokens
+    beginning = " ".join(tokens[4:8])
     assert "drawn_next" not in storyteller.truth(beginning)
-    assert table["drawn"].tolist() == [3] * len(table)
+    table = storyteller.truth(beginning, decode=True)
+    found = table["drawn_next"]
+    with torch.no_grad():
+        rows = storyteller.model(torch.tensor([[0, 4, 5, 6, 7][: len(found)]]))[0]
+    expected = [distribution(row, chosen) for row in rows.tolist()]
+    assert table["drawn"].tolist() == [len(row) for row in expected]
     assert (table["possible"] > 0).all()
-    for model, left in zip(table["model_next"], table["drawn_next"], strict=True):
-        texts = [word for word in model if not word.startswith("<")][:3]
-        weights = np.array([model[word] ** 2 for word in texts])  # temperature 1/2 squares
-        assert list(left) == texts
-        assert list(left.values()) == pytest.approx(list(weights / weights.sum()))
+    for next_words, row in zip(found, expected, strict=True):
+        likely = {tokens[i]: p for i, p in row.items() if p >= PROBABLE}
+        assert next_words == pytest.approx(likely)
+        assert list(next_words.values()) == sorted(next_words.values(), reverse=True)
 
 
 @pytest.mark.parametrize("call", ["perplexity", "generate"])

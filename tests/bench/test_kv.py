@@ -3,6 +3,8 @@ import dataclasses
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stages import kv_bench
 from tests.bench.conftest import results
@@ -46,16 +48,18 @@ def test_seconds_per_further_token_leave_the_first_out(task, monkeypatch):
     assert times == kv.KvTimes(tokens_per_s=46 / 12, first_token_s=1.0, rest_s_per_token=11 / 22)
 
 
-def test_the_shown_speedup_is_that_of_the_longest_text():
-    rows = [
-        part(CacheSpeed, new_tokens=length, cache=cache, tokens_per_s=speed, peak_mib=2.0)
-        for length, cache, speed in ((14, False, 10.0), (14, True, 30.0), (4, False, 1.0), (4, True, 2.0))
-    ]  # fmt: skip
-    ways = kv.metrics_of(part(CacheTimes, settings=rows))
-    assert (ways["kv/off"]["tokens/s"], ways["kv/on"]["speedup"]) == (10.0, 3.0)
-    assert set(
-        kv.metrics_of(part(CacheTimes, settings=[rows[0], *rows[2:]]))["kv/on"].values()
-    ) == {None}
+@given(st.dictionaries(st.tuples(st.integers(2, 5), st.booleans()), st.floats(1, 9), max_size=5))
+def test_metrics_are_those_of_the_longest_texts(speeds):
+    rows = []
+    for (length, cache), speed in speeds.items():
+        row = {"new_tokens": length, "cache": cache, "tokens_per_s": speed, "peak_mib": 9 * speed}
+        rows.append(part(CacheSpeed, **row))
+    longest = max((length for length, _ in speeds), default=0)
+    off, on = (speeds.get((longest, cache)) for cache in (False, True))
+    assert kv.metrics_of(part(CacheTimes, settings=rows)) == {
+        "kv/off": {"tokens/s": off, "peak_mib": off and 9 * off},
+        "kv/on": {"tokens/s": on, "peak_mib": on and 9 * on, "speedup": on and off and round(on / off, 2)},
+    }  # fmt: skip
 
 
 def test_other_ids_fail_with_their_place_and_equal_logits_are_a_tie(task):

@@ -1,27 +1,42 @@
 import statistics
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stages import train
 from tests.support.stages import read
 from tinylm.bench.seeds import first_curve, score_of, shown_perplexity, summarise
+from tinylm.evaluate.significance import student_critical_value
 from tinylm.run.seeds import SeedScore, Spread
-
-
-def test_one_seed_has_no_spread():
-    assert summarise({1: SeedScore(2.0, 2.0, 2.0, 2.0)}).perplexity == Spread(2.0)
 
 
 def test_the_held_out_loss_of_a_seed_is_that_of_its_saved_weights(folder):
     assert score_of(5000.0, "train", "evaluate").held_out_loss == 5000.0
 
 
-def test_a_seed_that_diverged_leaves_the_other_numbers():
-    diverged = SeedScore(None, 5000.0, 5000.0, 5000.0)
-    seeds = summarise({1: SeedScore(2.0, 2.0, 2.0, 2.0), 2: diverged})
-    assert seeds.nats_per_token.mean == 2501.0
-    assert seeds.perplexity is None
-    assert "diverged" in shown_perplexity(seeds)
+KNOWN = st.none() | st.floats(0.5, 9)
+
+
+@given(
+    st.dictionaries(st.integers(1, 9), st.builds(SeedScore, KNOWN, KNOWN, KNOWN, KNOWN), min_size=1)
+)
+def test_a_metric_that_every_seed_has_is_summarised(scores):
+    """None where a seed diverged, which leaves the other metrics."""
+    seeds = summarise(scores)
+    for name in ("perplexity", "nats_per_token", "raw_bits_per_byte", "held_out_loss"):
+        values = [getattr(score, name) for score in scores.values()]
+        expected = None
+        if None not in values:
+            expected = Spread(pytest.approx(np.mean(values)))
+            if len(values) > 1:
+                sd = np.std(values, ddof=1)
+                bound = student_critical_value(0.05, len(values) - 1) * 2**0.5 * sd
+                known = [pytest.approx(value, abs=1e-9) for value in (sd, bound)]
+                expected = Spread(expected.mean, *known)
+        assert getattr(seeds, name) == expected
+    assert ("diverged" in shown_perplexity(seeds)) == (seeds.perplexity is None)
 
 
 def test_a_seed_is_a_training_with_that_seed(folder, change):

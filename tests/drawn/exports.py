@@ -3,7 +3,6 @@
 import importlib.util
 import random
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tests.drawn.models import plain_model, random_model, settings_of
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.rounding import BF16, F16, FP32, Q8_0, Exact, exactly
 from tests.drawn.running import in_folder
+from tests.support.remote_code import own_modules
 from tests.support.small import words_of
 from tinylm.base.config import InputError, read_section
 from tinylm.cli import main
@@ -139,11 +139,7 @@ def check_logits(
         return
     trust = {"trust_remote_code": True} if form == "tinylm" else {}
     for dtype, unit in ((torch.float32, FP32), (torch.bfloat16, BF16))[: 1 + is_first]:
-        with tempfile.TemporaryDirectory() as modules, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
-            patch.setattr(sys, "path", [*sys.path])
-            for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
-                del sys.modules[name]  # of an export that is gone
+        with own_modules():
             reader = transformers.AutoModelForCausalLM
             read = reader.from_pretrained(folder, dtype=dtype, **trust).eval()
         with torch.no_grad():

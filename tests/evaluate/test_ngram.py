@@ -1,14 +1,19 @@
 """Kneser-Ney against a slow reference that keeps dictionaries, and the baselines made of it."""
 
+import itertools
 import math
+import tempfile
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinylm.evaluate.baselines import count_ngrams, floor, ngram_loss, uniform_loss
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.vocab.token_store import TokenStore
+from tinylm.run.evaluated import Loss
+from tinylm.vocab.token_store import TokenStore, write_store
 
 
 class SlowKneserNey:
@@ -107,18 +112,26 @@ def stores(corpus):
     return [TokenStore(corpus[0] / "tokens", split) for split in ("train", "evaluation")]
 
 
-@pytest.mark.parametrize("layout", ["stories", "stream"])
-def test_baselines_score_the_tokens_of_the_layout(stores, layout):
-    train, evaluation = stores
-    ngrams, unigrams = (count_ngrams(train, layout, order) for order in (3, 1))
-    generator = floor(evaluation, layout, -50.0)
-    uniform = uniform_loss(evaluation, layout)
-    losses = [generator, uniform]
-    losses += [ngram_loss(model, evaluation, layout) for model in (ngrams, unigrams)]
-    tokens = len(evaluation.ids) - (1 if layout == "stream" else len(evaluation))
-    assert {loss.tokens for loss in losses} == {tokens}
-    assert generator.perplexity == pytest.approx(math.exp(50.0 / tokens))
-    assert uniform.perplexity == pytest.approx(train.vocab_size)
+@settings(max_examples=40, deadline=None)
+@given(
+    stories=st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=5), min_size=1, max_size=5),
+    layout=st.sampled_from(["stories", "stream"]),
+)
+def test_baselines_score_the_tokens_of_the_layout(stories, layout):
+    with tempfile.TemporaryDirectory() as folder:
+        write_store(folder, "evaluation", stories, vocab_size=5)
+        store = TokenStore(folder, "evaluation")
+        texts = stories if layout == "stories" else [list(itertools.chain(*stories))]
+        ngrams = KneserNey([np.array(text) for text in texts], 3, 5)
+        of_ngrams = -sum(ngrams.log_probs(np.array(text)).sum() for text in texts)
+        tokens = sum(len(text) - 1 for text in texts)
+        for loss, nats in (
+            (floor(store, layout, -50.0), 50.0),
+            (uniform_loss(store, layout), tokens * math.log(5)),
+            (ngram_loss(ngrams, store, layout), of_ngrams),
+        ):
+            per_token = pytest.approx(nats / tokens)
+            assert loss == Loss(pytest.approx(math.exp(nats / tokens)), per_token, tokens)
 
 
 @pytest.mark.parametrize("layout", ["stories", "stream"])

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from tests.support.remote_code import own_modules
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
@@ -23,11 +24,9 @@ FORMS = {
 
 
 @pytest.fixture
-def read_export(export_of, tmp_path, monkeypatch):
+def read_export(export_of):
     """(model, tokenizer) of transformers, read from an export."""
     transformers = pytest.importorskip("transformers")
-    modules = str(tmp_path / "modules")
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
 
     def read(model, form="transformers", **decode):
         folder = export_of(model, form, **decode)
@@ -36,7 +35,8 @@ def read_export(export_of, tmp_path, monkeypatch):
         assert {parameter.dtype for parameter in exported.parameters()} == {torch.float32}
         return exported.eval(), transformers.AutoTokenizer.from_pretrained(folder, **trust)
 
-    return read
+    with own_modules():
+        yield read
 
 
 def prompt_ids(words):

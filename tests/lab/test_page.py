@@ -7,6 +7,9 @@ import re
 
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as drawn
+from hypothesis import strategies as st
 
 from tests.lab.page_engine import Engine, UsedPage
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
@@ -90,15 +93,22 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
 
 
-def test_a_checkpoint_is_named_by_its_share_of_the_training_that_was_done(tmp_path, monkeypatch):
-    make_run(tmp_path, "keep")
-    model, _ = load_model(tmp_path / "models")
-    monkeypatch.setattr("tinylm.lab.making.load_checkpoints", lambda *_: [(0.25, model)])
-    params = load_params(tmp_path / "params.yaml") | {"train": {"epochs": 2.0}}
-    run = FinishedRun(params=params, train=part(Trained, epochs=0.5))
-    page = make_page(tmp_path / "models", tmp_path / "data/vocab/tokenizer.json", params, run)
-    first, _ = Engine(page).facts["checkpoints"]
-    assert first["name"] == "after 50 % of the training"
+@drawn(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(done=st.floats(0.1, 9), percent=st.lists(st.integers(1, 120), min_size=1, max_size=3))
+def test_checkpoints_are_named_by_their_share_of_the_training_that_was_done(
+    tmp_path, done, percent
+):
+    if not (tmp_path / "models").exists():
+        make_run(tmp_path, "keep")
+    models, vocab = tmp_path / "models", tmp_path / "data/vocab/tokenizer.json"
+    kept = [(done * share / 100, load_model(models)[0]) for share in percent]
+    params = load_params(tmp_path / "params.yaml") | {"train": {"epochs": 2 * done}}
+    run = FinishedRun(params=params, train=part(Trained, epochs=done))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tinylm.lab.making.load_checkpoints", lambda folder: kept)
+        *named, _ = Engine(make_page(models, vocab, params, run)).facts["checkpoints"]
+    expected = [f"after {min(share, 100)} % of the training" for share in percent]
+    assert [checkpoint["name"] for checkpoint in named] == expected
 
 
 def test_markup_in_titles_and_words_stays_text():

@@ -71,7 +71,7 @@ def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(folder, capsys,
     def main() -> None:
         stage = Stage("kv_bench")
         edit()
-        stage.write({})
+        stage.write(part(Cache, same_ids=True))
 
     assert (run_command(main) != 0) == (name is not None)
     errors = capsys.readouterr().err.splitlines()

@@ -9,13 +9,13 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as drawn
 from hypothesis import strategies as st
 
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.base.files import read_json, write_json
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
@@ -27,7 +27,7 @@ from tinylm.report.wording import MINUS, big, byte_count, loss, number
 from tinylm.run.benches import CacheSpeed, RecomputeSpeed
 from tinylm.run.downloaded import SplitCounts
 from tinylm.run.evaluated import Plausibility
-from tinylm.run.finished_run import FILES, FinishedRun, Sentence, read_run
+from tinylm.run.finished_run import FILES, RESULTS, FinishedRun, Sentence, read_run
 from tinylm.run.interval import Interval
 
 
@@ -191,25 +191,6 @@ def test_a_missing_or_damaged_result_is_one_error_that_names_its_file(finished_r
         (tmp_path / path).unlink()
 
 
-def test_results_of_other_code_are_refused_with_the_field_that_is_wrong(
-    finished_run, run, tmp_path
-):
-    path = tmp_path / "data/figures/train.json"
-    path.parent.mkdir(parents=True)
-    content = read_json(finished_run / "data/figures/train.json")
-    for change, problem in (
-        ({"epochs": "many"}, "epochs: expected a valid number, .*got many; run dvc repro train"),
-        ({"epochs": None}, "epochs: expected a valid number, got None; run dvc repro train"),
-    ):
-        write_json(path, content | change)
-        with pytest.raises(InputError, match=problem):
-            read_run(tmp_path, run.params)
-    del content["epochs"]
-    write_json(path, content | {"of_later_code": 1})
-    with pytest.raises(InputError, match="expected epochs, got results without it; run dvc repro"):
-        read_run(tmp_path, run.params)
-
-
 def test_the_first_impossible_word_is_marked(run, settings):
     """In a run of the storybook, whose generator alone can tell."""
     sample = run.tables.rows("samples")[0] | {"prompt": "once upon a time there", "finished": False}
@@ -280,14 +261,21 @@ def test_times_are_compared_the_right_way_round(run, settings):
         assert lines[label].get_ydata().tolist() == values
 
 
-def test_a_template_may_name_what_is_missing_but_no_field_that_does_not_exist(run, tmp_path):
+FIELDS = [field.name for kind in RESULTS.values() for field in dataclasses.fields(kind)]
+
+
+@drawn(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(kind=st.sampled_from(list(RESULTS.values())), name=st.sampled_from(FIELDS))
+def test_a_template_may_name_what_is_missing_but_no_field_that_does_not_exist(tmp_path, kind, name):
     template = tmp_path / "a.md.j2"
-    template.write_text("{{ evaluate.truth.kl.value | number }}")
-    assert render(template, evaluate=altered(run, evaluate__truth__kl=None).evaluate) == "–\n"
-    assert render(template, evaluate=None) == "–\n"
-    template.write_text("{{ evaluate.truth.kld | number }}")
-    with pytest.raises(jinja2.UndefinedError, match="Divergence has no field kld"):
-        render(template, evaluate=run.evaluate)
+    template.write_text(f"{{{{ result.{name}.further | number }}}}")
+    assert render(template, result=None) == "–\n"
+    template.write_text(f"{{{{ result.{name} }}}}")
+    if name in {field.name for field in dataclasses.fields(kind)}:
+        assert render(template, result=part(kind))
+        return
+    with pytest.raises(jinja2.UndefinedError, match=f"{kind.__name__} has no field {name}"):
+        render(template, result=part(kind))
 
 
 def test_numbers_in_words():

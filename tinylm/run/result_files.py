@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_json
+from tinylm.base.printable import visible
 
 if TYPE_CHECKING:
     import pydantic
@@ -74,7 +75,8 @@ def _first_problem(error: "pydantic.ValidationError") -> str:
     if first["type"] == "missing":
         return f"expected {place}, got results without it"
     expected = first["msg"].removeprefix("Input should be ")
-    return f"{place}: expected {expected}, got {str(first['input'])[:40]}"
+    got = visible(str(first["input"])[:40]).replace("\n", " ")
+    return f"{place}: expected {expected}, got {got}"
 
 
 def write_result(path: str | Path, result: Any) -> None:
