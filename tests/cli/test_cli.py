@@ -89,6 +89,7 @@ def test_one_prompt_streams_token_by_token(run_folder):
         (["--top-k", "2"], {"top_k": 2}),
         (["--top-p", "0.2"], {"top_p": 0.2}),
         (["--min-p", "0.2"], {"min_p": 0.2}),
+        (["--eta", "0.2"], {"eta": 0.2}),
         (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
         (["--seed", "3"], {"seed": 3}),
         (["--no-cache"], {}),

@@ -25,6 +25,7 @@ FILTERS = st.builds(
     top_k=st.sampled_from([0, 1, 4, 9999]),
     top_p=st.sampled_from([0.2, 0.9, 1.0]),
     min_p=st.sampled_from([0.0, 0.1, 0.6, 1.0]),
+    eta=st.sampled_from([0.0, 0.02, 0.3]),
     fallback_mass=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
 )
 
@@ -39,17 +40,27 @@ def distribution(logits: list[float], chosen: DecodeSettings) -> dict[int, float
     weights = {word: math.exp((logits[word] - top) / chosen.temperature) for word in words}
     whole = sum(weights.values())
     likeliest, least, ratio = order[: chosen.top_k or None], chosen.top_p, chosen.min_p
+    epsilon = chosen.eta
     mass = sum(weights[word] for word in likeliest)
     if len(likeliest) < len(order) and mass < chosen.fallback_mass * whole:
-        likeliest, least, ratio = order, FALLBACK_TOP_P, 0.0
+        likeliest, least, ratio, epsilon = order, FALLBACK_TOP_P, 0.0, 0.0
     total = sum(weights[word] for word in likeliest)
     nucleus: dict[int, float] = {}
     for word in likeliest:
         is_inside = least == 1.0 or not nucleus or sum(nucleus.values()) / total < least
         if is_inside and weights[word] >= ratio * weights[likeliest[0]]:
             nucleus[word] = weights[word]
-    mass = sum(nucleus.values())
-    return {word: weight / mass for word, weight in nucleus.items()}
+    return without_improbable(nucleus, epsilon)
+
+
+def without_improbable(weights: dict[int, float], epsilon: float) -> dict[int, float]:
+    """Probabilities of the words with at least eta = min(epsilon, sqrt(epsilon) * exp(-entropy))."""
+    mass = sum(weights.values())
+    probs = {word: weight / mass for word, weight in weights.items() if weight > 0}
+    entropy = -sum(p * math.log(p) for p in probs.values())
+    eta = min(epsilon, epsilon**0.5 * math.exp(-entropy))
+    inside = {word: p for word, p in probs.items() if p >= eta * (1 - 1e-12)}
+    return {word: p / sum(inside.values()) for word, p in inside.items()}
 
 
 def by_definition(model, prompt, chosen, steps, stream):
@@ -82,6 +93,8 @@ EXTRAS = [
     {"top_p": 0.9, "top_k": 7},
     {"min_p": 0.2},
     {"min_p": 0.05, "top_p": 0.8, "top_k": 7, "temperature": 2.0},
+    {"eta": 0.05},
+    {"eta": 0.3, "min_p": 0.01, "top_p": 0.95, "temperature": 1.5},
     {"top_k": 3, "fallback_mass": 0.7},
     {"top_k": 3, "fallback_mass": 0.7, "min_p": 0.9},
     {"top_k": 3, "fallback_mass": 0.95, "top_p": 0.6, "temperature": 3.0},
@@ -115,7 +128,7 @@ def streamed(model, prompt, chosen, count, stream):
     return ids
 
 
-@pytest.mark.parametrize("changes", [EXTRAS[at] for at in (1, 5, 8, 11)], ids=str)
+@pytest.mark.parametrize("changes", [EXTRAS[at] for at in (1, 7, 10, 13)], ids=str)
 def test_a_sample_does_not_depend_on_the_rest_of_the_batch(make_model, settings, changes):
     model = make_model(dtype=torch.float32, gain=1.5)
     chosen = settings(**changes)

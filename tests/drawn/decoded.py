@@ -16,9 +16,9 @@ from tinylm.decoding.settings import BeamSettings
 
 # None is what the functions of decoding assume when they are told nothing, and each changes the texts of a small model.
 TOLD: dict[str, Any] = {
-    "decode.temperature": 1.6, "decode.top_k": 6, "decode.top_p": 0.8, "decode.min_p": 0.3, "decode.fallback_mass": 0.4,
-    "decode.repetition_penalty": 1.7, "decode.repetition_window": 3, "decode.seed": 7, "cache.slide": "one",
-    "beam_bench.length_penalty": 3.0, "beam_bench.widths": [3], "beam_bench.prompts": 3,
+    "decode.temperature": 1.6, "decode.top_k": 6, "decode.top_p": 0.8, "decode.min_p": 0.3, "decode.eta": 0.2,
+    "decode.fallback_mass": 0.4, "decode.repetition_penalty": 1.7, "decode.repetition_window": 3,
+    "decode.seed": 7, "cache.slide": "one", "beam_bench.length_penalty": 3.0, "beam_bench.widths": [3], "beam_bench.prompts": 3,
     "beam_bench.stop_at_eos": False, "beam_bench.cache": False,
     "kv_bench.batch": 2, "evaluate.stories": 6, "evaluate.prompts": "starts", "evaluate.prompt_tokens": 3,
     "seeds.more": [],

@@ -100,9 +100,10 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
         "length_penalty": 0.3, "early_stopping": "never"
     }  # fmt: skip
     assert generation_config(words, decode_settings(min_p=0.1), 0.3, 64)["min_p"] == 0.1
-    greedy = generation_config(words, decode_settings(temperature=0.0, min_p=0.1), 0.3, 64)
+    assert generation_config(words, decode_settings(eta=0.1), 0.3, 64)["eta_cutoff"] == 0.1
+    greedy = generation_config(words, decode_settings(temperature=0.0, min_p=0.1, eta=0.1), 0.3, 64)
     assert greedy["do_sample"] is False
-    assert not {"temperature", "top_k", "top_p", "min_p"} & greedy.keys()
+    assert not {"temperature", "top_k", "top_p", "min_p", "eta_cutoff"} & greedy.keys()
 
 
 def test_what_their_generate_lacks_is_named(decode_settings):

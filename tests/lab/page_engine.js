@@ -7,7 +7,7 @@ function open(factsText) {
 }
 function rules() {
   const { banned, eos_id: eos } = facts.tokenizer;
-  return { topK: 0, topP: 1, minP: 0, fallback: 0, penalty: 1, window: null, temperature: 0, banned, eos };
+  return { topK: 0, topP: 1, minP: 0, eta: 0, fallback: 0, penalty: 1, window: null, temperature: 0, banned, eos };
 }
 function logits(ids) {
   return Array.from(new Session(model, ids, { slide: facts.slide }).next());

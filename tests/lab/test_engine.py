@@ -115,6 +115,7 @@ DECODING = st.builds(
     top_k=st.sampled_from([0, 1, 5, 20, VOCAB + 1]),
     top_p=st.sampled_from([1.0, 0.9, 0.5, 0.01]),
     min_p=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
+    eta=st.sampled_from([0.0, 0.001, 0.1, 0.5]),
     fallback_mass=st.sampled_from([0.0, 0.3, 0.8, 1.0]),
     repetition_penalty=st.sampled_from([1.0, 5.0, 50.0]),
     repetition_window=st.sampled_from([None, 1, 2, 4, 30]),

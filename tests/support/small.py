@@ -24,7 +24,7 @@ MODEL: dict[str, Any] = {
     "output_bias": False, "embedding": "tuned"
 }  # fmt: skip
 DECODE: dict[str, Any] = {
-    "temperature": 0.8, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "fallback_mass": 0.0, "repetition_penalty": 1.0,
+    "temperature": 0.8, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "eta": 0.0, "fallback_mass": 0.0, "repetition_penalty": 1.0,
     "repetition_window": None, "seed": 1
 }  # fmt: skip
 EVALUATE = EvaluateSettings(

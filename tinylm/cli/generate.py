@@ -35,6 +35,11 @@ SAMPLING = {  # settings of section decode: (type, metavar, help) of the option 
         "P",
         "sample from tokens at least P times as likely as the likeliest (0: off)",
     ),
+    "eta": (
+        float,
+        "P",
+        "sample from tokens with probability P or, where many are likely, less (0: off)",
+    ),
     "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
     "seed": (int, "N", "seed of the random numbers"),
 }

@@ -125,6 +125,22 @@ def min_p(scores: Tensor, p: float) -> Tensor:
     return scores.masked_fill(scores < math.log(p), NEG_INF)
 
 
+def eta(scores: Tensor, epsilon: float) -> Tensor:
+    """Drop the tokens whose probability is below min(epsilon, sqrt(epsilon) * exp(-entropy)).
+
+    (B, N) -> (B, N). Hewitt et al. 2022, section 4.2: where many tokens are likely, the entropy is
+    high, and less likely tokens stay. scores: the result of `scale`; the largest of a row is 0.
+    epsilon = 0 keeps all. The likeliest token stays: its probability is at least exp(-entropy).
+    """
+    if epsilon == 0.0:
+        return scores
+    probabilities = torch.softmax(scores.double(), dim=-1)
+    surprisals = -torch.special.xlogy(probabilities, probabilities)
+    entropy = running_sum(surprisals)[:, -1:]  # in order: independent of the batch
+    least = (math.sqrt(epsilon) * torch.exp(-entropy)).clamp(max=epsilon)
+    return scores.masked_fill((probabilities < least) & (scores < 0), NEG_INF)
+
+
 def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1)
@@ -136,11 +152,11 @@ def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
 def kept(logits: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:
     """Scores and ids of the top k tokens at a temperature above 0.
 
-    (B, V) -> scores (B, k), -inf for what top_p or min_p rules out; ids (B, k)
+    (B, V) -> scores (B, k), -inf for what top_p, min_p or eta rules out; ids (B, k)
     """
     scores, ids = top_k(logits, settings.top_k)
     scores = top_p(scale(scores, settings.temperature), settings.top_p)
-    return min_p(scores, settings.min_p), ids
+    return eta(min_p(scores, settings.min_p), settings.eta), ids
 
 
 def flat_rows(logits: Tensor, ids: Tensor, settings: DecodeSettings) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ class DecodeSettings:
     top_k: int = setting(0, low=0, high=1_000_000_000)
     top_p: float = setting(1.0, above=0.0, high=1.0)
     min_p: float = setting(0.0, low=0.0, high=1.0)
+    eta: float = setting(0.0, low=0.0, high=0.5)
     fallback_mass: float = setting(0.0, low=0.0, high=1.0)
     repetition_penalty: float = setting(1.0, low=1.0, high=1000.0)
     repetition_window: int | None = setting(None, low=1, high=1_000_000)
@@ -43,6 +44,8 @@ class DecodeSettings:
                 parts.append(f"top-p {self.top_p:g}")
             if self.min_p:
                 parts.append(f"min-p {self.min_p:g}")
+            if self.eta:
+                parts.append(f"eta {self.eta:g}")
         if self.repetition_penalty != 1.0:
             reach = f" over {self.repetition_window} tokens" if self.repetition_window else ""
             parts.append(f"repetition penalty {self.repetition_penalty:g}{reach}")

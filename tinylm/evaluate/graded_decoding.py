@@ -25,7 +25,9 @@ from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.evaluate.truth import ComparedStory, TrueTokens
 from tinylm.kernels.decoding.step import decoding_step
+from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import DecodingGrade
+from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID
 
 TEXTS = 20  # that the model writes with each setting
@@ -66,7 +68,7 @@ def grade_decoding(
 ) -> dict[str, DecodingGrade]:
     """The grade of every setting on the same stories, with 95 % intervals over stories."""
     settings = graded_settings(decode)
-    by_setting = _sums(run, stories, settings)
+    by_setting = sums_of_stories(run.model, run.tokenizer, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
     grades = {}
     for name, chosen in settings.items():
@@ -77,16 +79,19 @@ def grade_decoding(
 
 
 @torch.no_grad()
-def _sums(
-    run: TrainedRun, stories: Sequence[ComparedStory], settings: Mapping[str, DecodeSettings]
+def sums_of_stories(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    stories: Sequence[ComparedStory],
+    settings: Mapping[str, DecodeSettings],
 ) -> dict[str, pd.DataFrame]:
     """For each setting, a row per story: sums of `grade_words` over its words, and the number of words."""
-    device = run.model.embedding.device
-    banned = banned_ids(run.tokenizer)
+    device = model.embedding.device
+    banned = banned_ids(tokenizer)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in settings}
     for story in stories:
         ids = torch.as_tensor(story.ids[:-1], device=device)
-        logits = run.model.logits(run.model.hidden_states(ids[None])[0]).float()
+        logits = model.logits(model.hidden_states(ids[None])[0]).float()
         logits = filters.ban(logits, banned)
         for name, chosen in settings.items():
             drawn = filters.probabilities(logits, chosen).cpu().numpy()

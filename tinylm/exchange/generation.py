@@ -3,6 +3,7 @@
 | ours                                        | `generate()` there                   |
 | temperature 0                               | do_sample false                      |
 | temperature, top_k, top_p, min_p            | the same names; top_k comes later    |
+| eta                                         | eta_cutoff                           |
 | repetition_penalty                          | the same name; it also counts <eos>  |
 | <sos>, <pad> and <unk> are never generated  | suppress_tokens                      |
 | score = log_prob / length ** length_penalty | length_penalty, sequences_scores     |
@@ -27,6 +28,7 @@ TRANSLATED = (
     "top_k",
     "top_p",
     "min_p",
+    "eta",
     "repetition_penalty",
     "seed",
 )  # keys of `decode`
@@ -53,6 +55,8 @@ def generation_config(
         config["top_p"] = decode.top_p
         if decode.min_p > 0.0:
             config["min_p"] = decode.min_p
+        if decode.eta > 0.0:
+            config["eta_cutoff"] = decode.eta
     config["repetition_penalty"] = decode.repetition_penalty
     config["length_penalty"] = length_penalty
     config["early_stopping"] = "never"

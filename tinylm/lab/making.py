@@ -104,6 +104,7 @@ def decoding_rules(decode: DecodeSettings) -> dict[str, Any]:
         "topK": decode.top_k,
         "topP": decode.top_p,
         "minP": decode.min_p,
+        "eta": decode.eta,
         "fallback": decode.fallback_mass,
         "penalty": decode.repetition_penalty,
         "window": decode.repetition_window,

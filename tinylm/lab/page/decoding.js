@@ -45,9 +45,16 @@ function nucleus(ids, chances, p) {
   return last < 0 ? ids : ids.slice(0, last + 1);
 }
 
+// The tokens with a chance of at least eta, or less where many are likely (Hewitt et al. 2022)
+function likelyEnough(ids, chances, eta) {
+  const entropy = chances.reduce((sum, chance) => (chance > 0 ? sum - chance * Math.log(chance) : sum), 0);
+  const least = Math.min(eta, Math.sqrt(eta) * Math.exp(-entropy));
+  return ids.filter((id, rank) => rank === 0 || chances[rank] >= least);
+}
+
 // The ids that may be drawn, best first.
 // fallback: where the topK likeliest hold less than this, the nucleus of all tokens takes their place
-function candidatesOf(scores, { temperature, topK, topP, minP, fallback }) {
+function candidatesOf(scores, { temperature, topK, topP, minP, eta, fallback }) {
   const allowed = (ids) => ids.filter((id) => scores[id] > -Infinity);
   if (temperature === 0) return allowed(largest(scores, 1));
   const chancesOf = (ids) => softmax(ids.map((id) => (scores[id] - scores[ids[0]]) / temperature));
@@ -61,11 +68,12 @@ function candidatesOf(scores, { temperature, topK, topP, minP, fallback }) {
   }
   const likely = topP < 1 ? nucleus(best, chancesOf(best), topP) : best;
   const least = Math.log(minP); // of the chances' ratio to the likeliest
-  return likely.filter((id) => (scores[id] - scores[likely[0]]) / temperature >= least);
+  const kept = likely.filter((id) => (scores[id] - scores[likely[0]]) / temperature >= least);
+  return eta > 0 ? likelyEnough(kept, chancesOf(kept), eta) : kept;
 }
 
 // Chances of the next token before and after penalty, temperature and filters; temperature 0
-// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), minP (0: all),
+// leaves the likeliest. rules: temperature, topK (0: all), topP (1: all), minP (0: all), eta (0: all),
 // fallback (0: none), penalty (1: none), window of the penalty, banned ids, and the id `eos` that is never penalised.
 // -> {before, after (V), candidates: ids that may be drawn, best first, cut: the mass of `before`
 // outside them}

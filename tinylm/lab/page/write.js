@@ -1,7 +1,7 @@
 // The story: prompt, buttons, rules, tokens on the screen.
 import { $, frame, make, numberIn, startStop } from "./dom.js";
 
-const RULES = ["temperature", "topK", "topP", "penalty", "seed"];
+const RULES = ["temperature", "topK", "topP", "minP", "penalty", "seed"];
 
 export function bindWriting(lab, token) {
   function restart() {
