@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stages import train
 from tests.support.stages import read
 from tinylm.bench.seeds import first_curve, score_of, shown_perplexity, summarise
-from tinylm.evaluate.significance import student_critical_value
+from tinylm.run.interval import student_critical_value
 from tinylm.run.seeds import SeedScore, Spread
 
 

@@ -33,12 +33,12 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
-from tinylm.evaluate.bleu import Bleu
-from tinylm.evaluate.plausibility import read_text
 from tinylm.model.checkpoint import load_model
 from tinylm.report.pictures import PICTURES
 from tinylm.report.values import template_values
 from tinylm.run.finished_run import read_run
+from tinylm.storybook.truth import read_text
+from tinylm.text.bleu import Bleu
 from tinylm.text.words import spaced
 from tinylm.vocab.batches import TrainBatches
 from tinylm.vocab.token_store import TokenStore

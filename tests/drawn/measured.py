@@ -25,19 +25,19 @@ from tinylm.base.seeding import derive_seed
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate.bleu import Bleu, bleu_of
-from tinylm.evaluate.head_roles import HeadRoles, role_pairs
+from tinylm.evaluate.head_roles import HeadRoles
 from tinylm.evaluate.intervals import MIN_TEXTS, mean, merge_repeats, pooled_ratio
 from tinylm.evaluate.memorised import nearest_story
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.plausibility import read_text
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
-from tinylm.evaluate.significance import student_critical_value
 from tinylm.evaluate.truth import STORIES, problem_with, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
+from tinylm.run.interval import student_critical_value
 from tinylm.run.result_files import to_mapping
-from tinylm.storybook.truth import END
+from tinylm.run.role_pairs import role_pairs
+from tinylm.storybook.truth import END, read_text
+from tinylm.text.bleu import Bleu, bleu_of
 from tinylm.text.words import Splitter, spaced
 
 FIVE_DECIMALS = 6e-6  # half of the last digit in data/evaluate/*.csv, and rounding

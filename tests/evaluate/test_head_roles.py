@@ -1,11 +1,12 @@
-"""Scores of heads whose role is known, the baseline of positions against loops, and the pairs of each role."""
+"""Scores of heads whose role is known, and the baseline of positions against loops."""
 
 import math
 
 import numpy as np
 import pytest
 
-from tinylm.evaluate.head_roles import POSITIONAL, ROLES, HeadRoles, role_pairs
+from tinylm.evaluate.head_roles import HeadRoles
+from tinylm.run.role_pairs import POSITIONAL, ROLES
 
 CONTEXT, ROWS = 29, 40
 
@@ -94,17 +95,3 @@ def test_roles_without_enough_positions_are_not_measured():
     rows[0] = (rows[0][0], np.ones(rows[0][0], dtype=bool), few)
     roles = measured(rows, [np.eye(length)[None, None] for length, _, _ in rows])
     assert roles.table(10, 1) == []
-
-
-def test_pairs_of_a_story_without_its_special_tokens():
-    ids = np.array([0, 7, 8, 7, 3, 7, 8, 8])
-    pairs = role_pairs(ids, ids > 3)
-    assert {
-        role: [tuple(pair) for pair in of_role.tolist()] for role, of_role in pairs.items()
-    } == {
-        "previous token": [(2, 1), (3, 2), (6, 5), (7, 6)],
-        "first token": [(2, 0), (3, 0), (5, 0), (6, 0), (7, 0)],
-        "same token": [(3, 1), (5, 1), (5, 3), (6, 2), (7, 2), (7, 6)],
-        "induction": [(3, 2), (5, 2), (6, 3), (7, 3)],
-    }
-    assert set(pairs) == set(ROLES)

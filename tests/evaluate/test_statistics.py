@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from tinylm.evaluate.intervals import (
-    Z95,
     bootstrap_interval,
     mean,
     pooled_perplexity,
     pooled_ratio,
-    wilson,
 )
 from tinylm.evaluate.significance import (
     Error,
@@ -22,9 +20,8 @@ from tinylm.evaluate.significance import (
     p_value,
     seed_error,
     shared_seeds,
-    student_critical_value,
-    student_p_value,
 )
+from tinylm.run.interval import Z95, student_critical_value, student_p_value
 
 
 def test_bootstrap_matches_a_slow_loop_over_resamples():
@@ -50,29 +47,6 @@ def test_an_interval_over_texts_is_that_of_the_differences():
     expected = pytest.approx([gains.mean() - half, gains.mean() + half], abs=0.1 * half)
     assert [difference.low, difference.high] == expected
     assert np.isnan(difference.p)  # the spread over seeds is unknown
-
-
-@pytest.mark.parametrize(
-    ("count", "of", "low", "high"),
-    [(0, 50, 0.0, 0.0713), (50, 50, 0.9287, 1.0), (5, 10, 0.2366, 0.7634), (1, 10, 0.0179, 0.4042)],
-)
-def test_wilsons_interval(count, of, low, high):
-    """Against the values of Newcombe (1998), method 3, and of the formula's limits."""
-    share = wilson(count, of)
-    values = (share.value, share.low, share.high)
-    assert values == pytest.approx((count / of, low, high), abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("level", "df", "t"),
-    [(0.05, 1, 12.706), (0.01, 3, 5.8409), (0.001, 1, 636.62), (0.1, 8, 1.85955),
-     (0.05, 17, 2.1098), (0.05, 1000, 1.9623)],
-)  # fmt: skip
-def test_critical_and_p_values_of_students_t_are_those_of_the_tables(level, df, t):
-    assert student_critical_value(level, df) == pytest.approx(t, rel=2e-5)
-    assert student_p_value(-t, df) == pytest.approx(level, rel=2e-4)
-    assert student_p_value(0.0, df) == 1.0
-    assert student_p_value(float("inf"), df) == 0.0
 
 
 def test_holms_correction_is_that_of_his_paper():

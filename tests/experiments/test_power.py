@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tinylm.evaluate.significance import student_critical_value
 from tinylm.experiments.power import MOST_SEEDS, Noise, detectable, recorded_noise, seeds_for
 from tinylm.experiments.results import RevisionResult
+from tinylm.run.interval import student_critical_value
 
 NOISE = Noise(2 * 0.0058**2, 4, 0.09**2, 500)
 

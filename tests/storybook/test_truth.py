@@ -17,7 +17,7 @@ from tinylm.storybook.corpus import (
     render,
 )
 from tinylm.storybook.lexicon import Weighted
-from tinylm.storybook.truth import END, MEANING, Truth, first_impossible
+from tinylm.storybook.truth import END, MEANING, Truth, first_impossible, read_text
 
 STORIES = [normalise(story.text).split() for story in generate(12, 1, 3)[0]]
 BIRCHVILLE = "june was a hopeful girl from birchville"
@@ -152,3 +152,15 @@ def story_of_plot(sampler: Sampler, plot: int) -> list[str]:
             index = plot
         telling.take(choice, index)
     return normalise(render(telling.pieces)).split()
+
+
+def test_continuations_are_read_up_to_their_first_impossible_or_unknown_word():
+    story = STORIES[0]
+    start, four, rest = (" ".join(words) for words in (story[:6], story[6:10], story[6:]))
+    assert read_text(start, rest, True) == (len(rest.split()), None)
+    words, error = read_text(start, f"{four} zzz and more", False)
+    assert (words, error.word, error.words) == (5, "zzz", 10)
+    words, error = read_text(start, four, True)
+    assert (words, error.word) == (5, "<eos>")
+    assert read_text(start, f"{four} <unk> zzz", True) == (4, None)
+    assert read_text("zzz once", "upon a time", False) is None  # an impossible prompt

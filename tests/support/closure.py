@@ -1,8 +1,8 @@
 """Which source files determine the results of a stage, from the imports of its script.
 
 They are the script and all files of every package of ours that it imports, directly or
-indirectly. `kernels` has a package for each of its users, and each file of `bench` and `run` serves a stage
-of its own, so these are listed one by one. `CHANGES_NO_RESULT` is not followed. A settings class may change
+indirectly. `kernels` has a package for each of its users, and each file of `bench`, `run` and `text` serves
+other stages, so these are listed one by one. `CHANGES_NO_RESULT` is not followed. A settings class may change
 a result, so its file counts where a script reads the section (`stage.params.NAME`).
 """
 
@@ -19,7 +19,7 @@ from tinylm.params.params import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 CHANGES_NO_RESULT = ("tinylm/params", "tinylm/train/samples.py")
-LISTED_BY_FILE = ("tinylm/bench", "tinylm/run", "stages")
+LISTED_BY_FILE = ("tinylm/bench", "tinylm/run", "tinylm/text", "stages")
 LISTED_BY_SUBFOLDER = "tinylm/kernels"
 
 

@@ -226,7 +226,7 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 def mean_bleu(run: TrainingMeasurement, tokenizer: Tokenizer) -> float | None:
     """The mean BLEU of the run's continuations; None if no evaluation story is long enough."""
-    from tinylm.evaluate.bleu import Bleu  # takes seconds to import
+    from tinylm.text.bleu import Bleu  # takes seconds to import
 
     references = [tokenizer.decode(prompt.reference) for prompt in story_prompts(tokenizer)]
     texts = [tokenizer.decode(ids) for ids in run.texts]

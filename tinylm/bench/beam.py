@@ -21,15 +21,14 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.continuations import without_repeats
-from tinylm.evaluate.diversity import distinct_n, repeated_share
-from tinylm.evaluate.plausibility import possible
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
 from tinylm.run.benches import Beams, BeamTimes, MethodQuality, MethodSpeed, NotMeasured
-from tinylm.run.interval import Interval
+from tinylm.run.interval import Interval, wilson
+from tinylm.storybook.truth import read_text
+from tinylm.text.diversity import distinct_n, repeated_share
 from tinylm.vocab.open_tokenizer import open_tokenizer
-from tinylm.vocab.prompts import Prompt, choose_prompts
+from tinylm.vocab.prompts import Prompt, choose_prompts, without_repeats
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -316,17 +315,19 @@ def share_possible(
     prompts: Sequence[Prompt], continuations: Sequence[Continuation], tokenizer: Tokenizer
 ) -> Interval | None:
     """The share of the continuations that the story generator could have written after their prompts."""
-    texts = []
+    read = []
     for prompt, continuation in zip(prompts, continuations, strict=True):
         ids = continuation.ids
         is_ended = bool(ids) and ids[-1] == tokenizer.eos_id
-        texts.append((tokenizer.decode(prompt.ids), tokenizer.decode(ids), is_ended))
-    return possible(texts)
+        found = read_text(tokenizer.decode(prompt.ids), tokenizer.decode(ids), is_ended)
+        if found is not None:
+            read.append(found)
+    return wilson(sum(error is None for _, error in read), len(read))
 
 
 def quality(outputs: Sequence[OutputRow], continuations: Sequence[Continuation]) -> MethodQuality:
     """Metrics of one method over all prompts; an <eos> that ended a text is one of its tokens."""
-    from tinylm.evaluate.bleu import Bleu  # takes seconds to import
+    from tinylm.text.bleu import Bleu  # takes seconds to import
 
     texts = [row.text for row in outputs]
     bleu = Bleu().compute(predictions=texts, references=[row.reference for row in outputs])

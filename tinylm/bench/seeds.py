@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tinylm.base import paths
 from tinylm.base.files import read_json, require
-from tinylm.evaluate.significance import student_critical_value
+from tinylm.run.interval import student_critical_value
 from tinylm.run.seeds import Seeds, SeedScore, Spread
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss

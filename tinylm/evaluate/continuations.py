@@ -10,7 +10,6 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.intervals import mean, pooled_perplexity
 from tinylm.evaluate.scoring import perplexity, token_log_probs, value_and_interval
 from tinylm.evaluate.settings import SEED, EvaluateSettings
@@ -18,7 +17,8 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import Samples
 from tinylm.run.interval import Interval
-from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
+from tinylm.text.diversity import distinct_n, repeated_share
+from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts, without_repeats
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -57,14 +57,6 @@ def evaluation_prompts(
             f"{PARAMS_FILE}: evaluate.prompt_tokens: expected fewer than {longest}, got {tokens}"
         )
     return without_repeats(prompts)
-
-
-def without_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """The prompts in order, only the first of those with the same ids and reference."""
-    different: dict[tuple[int, ...], Prompt] = {}
-    for prompt in prompts:
-        different.setdefault((*prompt.ids, -1, *prompt.reference), prompt)
-    return list(different.values())
 
 
 def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
@@ -139,7 +131,7 @@ def measure_samples(
     perplexity: exp of all nats over all tokens. BLEU is over words split at white space, each
     continuation against its one reference.
     """
-    from tinylm.evaluate.bleu import MAX_ORDER, Bleu, bleu_of  # takes seconds to import
+    from tinylm.text.bleu import MAX_ORDER, Bleu, bleu_of  # takes seconds to import
 
     texts = samples["continuation"].tolist()
     references = samples["reference"].tolist()

@@ -10,44 +10,12 @@ from tinylm.evaluate.attention_maps import head_table
 from tinylm.evaluate.intervals import bootstrap_intervals, ratios_to_last
 from tinylm.evaluate.settings import Rows
 from tinylm.evaluate.significance import claims, p_of_interval
+from tinylm.run.role_pairs import POSITIONAL, ROLES, text_before_text
 
-POSITIONAL = ("previous token", "first token")  # whose baseline is uniform attention
-ROLES = (*POSITIONAL, "same token", "induction")
 MARGIN = 0.10  # a role is claimed if the score is at least this far above the baseline
 ERROR_RATE = 0.01  # family-wise false-positive rate of the roles
 MIN_POSITIONS = 30  # with fewer, a role is not measured
-RolePairs = dict[str, np.ndarray]
 _DISTANCES = 1 << 32  # more than any context has
-
-
-def role_pairs(ids: np.ndarray, is_text: np.ndarray) -> RolePairs:
-    """For each role the pairs (query, key) of a row of ids (T,): (P, 2), each key before its query.
-
-    previous token  any token -> the one before it
-    first token     any token but the second -> the row's first
-    same token      any token -> all its earlier occurrences
-    induction       any token -> the tokens after its earlier occurrences (Olsson et al. 2022)
-    Special tokens, where is_text (T,) is False, are left out; a row's first token may be one.
-    """
-    earlier = _text_before_text(is_text)
-    is_previous = np.eye(len(ids), k=-1, dtype=bool)
-    is_same = earlier & (ids == ids[:, None])
-    follows_same = np.zeros_like(is_same)
-    follows_same[:, 1:] = is_same[:, :-1]
-    queries = np.flatnonzero(is_text)
-    queries = queries[queries > 1]
-    return {
-        "previous token": np.argwhere(earlier & is_previous),
-        "first token": np.column_stack([queries, np.zeros_like(queries)]),
-        "same token": np.argwhere(is_same),
-        "induction": np.argwhere(earlier & follows_same),
-    }
-
-
-def _text_before_text(is_text: np.ndarray) -> np.ndarray:
-    """(T, T) [query, key]: whether both tokens are text and the key is before the query."""
-    is_before = np.tri(len(is_text), k=-1, dtype=bool)
-    return is_before & is_text & is_text[:, None]
 
 
 class _Cells:
@@ -111,7 +79,7 @@ class HeadRoles:
     def add(self, maps: np.ndarray, is_text: np.ndarray, pairs: Mapping[str, np.ndarray]) -> None:
         """Add a passage: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
         self._layers_heads = maps.shape[:2]
-        visible = np.argwhere(_text_before_text(is_text))
+        visible = np.argwhere(text_before_text(is_text))
         self._cells.add(self._table(maps, visible))
         for role, of_role in pairs.items():
             self._pairs[role].append(self._table(maps, of_role))

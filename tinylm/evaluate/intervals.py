@@ -1,17 +1,14 @@
-"""95 % intervals of what is measured on samples: the bootstrap, and Wilson's interval of a share.
+"""95 % intervals of what is measured on samples, by the bootstrap.
 
-Needs only numpy, so a report can be written without loading torch.
+Needs only numpy, so runs can be compared without loading torch.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinylm.run.interval import Interval
-
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
 
-Z95 = 1.96  # half-width of a 95 % normal interval, in standard deviations
 LEVEL = 0.95  # confidence level of all intervals
 MIN_TEXTS = 5  # with fewer texts an interval is too narrow, so nothing is claimed
 _DRAWS_AT_ONCE = 1_000_000  # keeps a block of resamples to some tens of MiB
@@ -90,20 +87,3 @@ def merge_repeats(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
     sums = np.zeros((len(first), values.shape[1]))
     np.add.at(sums, text, values)
     return sums[np.argsort(first)]
-
-
-def wilson(count: float, of: int) -> Interval | None:
-    """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
-
-    Unlike the normal interval, it is also valid for shares of 0 and 1.
-    """
-    if not of:
-        return None
-    share = count / of
-    square = Z95**2 / of
-    centre = (share + square / 2) / (1 + square)
-    variance = share * (1 - share) / of + square / (4 * of)
-    half = Z95 * float(np.sqrt(variance)) / (1 + square)
-    low = max(centre - half, 0.0)
-    high = min(centre + half, 1.0)
-    return Interval(share, low, high)

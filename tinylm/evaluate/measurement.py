@@ -14,7 +14,7 @@ from tinylm.evaluate.ablation import ablate
 from tinylm.evaluate.attention_maps import attention, passages, write_maps
 from tinylm.evaluate.baselines import floor, less_than_ngrams, ngram_loss, uniform_loss
 from tinylm.evaluate.continuations import continue_prompts, measure_samples
-from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, ROLES, HeadRoles, role_pairs
+from tinylm.evaluate.head_roles import MARGIN, MIN_POSITIONS, HeadRoles
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.evaluate.settings import RESAMPLES, SEED, TABLE_DECIMALS, EvaluateSettings, Rows, Tables
@@ -30,6 +30,7 @@ from tinylm.run.evaluated import (
     Samples,
     SplitLoss,
 )
+from tinylm.run.role_pairs import ROLES, role_pairs
 from tinylm.text.stories import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 
 DRAWN_SENTENCES = 3  # whose attention is drawn as heat maps

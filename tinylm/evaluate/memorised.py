@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from tinylm.base.progress import Progress
-from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.intervals import mean
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.run.evaluated import Memorised, Nearness
+from tinylm.text.diversity import ngrams
 from tinylm.text.words import Splitter, spaced
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer

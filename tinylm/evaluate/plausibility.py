@@ -1,39 +1,13 @@
-"""Could the storybook's generator have written a text? Texts are read to their first impossible word."""
-
-from collections.abc import Iterable
+"""Could the storybook's generator have written the samples? Each is read to its first impossible word."""
 
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.intervals import wilson
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Rows
 from tinylm.run.evaluated import Plausibility
-from tinylm.run.interval import Interval
-from tinylm.storybook.corpus import normalise
-from tinylm.storybook.truth import MEANING, Impossible, first_impossible
-
-Sample = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
-
-
-def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossible | None] | None:
-    """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
-
-    It is read to its first impossible word, which counts as read, or to an `<unk>`.
-    """
-    readable, unknown, _ = continuation.partition("<unk>")
-    start = len(normalise(prompt).split())
-    words = normalise(f"{prompt} {readable}").split()
-    found = first_impossible(words, ended and not unknown)
-    if found is None:
-        return len(words) - start, None
-    return (found.words - start + 1, found) if found.words >= start else None
-
-
-def possible(texts: Iterable[Sample]) -> Interval | None:
-    """The share of texts without an impossible word, with Wilson's interval; None without a text."""
-    found = [read for read in (read_text(*text) for text in texts) if read is not None]
-    return wilson(sum(error is None for _, error in found), len(found))
+from tinylm.run.interval import wilson
+from tinylm.storybook.truth import MEANING, read_text
 
 
 def measure_plausibility(samples: pd.DataFrame) -> tuple[Plausibility, Rows]:

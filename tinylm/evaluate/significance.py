@@ -1,6 +1,6 @@
-"""Whether two settings differ significantly: Student's t, p values, Holm's correction.
+"""Whether two settings differ significantly: p values and Holm's correction.
 
-Needs only numpy, so a report can be written without loading torch.
+Needs only numpy, so runs can be compared without loading torch.
 """
 
 import dataclasses
@@ -10,48 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tinylm.evaluate.intervals import LEVEL, MIN_TEXTS, Z95, Statistic, bootstrap_interval
+from tinylm.evaluate.intervals import LEVEL, MIN_TEXTS, Statistic, bootstrap_interval
+from tinylm.run.interval import Z95, student_critical_value, student_p_value
 
 Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 
 ALPHA = 1 - LEVEL  # family-wise error rate: the chance that a page claims anything false
 RESAMPLES = 4000  # bootstrap resamples of the texts, for a difference between settings
 SMALLEST_P = 1e-12
-
-
-def student_p_value(t: float, df: int) -> float:
-    """Probability that Student's t with `df` degrees of freedom is at least |t| away from 0.
-
-    Two-sided. The finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4, exact to about 1e-15.
-    """
-    angle = math.atan(abs(t) / math.sqrt(df))
-    odd = df % 2
-    square = math.cos(angle) ** 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0
-    for k in range(2 + odd, df + 1, 2):
-        total += term
-        term *= square * (k - 1) / k
-    inside = math.sin(angle) * total
-    if odd:
-        inside = 2 / math.pi * (angle + inside)
-    return max(1 - inside, 0.0)
-
-
-def student_critical_value(level: float, df: int) -> float:
-    """The t > 0 whose `student_p_value` is `level`, by bisection; 12.706 for level 0.05, df 1."""
-    low = 0.0
-    high = 1.0
-    while student_p_value(high, df) > level:
-        low = high
-        high *= 2
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        if student_p_value(middle, df) > level:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 # ---------------------------------------------------------------- what may be claimed

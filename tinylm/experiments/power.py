@@ -24,9 +24,9 @@ from tinylm.evaluate.significance import (
     critical_value,
     df_of_texts,
     shared_seeds,
-    student_critical_value,
 )
 from tinylm.experiments.results import TEXT_IDS, RevisionResult, by_setting, stories_of
+from tinylm.run.interval import student_critical_value
 
 MOST_SEEDS = 1000
 _STORY_FACTORS = (1, 2, 5, 10, 100)  # multiples of the current number of stories

@@ -9,15 +9,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from tinylm.base.config import parse_yaml
-from tinylm.evaluate.head_roles import role_pairs
-from tinylm.evaluate.plausibility import read_text
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun
-from tinylm.storybook.truth import END, MEANING
+from tinylm.run.role_pairs import role_pairs
+from tinylm.storybook.truth import END, MEANING, read_text
 
 ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
 SAMPLES = 8

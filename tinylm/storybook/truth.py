@@ -286,3 +286,17 @@ def first_impossible(words: Sequence[str], ended: bool) -> Impossible | None:
             likeliest = sorted(following.probs, key=following.probs.__getitem__, reverse=True)
             return Impossible(position, word, following.kind, tuple(likeliest[:5]))
     return None
+
+
+def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossible | None] | None:
+    """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
+
+    It is read to its first impossible word, which counts as read, or to an `<unk>`.
+    """
+    readable, unknown, _ = continuation.partition("<unk>")
+    start = len(normalise(prompt).split())
+    words = normalise(f"{prompt} {readable}").split()
+    found = first_impossible(words, ended and not unknown)
+    if found is None:
+        return len(words) - start, None
+    return (found.words - start + 1, found) if found.words >= start else None

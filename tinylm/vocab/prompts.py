@@ -1,6 +1,7 @@
 """Prompts from the evaluation split, and their true continuations."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -77,3 +78,11 @@ def cut_prompts(
         story = int(np.searchsorted(store.offsets, start, "right")) - 1
         prompts.append(Prompt(prompt, reference, story))
     return prompts
+
+
+def without_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """The prompts in order, only the first of those with the same ids and reference."""
+    different: dict[tuple[int, ...], Prompt] = {}
+    for prompt in prompts:
+        different.setdefault((*prompt.ids, -1, *prompt.reference), prompt)
+    return list(different.values())
