@@ -85,7 +85,7 @@ def test_the_field_that_is_missing_or_wrong_is_named_in_one_line(file, wrong, da
             del content[name]
         else:
             problem = rf"{name}[.\w]*: expected .*, got .+"
-            content[name] = [wrong]  # lists of lists are in no result
+            content[name] = [[wrong]]  # lists of lists are in no result
         write_json(path, content)
         with pytest.raises(InputError) as error:
             read_run(folder, {})
