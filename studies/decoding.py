@@ -24,9 +24,9 @@ from tinylm.base.config import load_params
 from tinylm.base.files import write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.graded_decoding import sums_of_stories
-from tinylm.run.interval import student_critical_value
 from tinylm.evaluate.truth import ComparedStory, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
+from tinylm.run.interval import student_critical_value
 from tinylm.storybook.truth import END
 from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer

@@ -13,7 +13,9 @@ from tests.evaluate.test_truth import STORIES, run_of
 from tests.support.small import words_of
 from tinylm.decoding.sampling import generate
 from tinylm.evaluate import graded_decoding
+from tinylm.evaluate.free_texts import judge, read_free_text
 from tinylm.evaluate.graded_decoding import (
+    BEAMS,
     OWN,
     PLAIN,
     SETTINGS,
@@ -23,6 +25,8 @@ from tinylm.evaluate.graded_decoding import (
     plotted,
 )
 from tinylm.evaluate.truth import TrueTokens, compared_stories, read_words
+from tinylm.run.evaluated import GENERATOR, DecodingGrade
+from tinylm.run.interval import Interval
 from tinylm.storybook.truth import END
 
 WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.0, 5.0]), min_size=5, max_size=5).filter(any)
@@ -52,7 +56,7 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_p
     monkeypatch.setattr(graded_decoding, "generate", short)
     monkeypatch.setattr(graded_decoding, "SETTINGS", {PLAIN: SETTINGS[PLAIN]})
     grades = grade_decoding(run, compared_stories(run).stories[:2], own)
-    assert list(grades) == [OWN, PLAIN]
+    assert list(grades) == [OWN, PLAIN, BEAMS, GENERATOR]
     repeating = replace(own, repetition_penalty=penalty, repetition_window=2)
     assert graded_settings(repeating)[OWN] == own
     sums = np.zeros(3)
@@ -77,5 +81,9 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_p
     assert found == pytest.approx(sums / words, abs=1e-5)
     plain = grades[PLAIN].total_variation.value
     assert grade.difference.value == pytest.approx(grade.total_variation.value - plain)
-    assert grade.texts == (1 if own.temperature == 0 else 2)
-    assert len(plotted(grades)) == 3 * len(grades)
+    assert grade.free.texts == (1 if own.temperature == 0 else 2)
+    assert grades[BEAMS] == DecodingGrade(free=grades[BEAMS].free)
+    true_stories = [read_free_text(story.text, is_finished=True) for story in STORIES[:2]]
+    assert grades[GENERATOR].free == judge(true_stories)
+    assert grades[GENERATOR].cut == Interval(0.0, 0.0, 0.0)
+    assert len(plotted(grades)) == 3 * (len(grades) - 1)

@@ -15,18 +15,20 @@ import pandas as pd
 import torch
 
 from tinylm.decoding import filters
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
+from tinylm.evaluate.free_texts import FreeText, judge, read_free_text
 from tinylm.evaluate.intervals import pooled_ratio
-from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.evaluate.truth import ComparedStory, TrueTokens
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
-from tinylm.run.evaluated import DecodingGrade
+from tinylm.run.evaluated import GENERATOR, DecodingGrade, FreeTexts
+from tinylm.storybook.truth import END
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID
 
@@ -35,18 +37,30 @@ PLAIN = "temperature 1"
 SETTINGS = {
     PLAIN: DecodeSettings(),
     "temperature 0.8": DecodeSettings(temperature=0.8),
+    "temperature 0.8, top-k 50": DecodeSettings(temperature=0.8, top_k=50),
     "top-k 50": DecodeSettings(top_k=50),
     "top-p 0.9": DecodeSettings(top_p=0.9),
     "min-p 0.1": DecodeSettings(min_p=0.1),
+    "eta 0.1": DecodeSettings(eta=0.1),
     "greedy": DecodeSettings(temperature=0.0),
 }
 OWN = "section decode"
+BEAMS = "5 beams"
 
 
 def graded_settings(decode: DecodeSettings) -> dict[str, DecodeSettings]:
-    """The settings that are compared, the run's own first, without its repetition penalty."""
+    """The settings that are compared, the run's own first, without its repetition penalty.
+
+    Another one that is equal to it is left out, except for PLAIN, with which all are compared.
+    """
+    plain = DecodeSettings(seed=decode.seed)
     own = dataclasses.replace(decode, repetition_penalty=1.0, repetition_window=None)
-    return {OWN: own, **SETTINGS}
+    settings = {OWN: own}
+    for name, chosen in SETTINGS.items():
+        chosen = dataclasses.replace(chosen, seed=decode.seed)
+        if chosen != own or chosen == plain:
+            settings[name] = chosen
+    return settings
 
 
 def grade_words(truth: TrueTokens, drawn: np.ndarray) -> dict[str, np.ndarray]:
@@ -66,16 +80,26 @@ def grade_words(truth: TrueTokens, drawn: np.ndarray) -> dict[str, np.ndarray]:
 def grade_decoding(
     run: TrainedRun, stories: Sequence[ComparedStory], decode: DecodeSettings
 ) -> dict[str, DecodingGrade]:
-    """The grade of every setting on the same stories, with 95 % intervals over stories."""
+    """The grade of every setting on the same stories, with 95 % intervals over stories.
+
+    Beam search and the generator, which is never wrong, come last.
+    """
     settings = graded_settings(decode)
     by_setting = sums_of_stories(run.model, run.tokenizer, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
     grades = {}
     for name, chosen in settings.items():
-        sums = by_setting[name]
-        sums["difference"] = sums["total_variation"] - plain
-        grades[name] = _grade(run, chosen, sums)
-    return grades
+        free = free_texts(run, chosen)
+        grades[name] = _grade(by_setting[name], plain, judge_free_texts(free))
+    beams = judge_free_texts([best_text(run, BeamSettings(width=5))])
+    true_texts = [text_of(story) for story in stories[:TEXTS]]
+    nothing = 0 * by_setting[PLAIN]
+    nothing["words"] = by_setting[PLAIN]["words"]
+    return {
+        **grades,
+        BEAMS: DecodingGrade(free=beams),
+        GENERATOR: _grade(nothing, plain, judge(true_texts)),
+    }
 
 
 @torch.no_grad()
@@ -101,40 +125,60 @@ def sums_of_stories(
     return {name: pd.DataFrame(of_stories) for name, of_stories in rows.items()}
 
 
-def _grade(run: TrainedRun, settings: DecodeSettings, sums: pd.DataFrame) -> DecodingGrade:
-    """The grade of one setting; sums: a row for each story."""
+def _grade(sums: pd.DataFrame, plain: pd.Series, free: FreeTexts) -> DecodingGrade:
+    """The grade of one setting. sums: a row for each story; plain: their total variation without filters."""
+    sums = sums.assign(difference=sums["total_variation"] - plain)
     measures = {}
     for name in ("total_variation", "impossible", "cut", "difference"):
         measures[name] = value_and_interval(sums[[name, "words"]].to_numpy(), pooled_ratio)
-    plausibility, _ = measure_plausibility(own_texts(run, settings))
-    return DecodingGrade(**measures, texts=plausibility.texts, words=plausibility.words)
+    return DecodingGrade(**measures, free=free)
 
 
-def own_texts(run: TrainedRun, settings: DecodeSettings) -> pd.DataFrame:
-    """Whole stories that the model writes, as a table for `measure_plausibility`."""
-    tokenizer = run.tokenizer
-    decoder = Decoder(
+def judge_free_texts(texts: Sequence[FreeText]) -> FreeTexts:
+    """A method that always writes the same text has written it TEXTS times."""
+    return judge(texts, copies=TEXTS // len(texts))
+
+
+def _decoder(run: TrainedRun) -> Decoder:
+    return Decoder(
         model=run.model,
-        eos_id=tokenizer.eos_id,
-        banned=banned_ids(tokenizer),
+        eos_id=run.tokenizer.eos_id,
+        banned=banned_ids(run.tokenizer),
         step=decoding_step(run.model),
     )
-    count = 1 if settings.temperature == 0.0 else TEXTS  # greedy texts are all the same
-    prompts = [[SOS_ID]] * count
+
+
+def free_texts(run: TrainedRun, settings: DecodeSettings) -> list[FreeText]:
+    """TEXTS whole stories that the model writes; a single one if they are all the same."""
+    count = 1 if settings.temperature == 0.0 else TEXTS
     most = run.model.settings.context - 1
-    texts = generate(decoder, prompts, settings, max_new_tokens=most)
-    rows = []
-    for text in texts:
-        row = {"prompt": "", "continuation": tokenizer.decode(text.ids), "finished": text.finished}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    texts = generate(_decoder(run), [[SOS_ID]] * count, settings, max_new_tokens=most)
+    return [read_free_text(run.tokenizer.decode(text.ids), text.finished) for text in texts]
+
+
+def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
+    """The whole story that beam search finds."""
+    most = run.model.settings.context - 1
+    ((best,),) = beam_search(_decoder(run), [[SOS_ID]], settings, max_new_tokens=most)
+    is_finished = best.ids[-1:] == [run.tokenizer.eos_id]
+    return read_free_text(run.tokenizer.decode(best.ids), is_finished)
+
+
+def text_of(story: ComparedStory) -> FreeText:
+    """A story of the generator, which ended it."""
+    words = [word for word, _ in story.positions if word != END]
+    return FreeText(" ".join(words), story.positions, is_mistaken=False)
 
 
 def plotted(grades: Mapping[str, DecodingGrade]) -> list[tuple[str, str, float | None]]:
-    """plots/decoding.csv: (setting, series, value)."""
+    """plots/decoding.csv: (setting, series, value), without settings that draw no word."""
     rows = []
     for name, grade in grades.items():
-        rows.append((name, "total variation", grade.total_variation.value))
-        rows.append((name, "impossible words", grade.impossible.value))
-        rows.append((name, "true words cut away", grade.cut.value))
+        for series, measure in (
+            ("total variation", grade.total_variation),
+            ("impossible words", grade.impossible),
+            ("true words cut away", grade.cut),
+        ):
+            if measure is not None:
+                rows.append((name, series, measure.value))
     return rows

@@ -71,7 +71,9 @@ def _graded_decoding(run: FinishedRun) -> Picture | None:
     """Impossible and cut words of each decoding setting, the setting nearest to the generator first."""
     rows = []
     for name, grade in nearest_decoding(run):
-        rows.append({"setting": name, "let_in": grade.impossible.value, "cut": grade.cut.value})
+        if grade.impossible is not None and grade.cut is not None:
+            row = {"setting": name, "let_in": grade.impossible.value, "cut": grade.cut.value}
+            rows.append(row)
     return draw_decoding(pd.DataFrame(rows, columns=["setting", "let_in", "cut"]))
 
 

@@ -13,7 +13,7 @@ from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
-from tinylm.run.evaluated import DecodingGrade, WordMeasures
+from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun
 from tinylm.run.role_pairs import role_pairs
 from tinylm.storybook.truth import END, MEANING, read_text
@@ -79,9 +79,13 @@ def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:
 
 
 def nearest_decoding(run: FinishedRun) -> list[tuple[str, DecodingGrade]]:
-    """Each setting of decoding with its grade, the nearest to the generator first."""
+    """Each setting that draws words with its grade, the nearest to the generator first."""
     grades = (run.evaluate.decoding if run.evaluate else None) or {}
-    return sorted(grades.items(), key=lambda pair: pair[1].total_variation.value or 0)
+    distances = {}
+    for name, grade in grades.items():
+        if grade.total_variation is not None and name != GENERATOR:
+            distances[name] = grade.total_variation.value or 0
+    return [(name, grades[name]) for name in sorted(distances, key=distances.__getitem__)]
 
 
 def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:

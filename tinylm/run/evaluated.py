@@ -152,24 +152,43 @@ class Plausibility:
     kinds: dict[str, int]
 
 
+GENERATOR = "the generator"  # its own stories, in the last row of the grades of decoding
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FreeTexts:
+    """Texts from an empty prompt, judged by the generator.
+
+    words: how many are written for each impossible one; None without an impossible word.
+    nats: the generator's surprise per word, over the words before the first impossible one.
+    names: how many different names the heroes have.
+    distinct: different sequences of four words / all of them.
+    """
+
+    texts: int
+    words: Interval | None
+    nats: Interval | None
+    names: int
+    distinct: float
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodingGrade:
-    """How far a decoding setting is from the generator, per word of its stories.
+    """How far a decoding setting is from the generator.
+
+    The first four are per word of the generator's stories; None for beam search, which draws no word.
 
     total_variation: half the sum of |true probability - probability of being drawn| over all words.
     impossible: the probability of drawing a word that the generator never writes there.
     cut: the true probability of words that are never drawn.
     difference: of total_variation from sampling without filters at temperature 1, on the same stories.
-    words: how many the model writes for each impossible one, in `texts` texts of its own; None
-    without an impossible word.
     """
 
-    total_variation: Interval
-    impossible: Interval
-    cut: Interval
-    difference: Interval
-    texts: int
-    words: Interval | None
+    total_variation: Interval | None = None
+    impossible: Interval | None = None
+    cut: Interval | None = None
+    difference: Interval | None = None
+    free: FreeTexts
 
 
 @dataclasses.dataclass(frozen=True)

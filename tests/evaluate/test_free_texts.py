@@ -1,0 +1,63 @@
+"""Texts from an empty prompt, against the definitions: drawn stories of the generator, cut and spoilt."""
+
+import math
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from tests.evaluate.test_truth import STORIES
+from tinylm.evaluate.free_texts import judge, read_free_text
+from tinylm.storybook.corpus import normalise
+from tinylm.storybook.lexicon import KINDS
+from tinylm.storybook.truth import END, Truth
+
+WORDS = [normalise(story.text).split() for story in STORIES]
+NAMES = {child[""].lower() for child in KINDS["child"].options}
+
+
+@st.composite
+def drawn_texts(draw):
+    """(number of the story, words that are kept, what follows them: nothing, its end, a mistake or <unk>)."""
+    story = draw(st.integers(0, len(WORDS) - 1))
+    end = draw(st.sampled_from(["", END, "giraffelike", "<unk>"]))
+    kept = len(WORDS[story]) if end == END else draw(st.integers(1, 40))
+    return story, kept, end
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(drawn_texts(), min_size=1, max_size=4))
+def test_texts_are_judged_word_by_word(drawn):
+    texts = []
+    nats, words, mistakes, grams = 0.0, 0, 0, []
+    for story, kept, end in drawn:
+        written = [*WORDS[story][:kept], *([] if end in ("", END) else [end, "and", "more"])]
+        texts.append(read_free_text(" ".join(written), is_finished=end != ""))
+        truth = Truth()
+        assert all(truth.read(word) for word in WORDS[story][:kept])
+        if end == END:
+            assert truth.read(END)
+        nats -= truth.log_prob
+        words += kept + (end == END)
+        mistakes += end == "giraffelike"
+        grams += zip(*(written[start:] for start in range(4)), strict=False)
+    free = judge(texts)
+    assert free.texts == len(drawn)
+    assert free.nats.value == pytest.approx(nats / words)
+    if mistakes:
+        assert free.words.value == pytest.approx((words + mistakes) / mistakes)
+    else:
+        assert free.words is None
+    assert free.distinct == pytest.approx(len(set(grams)) / max(len(grams), 1), abs=1e-6)
+    assert free.nats.low <= free.nats.value + 1e-6
+    assert math.isfinite(free.nats.high)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.lists(st.integers(0, len(WORDS) - 1), min_size=1, max_size=3))
+def test_a_hero_is_named_once(stories):
+    """The hero is the first child of a story: all others are chosen among fewer persons, or later."""
+    texts = [read_free_text(" ".join(WORDS[story]), is_finished=True) for story in stories]
+    heroes = {next(word for word in WORDS[story] if word in NAMES) for story in stories}
+    assert judge(texts).names == len(heroes)
+    assert judge(texts, copies=3).distinct == pytest.approx(judge(texts).distinct / 3, abs=1e-6)

@@ -1,0 +1,76 @@
+"""Texts from an empty prompt, judged by the generator: mistakes, likelihood and variety."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tinylm.evaluate.intervals import pooled_ratio
+from tinylm.evaluate.scoring import value_and_interval
+from tinylm.evaluate.truth import Position, read_words
+from tinylm.run.evaluated import FreeTexts
+from tinylm.storybook.corpus import normalise
+from tinylm.storybook.truth import END
+from tinylm.text.diversity import distinct_n
+
+MANY = 40  # possible persons: a story's hero is chosen among more, everybody else among fewer
+NGRAM = 4
+
+
+class FreeText(NamedTuple):
+    """A text with the positions that the generator can read, up to the first impossible word or `<unk>`.
+
+    is_mistaken: whether the last position has an impossible word.
+    """
+
+    text: str
+    positions: list[Position]
+    is_mistaken: bool
+
+    @property
+    def possible(self) -> list[Position]:
+        """The positions without an impossible word."""
+        return self.positions[:-1] if self.is_mistaken else self.positions
+
+    @property
+    def nats(self) -> float:
+        """The generator's surprise, summed over the possible words."""
+        return -sum(math.log(nexts.probs[word]) for word, nexts in self.possible)
+
+    @property
+    def name(self) -> str | None:
+        """The hero's name, None if the text names none."""
+        for word, following in self.possible:
+            if following.kind == "person" and len(following.probs) > MANY:
+                return word
+        return None
+
+
+def read_free_text(text: str, is_finished: bool) -> FreeText:
+    """is_finished: whether the text ended by itself."""
+    readable, unknown, _ = text.partition("<unk>")
+    words = normalise(readable).split()
+    if is_finished and not unknown:
+        words.append(END)
+    positions = read_words(words)
+    is_mistaken = len(positions) <= len(words)
+    return FreeText(normalise(text), positions if is_mistaken else positions[:-1], is_mistaken)
+
+
+def judge(texts: Sequence[FreeText], copies: int = 1) -> FreeTexts:
+    """copies: how often each text counts as written in `distinct`, for a method that varies nothing."""
+    read = [(len(text.positions), text.is_mistaken) for text in texts]
+    surprise = [(text.nats, len(text.possible)) for text in texts if text.possible]
+    written = [text.text for text in texts for _ in range(copies)]
+    return FreeTexts(
+        texts=len(texts),
+        words=value_and_interval(read, _words_per_mistake) if any(m for _, m in read) else None,
+        nats=value_and_interval(surprise, pooled_ratio) if surprise else None,
+        names=len({text.name for text in texts} - {None}),
+        distinct=round(distinct_n(written, NGRAM), 6),
+    )
+
+
+def _words_per_mistake(means: np.ndarray) -> np.ndarray:
+    return means[..., 0] / np.maximum(means[..., 1], 1e-9)
