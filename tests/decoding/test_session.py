@@ -31,9 +31,9 @@ def test_rows_that_differ_only_in_length_swap_their_caches(model):
 def test_cache_is_no_larger_than_needed(model):
     small, large = Session(model, [[0, 4]], new_tokens=3), Session(model, [[0, 4]], new_tokens=300)
     for session in (small, large):
-        assert session.cache_bytes == 0
+        assert session._cache is None
         session.next_logits()
-    assert small.cache_bytes * 13 == large.cache_bytes * 5
+    assert small._cache.nbytes * 13 == large._cache.nbytes * 5
 
 
 @pytest.mark.parametrize("prompts", [[], [[0], []], [[0, 31]], [[-1]]])

@@ -696,10 +696,10 @@ def heads_are_measured_by_their_attention_and_without_them(drawn: DrawnRun, fold
         assert not (problem := differs(f"next_prob_{number}", prob, probs.max(), 0, allowed)), (
             problem
         )
-        likeliest = {
-            tokenizer.shown(token) for token in torch.where(probs >= probs.max() - allowed)[0]
-        }
-        assert str(drawn_maps[f"next_{number}"]) in likeliest, f"attention.npz, next_{number}"
+        likeliest = torch.where(probs >= probs.max() - allowed)[0].tolist()
+        assert str(drawn_maps[f"next_{number}"]) in map(tokenizer.shown, likeliest), (
+            f"attention.npz, next_{number}"
+        )
 
     roles = HeadRoles()
     allowed = 2e-5

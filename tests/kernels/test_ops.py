@@ -16,6 +16,7 @@ from tinylm.kernels.train import output_loss as module
 from tinylm.kernels.train.dropout import keep_level, new_seed
 from tinylm.kernels.train.ops import ManualGradOps, NativeOps
 from tinylm.kernels.train.output_loss import output_loss
+from tinylm.kernels.train.softmax_gradient import fused_softmax_gradient
 from tinylm.model import ops as plain_module
 from tinylm.model.ops import REFERENCE
 from tinylm.model.transformer import Norm, causal_mask, rope_table
@@ -231,19 +232,27 @@ def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
         assert output_loss(hidden, weight, bias, targets).item() == pytest.approx(theirs.item())
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_the_output_loss_of_cuda_matches_torch_where_it_pads(monkeypatch, with_bias):
-    """Only its matrix products, on the CPU; tests/cuda runs all of it on a card."""
+def test_the_output_loss_of_cuda_matches_torch_where_it_pads(monkeypatch, with_bias, compiled):
+    """On the CPU and without the compiler; tests/cuda runs all of it on a card."""
     monkeypatch.setattr(cuda_output_loss, "TORCH_CHUNK_ROWS", 13)
+    monkeypatch.setattr(cuda_output_loss, "COMPILED_CHUNK_ROWS", 13)
+    monkeypatch.setattr(
+        cuda_output_loss, "compiled_softmax_gradient", lambda: fused_softmax_gradient
+    )
     hidden, weight, bias, targets = example(40)
     bias = bias if with_bias else None
     inputs = [t for t in (hidden, weight, bias) if t is not None]
-    ours = cuda_output_loss.CudaOutputLoss.apply(hidden, weight, bias, targets)
+    ours = cuda_output_loss.CudaOutputLoss.apply(hidden, weight, bias, targets, compiled)
     theirs = plain(hidden, weight, bias, targets)
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
+    tolerance = (
+        {"rtol": 1e-5, "atol": 1e-6} if compiled else {"rtol": 1e-11, "atol": 1e-12}
+    )  # the former in float32
+    torch.testing.assert_close(ours, theirs, **tolerance)
     gradients = torch.autograd.grad(ours * 3, inputs)
     wanted = torch.autograd.grad(theirs * 3, inputs)
-    torch.testing.assert_close(gradients, wanted, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(gradients, wanted, **tolerance)
 
 
 @pytest.mark.parametrize("padded", [True, False])

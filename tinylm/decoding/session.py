@@ -138,11 +138,6 @@ class Session:
         """Tokens of the longest row."""
         return int(self.lengths.max())
 
-    @property
-    def cache_bytes(self) -> int:
-        """Size of the cache's buffers; 0 before the first step and without a cache."""
-        return self._cache.nbytes if self._cache else 0
-
     def ids(self, row: int) -> list[int]:
         """All tokens of a row, the prompt's first."""
         ids: list[int] = self._ids[row, : self.lengths[row]].tolist()

@@ -19,38 +19,29 @@ ALIGNMENT = 8
 
 
 class CudaOutputLoss(LossFunction):
-    """The loss with the softmax in plain torch; rows that are not scored have a gradient of zero."""
+    """forward(ctx, hidden, weight, bias, targets, compiled): the loss, its softmax compiled or in plain torch.
+
+    Rows that are not scored have a gradient of zero.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        compiled: bool,
     ) -> Tensor:
         gradients = PaddedGradients(hidden, weight, bias, ctx.needs_input_grad[1])
         words = len(weight)
         total = hidden.new_zeros(())
-        for rows in chunks(len(hidden), TORCH_CHUNK_ROWS):
+        for rows in chunks(len(hidden), COMPILED_CHUNK_ROWS if compiled else TORCH_CHUNK_ROWS):
             logits = gradients.logits(rows)
-            # The padded columns are zero, and stay zero.
-            total += torch_softmax_gradient(logits[:, :words], targets[rows], PART_ROWS)
-            gradients.add(rows, grad_logits=logits)
-            del logits  # frees them before the next chunk's are allocated
-        return LossFunction.finish(ctx, total, gradients.hidden, gradients.weight, gradients.bias)
-
-
-class CompiledCudaOutputLoss(LossFunction):
-    """The loss with the softmax compiled; rows that are not scored have a gradient of zero."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
-    ) -> Tensor:
-        gradients = PaddedGradients(hidden, weight, bias, ctx.needs_input_grad[1])
-        words = len(weight)
-        softmax_gradient = compiled_softmax_gradient()
-        total = hidden.new_zeros(())
-        for rows in chunks(len(hidden), COMPILED_CHUNK_ROWS):
-            logits = gradients.logits(rows)
-            total += softmax_gradient(logits, targets[rows], words)
+            if compiled:
+                total += compiled_softmax_gradient()(logits, targets[rows], words)
+            else:  # the padded columns are zero, and stay zero
+                total += torch_softmax_gradient(logits[:, :words], targets[rows], PART_ROWS)
             gradients.add(rows, grad_logits=logits)
             del logits  # frees them before the next chunk's are allocated
         return LossFunction.finish(ctx, total, gradients.hidden, gradients.weight, gradients.bias)

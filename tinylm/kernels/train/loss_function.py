@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 
 class LossFunction(torch.autograd.Function):
-    """forward(ctx, hidden, weight, bias, targets) computes the loss and all gradients; backward scales them.
+    """forward(ctx, hidden, weight, bias, targets, ...) computes the loss and all gradients; backward scales them.
 
     hidden (N, D), weight (V, D), bias (V,) or None, targets (N,) -> scalar, sum of nats. With
     P = softmax(logits) and Y the one-hot targets, both zero in rows that are not scored:
@@ -36,7 +36,10 @@ class LossFunction(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # In place, to save a copy as large as the weights. Autograd allows no second call anyway.
         scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
-        return *scaled, None
+        without_gradient = len(ctx.needs_input_grad) - len(
+            scaled
+        )  # targets, and flags of some versions
+        return *scaled, *[None] * without_gradient
 
 
 def product_dtype(hidden: Tensor) -> torch.dtype:

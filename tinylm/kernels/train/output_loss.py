@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.kernels.train.binding import DTYPES
-from tinylm.kernels.train.cuda_output_loss import CompiledCudaOutputLoss, CudaOutputLoss
+from tinylm.kernels.train.cuda_output_loss import CudaOutputLoss
 from tinylm.kernels.train.linear import fast_linear, uses_onednn
 from tinylm.kernels.train.loss_function import LossFunction, chunks, product_dtype
 from tinylm.kernels.train.softmax_gradient import native_softmax_gradient, torch_softmax_gradient
@@ -43,8 +43,7 @@ def output_loss(
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
         return output_token_loss(hidden, weight, bias, targets).sum(dtype=torch.float64)
     if hidden.is_cuda:
-        on_cuda = CompiledCudaOutputLoss if compiled else CudaOutputLoss
-        return on_cuda.apply(hidden, weight, bias, targets)
+        return CudaOutputLoss.apply(hidden, weight, bias, targets, compiled)
     scored = (targets >= 0).nonzero()[:, 0]  # the other rows are left out of all products
     hidden = hidden.index_select(0, scored)
     targets = targets[scored]
