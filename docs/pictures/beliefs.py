@@ -1,11 +1,12 @@
-"""Draws truth.md's picture of what probes find and what flips change, from the tables of studies.beliefs.
+"""Draws truth.md's picture of what probes find and what flips change, and writes its table.
 
-    python docs/pictures/beliefs.py
+    python docs/pictures/beliefs.py     after python -m studies.beliefs, which writes the numbers
 
 Vertical lines are 95 % intervals over the seeds. The baseline of a probe is the most frequent gender, and that of a flip a
 random direction.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,17 @@ from tinylm.base.files import write_bytes
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/pictures/beliefs.svg"
+PAGE = ROOT / "docs/explanation/truth.md"
+ROWS = {  # of the page's table: (fact, position, split)
+    "gender, at a new name": ("gender", "at", "name"),
+    "gender, at other words": ("gender", "other", "story"),
+    "gender, before a pronoun": ("gender", "pronoun", "story"),
+    "hero, before the name": ("hero", "before", "story"),
+    "place, at other words": ("place", "other", "story"),
+    "place, before its name": ("place", "before", "story"),
+    "number, at a new food": ("number", "at", "name"),
+    "next kind, after an article": ("next", "article", "story"),
+}
 POSITIONS = {"at": "at the name", "pronoun": "before a pronoun", "other": "at other words"}
 LEFT, PANEL, GAP = (
     60,
@@ -114,9 +126,31 @@ def draw(probes: pd.DataFrame, patches: pd.DataFrame) -> str:
     )
 
 
+def table_of(probes: pd.DataFrame) -> str:
+    """The page's table: accuracies in percent after each layer, the last one with its interval and its control."""
+    layers = range(int(probes["layer"].max()) + 1)
+    names = ["input", *map(str, layers[1:]), f"95 % interval of {layers[-1]}"]
+    names += [f"control of {layers[-1]}", "majority"]
+    lines = [f"| fact and position | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    by_row = (100 * probes.set_index(["fact", "position", "split"])).round().sort_index()
+    for title, key in ROWS.items():
+        rows = by_row.loc[[key]].astype({"accuracy": int, "control": int, "majority": int})
+        last = rows.iloc[-1]
+        interval = f"{last['low']:.0f} to {last['high']:.0f}"
+        cells = [*map(str, rows["accuracy"]), interval, f"{last['control']:.0f}"]
+        lines.append(f"| {title} | {' | '.join(cells)} | {last['majority']:.0f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    tables = [pd.read_csv(ROOT / "studies" / name) for name in ("beliefs.csv", "beliefs_patch.csv")]
-    write_bytes(PICTURE, draw(*tables).encode())
+    probes, patches = (
+        pd.read_csv(ROOT / "studies" / name) for name in ("beliefs.csv", "beliefs_patch.csv")
+    )
+    write_bytes(PICTURE, draw(probes, patches).encode())
+    text = PAGE.read_text("utf-8")
+    marked = f"<!-- beliefs -->\n\n{table_of(probes)}\n\n<!-- /beliefs -->"
+    text = re.sub(r"<!-- beliefs -->.*<!-- /beliefs -->", lambda _: marked, text, flags=re.DOTALL)
+    write_bytes(PAGE, text.encode())
 
 
 if __name__ == "__main__":

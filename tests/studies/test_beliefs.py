@@ -1,5 +1,8 @@
 """Probes of what a model knows: positions and labels, splits, planted directions, control tasks and flips."""
 
+import runpy
+from pathlib import Path
+
 import pandas as pd
 import pytest
 import torch
@@ -24,6 +27,7 @@ from tinylm.model.checkpoint import save_model
 from tinylm.storybook.corpus import Sampler, Telling, normalise, render, sample_telling
 from tinylm.storybook.lexicon import KINDS
 
+ROOT = Path(__file__).parents[2]
 MIA = {"": "Mia", "he": "she", "him": "her", "his": "her", "himself": "herself", "kind": "girl"}
 OTTO = {"": "Otto", "he": "he", "him": "him", "his": "his", "himself": "himself", "kind": "boy"}
 OAK = {"": "pear tree", "in": "under", "style": "tree"}
@@ -323,3 +327,13 @@ def test_the_study_reads_finished_runs_and_writes_its_tables(tmp_path, monkeypat
 def test_numbers_of_examples_follow_the_order_of_labels():
     rows = [(torch.zeros(2, 3), label, 5, 0, label) for label in ("she", "he", "she")]
     assert examples_of(rows).labels.tolist() == [1, 0, 1]
+
+
+def test_the_page_and_its_picture_show_the_recorded_tables():
+    module = runpy.run_path(str(ROOT / "docs/pictures/beliefs.py"))
+    recorded, patches = (
+        pd.read_csv(ROOT / "studies" / name) for name in ("beliefs.csv", "beliefs_patch.csv")
+    )
+    assert module["table_of"](recorded) in module["PAGE"].read_text("utf-8")
+    assert module["PICTURE"].read_text("utf-8") == module["draw"](recorded, patches)
+    assert recorded["accuracy"].between(recorded["low"], recorded["high"]).all()
