@@ -66,22 +66,33 @@ def _patch(stream: Tensor, at: list[int], _: object, inputs: tuple[Tensor, ...])
 
 
 @torch.no_grad()
-def patched(model: TinyLM, ids: Tensor, twin: Tensor, at: list[int]) -> Iterator[np.ndarray]:
-    """ln of the probabilities (T, V) after a patch at these positions: before each layer, and after the last."""
-    streams: list[Tensor] = []
-    modules = [*model.blocks, model.final_norm]
+def streams(model: TinyLM, ids: Tensor) -> list[Tensor]:
+    """The residual stream before each layer, and after the last.  ids (T,) -> (1, T, D) each"""
+    found: list[Tensor] = []
     hooks = [
-        module.register_forward_pre_hook(lambda _, inputs: streams.append(inputs[0]))
-        for module in modules
+        module.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0]))
+        for module in (*model.blocks, model.final_norm)
     ]
-    model.hidden_states(twin[None])
+    model.hidden_states(ids[None])
     for hook in hooks:
         hook.remove()
-    for module, stream in zip(modules, streams, strict=True):
-        hook = module.register_forward_pre_hook(partial(_patch, stream, at))
-        logits = model.logits(model.hidden_states(ids[None])[0])
-        hook.remove()
-        yield torch.log_softmax(logits.double(), dim=-1).numpy()
+    return found
+
+
+@torch.no_grad()
+def log_probs_with(model: TinyLM, ids: Tensor, layer: int, stream: Tensor, at: list[int]) -> Tensor:
+    """ln of the probabilities (T, V) where another stream replaces a layer's input at these positions."""
+    module = [*model.blocks, model.final_norm][layer]
+    hook = module.register_forward_pre_hook(partial(_patch, stream, at))
+    logits = model.logits(model.hidden_states(ids[None])[0])
+    hook.remove()
+    return torch.log_softmax(logits.double(), dim=-1)
+
+
+def patched(model: TinyLM, ids: Tensor, twin: Tensor, at: list[int]) -> Iterator[np.ndarray]:
+    """ln of the probabilities (T, V) after a patch at these positions: before each layer, and after the last."""
+    for layer, stream in enumerate(streams(model, twin)):
+        yield log_probs_with(model, ids, layer, stream, at).numpy()
 
 
 def distances(model: TinyLM, tokenizer: Tokenizer, found: Pair) -> Iterator[dict[str, Any]]:
