@@ -27,10 +27,10 @@ from tinylm.base import paths
 from tinylm.base.command import Parser, run_command
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes
-from tinylm.evaluate.significance import student_critical_value
 from tinylm.evaluate.truth import problem_with
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
+from tinylm.run.interval import student_critical_value
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
