@@ -20,7 +20,7 @@ from tinylm.base.config import InputError
 from tinylm.evaluate.significance import ALPHA, student_critical_value
 from tinylm.evaluate.truth import problem_with, read_words, true_surprise, true_tokens
 from tinylm.report import render
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
 from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer
 

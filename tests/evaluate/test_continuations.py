@@ -17,7 +17,8 @@ from tinylm.evaluate.continuations import evaluation_prompts, measure_samples
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.memorised import nearest_story
 from tinylm.evaluate.plausibility import measure_plausibility, possible, read_text
-from tinylm.storybook.corpus import generate, normalise
+from tinylm.storybook.corpus import generate
+from tinylm.storybook.world import storybook
 from tinylm.vocab.token_store import TokenStore
 
 DECODE = DecodeSettings(seed=5)
@@ -69,7 +70,7 @@ def test_prompts_longer_than_the_split_are_refused(corpus, kind):
         prompts_of(corpus, prompts=kind, prompt_tokens=500)
 
 
-STORY = normalise(next(generate(1, 1, 5)[0]).text)
+STORY = storybook().normalise(next(generate(1, 1, 5)[0]).text)
 START = " ".join(STORY.split()[:6])
 REST = " ".join(STORY.split()[6:])
 FOUR = " ".join(REST.split()[:4])
@@ -77,22 +78,22 @@ BROKEN = f"{FOUR} zzz and more"
 
 
 def test_texts_are_read_up_to_their_first_impossible_or_unknown_word():
-    assert read_text(START, REST, True) == (len(REST.split()), None)
-    words, error = read_text(START, BROKEN, False)
+    assert read_text(START, REST, True, storybook()) == (len(REST.split()), None)
+    words, error = read_text(START, BROKEN, False, storybook())
     assert (words, error.word, error.words) == (5, "zzz", 10)
-    words, error = read_text(START, FOUR, True)
+    words, error = read_text(START, FOUR, True, storybook())
     assert (words, error.word) == (5, "<eos>")
-    assert read_text(START, f"{FOUR} <unk> zzz", True) == (4, None)
-    assert read_text("zzz once", "upon a time", False) is None  # an impossible prompt
+    assert read_text(START, f"{FOUR} <unk> zzz", True, storybook()) == (4, None)
+    assert read_text("zzz once", "upon a time", False, storybook()) is None  # an impossible prompt
 
 
 def test_metrics_count_words_for_each_impossible_one():
     texts = [(START, REST, True), (START, BROKEN, False), (START, "zzz", False)]
-    assert possible(texts).value == pytest.approx(1 / 3)
+    assert possible(texts, storybook()).value == pytest.approx(1 / 3)
     samples = pd.DataFrame(texts, columns=["prompt", "continuation", "finished"])
-    metrics, rows = measure_plausibility(samples)
+    metrics, rows = measure_plausibility(samples, storybook())
     assert metrics.texts == 3
-    assert metrics.possible == possible(texts)
+    assert metrics.possible == possible(texts, storybook())
     words = metrics.words
     assert words.value == pytest.approx((len(REST.split()) + 5 + 1) / 2)
     assert words.low <= words.value <= words.high

@@ -23,7 +23,7 @@ from tinylm.evaluate.graded_decoding import (
     plotted,
 )
 from tinylm.evaluate.truth import TrueTokens, compared_stories, read_words
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
 
 WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.0, 5.0]), min_size=5, max_size=5).filter(any)
 

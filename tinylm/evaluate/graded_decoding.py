@@ -26,6 +26,7 @@ from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.evaluate.truth import ComparedStory, TrueTokens
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.run.evaluated import DecodingGrade
+from tinylm.storybook.world import storybook
 from tinylm.vocab.words import SOS_ID
 
 TEXTS = 20  # that the model writes with each setting
@@ -101,7 +102,7 @@ def _grade(run: TrainedRun, settings: DecodeSettings, sums: pd.DataFrame) -> Dec
     measures = {}
     for name in ("total_variation", "impossible", "cut", "difference"):
         measures[name] = value_and_interval(sums[[name, "words"]].to_numpy(), pooled_ratio)
-    plausibility, _ = measure_plausibility(own_texts(run, settings))
+    plausibility, _ = measure_plausibility(own_texts(run, settings), run.world or storybook())
     return DecodingGrade(**measures, texts=plausibility.texts, words=plausibility.words)
 
 
