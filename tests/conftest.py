@@ -38,6 +38,7 @@ FULL = (
     "experiments/test_running_sweep.py",
     "text/test_cleaning.py::test_the_short_way_of_cleaning_is_the_rule",
     "storybook/test_corpus.py",
+    "storybook/test_world.py::test_drawn_words_cannot_be_told_from_the_true_distribution[20000",
     "storybook/test_truth.py::test_drawn_words_cannot_be_told_from_the_true_distribution[20000]",
     *(f"train/test_resume.py::test_a_resumed_run_is_bit_identical[{name}" for name in RESUMED),
     "train/test_stage.py",

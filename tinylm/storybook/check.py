@@ -193,7 +193,16 @@ def _check_use(world: World, rules: Mapping[str, Rule]) -> None:
 
 
 def _check_phrases(world: World, rules: Mapping[str, Rule]) -> None:
-    """No two phrases of a rule with the same words, under the same guards."""
+    """No two phrases of a rule with the same words, under the same guards; nor two words of a list."""
+    for op in set(_ops(rules.values())):
+        if isinstance(op, Passing) and op.part:
+            listed = world.lists[op.kind]
+            told = Counter(world.normalise(entry[op.part]) for entry in listed.options)
+            word, count = told.most_common(1)[0]
+            if count > 1:
+                world.file("lexicon.txt").report(
+                    listed.number, f"expected each {_shown(op)} once, got {word!r} {count} times"
+                )
     for rule in rules.values():
         seen: dict[tuple[object, ...], int] = {}
         for index, phrase in enumerate(rule.phrases.options):
