@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_060, ("tests",): 21_990}
-TOTAL_WORDS = 22_850  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 31_060, ("tests",): 22_090}
+TOTAL_WORDS = 23_760  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)
