@@ -31,6 +31,11 @@ def write_world(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
+def files_of(folder: Path) -> dict[str, str]:
+    """The files of a world by name."""
+    return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
+
+
 def world_in(folder: Path, files: dict[str, str]) -> World:
     """The checked world of these files."""
     return read_world(write_world(folder, files))

@@ -70,7 +70,7 @@ def _check_corpus(data: Any, notes: list[str]) -> None:
     from tinylm.download.settings import GENERATED
     from tinylm.download.source import open_source
 
-    _require_readable("data.path", data.path, FROM_HUB)
+    _require_readable("data.path", data.path, "" if data.source == "world" else FROM_HUB)
     if data.source not in GENERATED and data.train_stories is not None:
         notes.append(
             f"data.train_stories: reading stops once train and held-out together have {data.train_stories:,} stories; "

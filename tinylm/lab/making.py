@@ -14,10 +14,9 @@ from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_mod
 from tinylm.model.transformer import TinyLM
 from tinylm.report.drawing import optional
 from tinylm.report.settings import ReportSettings
-from tinylm.report.values import title_of
+from tinylm.report.values import title_of, world_of_run
 from tinylm.report.wording import count, many, number, share
 from tinylm.run.finished_run import FinishedRun, records
-from tinylm.storybook.check import world_of
 from tinylm.storybook.world import World
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
@@ -81,7 +80,7 @@ def facts(
     openings = _openings(run) if run else []
     samples: list[str] = []
     truths: list[dict[str, Any]] = []
-    world = _world_of(run)
+    world = world_of_run(run) if run else None
     if run and world and not problem_with(tokenizer, world):
         rows = run.tables.rows("samples")[:SAMPLES]
         samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
@@ -111,13 +110,6 @@ def decoding_rules(decode: DecodeSettings) -> dict[str, Any]:
         "penalty": decode.repetition_penalty,
         "window": decode.repetition_window,
     }
-
-
-def _world_of(run: FinishedRun | None) -> World | None:
-    """What wrote the stories of a run. Raises InputError if its folder is missing."""
-    if run is None:
-        return None
-    return world_of(str(run.param("data", "source")), run.param("data", "path"))
 
 
 def _truth(tokenizer: Tokenizer, text: str, world: World) -> dict[str, Any]:

@@ -77,10 +77,8 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
 
 
 def world_of_run(run: FinishedRun) -> World | None:
-    """What wrote the stories of a run that is evaluated. Raises InputError if its folder is missing."""
-    if run.evaluate is None:
-        return None
-    return world_of(str(run.param("data", "source")), run.param("data", "path"))
+    """What wrote the stories of a run; None for other text. Raises InputError if its folder is missing."""
+    return world_of(str(run.param("data", "source")), run.param("data", "path"), run.folder)
 
 
 def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:

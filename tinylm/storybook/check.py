@@ -28,14 +28,14 @@ _IN_WORD = re.compile(r"['\u2018\u2019\u2010\u2011-]")
 _JOINED = re.compile(r"l\|l|lm\|l|l\|ml")
 
 
-def world_of(source: str, path: str | None) -> World | None:
+def world_of(source: str, path: str | None, folder: str | Path = ".") -> World | None:
     """The world that wrote the stories of `data.source`, None for stories of others.
 
-    path: `data.path`. Raises InputError if a world's folder is missing or cannot be read.
+    path: `data.path`, relative to the folder of the run. Raises InputError if a world's folder is missing or cannot be read.
     """
     if source == "storybook":
         return storybook()
-    return read_world(path or "", follow=False) if source == "world" else None
+    return read_world(Path(folder) / (path or ""), follow=False) if source == "world" else None
 
 
 def read_world(folder: str | Path, follow: bool = True) -> World:

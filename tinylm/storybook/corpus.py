@@ -110,8 +110,8 @@ class Telling:
             raise refuse(
                 self.world.plots.path,
                 rule.lines[0],
-                f"expected a phrase of {rule.name} whose guards hold, got none in a story that "
-                f"has settled {', '.join(self.facts) or 'nothing'}",
+                f"expected a phrase of {rule.name} whose guards hold, got none in a story that has "
+                f"chosen {', '.join(self.facts) or 'no slot'}; (slot=slot) before the rule chooses one",
             )
         return rule.phrases.restrict(tuple(allowed))
 
