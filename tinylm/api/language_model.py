@@ -236,7 +236,7 @@ class LanguageModel:
         words = self.tokenizer.split(self._clean(text))
         with decoding_mode(self.model):
             settings = self.settings if decode else None
-            table = explain(self.model, self.tokenizer, words, world, settings)
+            table = explain(self.model, self.tokenizer, words, settings, world)
         if len(words) > len(table) == self.model.settings.context:
             warn_caller(f"the text has {len(words)} words; only the first {len(table)} are shown")
         return table

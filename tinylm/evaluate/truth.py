@@ -194,7 +194,7 @@ def measure_truth(run: TrainedRun, compared: ComparedStories) -> tuple[Divergenc
     words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
     first = [word for word, _ in stories[0].positions]
-    shown = explain(run.model, run.tokenizer, first, run.world)[:-1]
+    shown = explain(run.model, run.tokenizer, first, world=run.world)[:-1]
     for name in ("true_next", "model_next"):
         shown[name] = shown[name].map(list_top_words)
     tables = {
@@ -264,8 +264,8 @@ def explain(
     model: TinyLM,
     tokenizer: Tokenizer,
     words: Sequence[str],
-    world: World | None = None,
     decode: DecodeSettings | None = None,
+    world: World | None = None,
 ) -> pd.DataFrame:
     """What the generator and the model expected at each word of a text, and after its last word ("").
 
