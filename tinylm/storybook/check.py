@@ -31,7 +31,8 @@ _JOINED = re.compile(r"l\|l|lm\|l|l\|ml")
 def world_of(source: str, path: str | None, folder: str | Path = ".") -> World | None:
     """The world that wrote the stories of `data.source`, None for stories of others.
 
-    path: `data.path`, relative to the folder of the run. Raises InputError if a world's folder is missing or cannot be read.
+    path: `data.path`, relative to the folder of the run. Raises InputError if a world's folder is
+    missing or cannot be read.
     """
     if source == "storybook":
         return storybook()
@@ -75,7 +76,7 @@ def problems_of(world: World, follow: bool = True) -> Problems:
 
 
 def _check_lists(world: World) -> None:
-    """Each word once in a list, and enough words for the slots that share a list."""
+    """Each word once in a list."""
     file = world.file("lexicon.txt")
     for words in world.lists.values():
         seen: dict[str, int] = {}
