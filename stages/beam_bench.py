@@ -10,6 +10,7 @@ from tinylm.model.checkpoint import check_vocabulary
 from tinylm.params.stage import Stage
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.result_files import read_stage
+from tinylm.storybook.check import world_of
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.token_store import TokenStore
 
@@ -23,8 +24,9 @@ def main() -> None:
 
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    source = read_stage(Downloaded, "download").source
-    prompts = beam.choose_bench_prompts(evaluation, settings, tokenizer.sos_id, source)
+    corpus = read_stage(Downloaded, "download")
+    world = world_of(corpus.source, corpus.path)
+    prompts = beam.choose_bench_prompts(evaluation, settings, tokenizer.sos_id, world)
     tasks = beam.make_tasks(settings, params.decode, params.cache.slide, prompts, params.runtime)
     result = beam.run_bench(tasks, prompts, tokenizer)
     stage.conditions["step"] = result.step

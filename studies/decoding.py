@@ -27,7 +27,7 @@ from tinylm.evaluate.graded_decoding import sums_of_stories
 from tinylm.evaluate.truth import ComparedStory, read_words, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.run.interval import student_critical_value
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
 from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer

@@ -17,17 +17,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tinylm.storybook.corpus import Sampler, Telling, normalise, render, sample_telling
-from tinylm.storybook.lexicon import SLOTS, Entry
-from tinylm.storybook.truth import LISTS
+from tinylm.storybook.corpus import Sampler, Telling, sample_telling
+from tinylm.storybook.lexicon import Entry
+from tinylm.storybook.world import storybook
 
+WORLD = storybook()
 SEED = "studies.beliefs 1"  # the corpus is drawn with other seeds
 DRAWN = 12_000
 CLASSES = 10  # heroes and places that are told apart: the most frequent ones of one word
 SLOT_OF = {"gender": "hero", "number": "food", "hero": "hero", "place": "place"}
 FACTS = (*SLOT_OF, "next")
 FORMS = ("he", "him", "his", "himself")  # parts of the hero's entry
-KIND_OF = {name: kind for kind, names in LISTS.items() for name in names.split()}
+KIND_OF = {name: kind for kind, (_, names, _) in WORLD.language.kinds.items() for name in names}
 
 
 class Word(NamedTuple):
@@ -50,10 +51,10 @@ class Story(NamedTuple):
 
 def story_of(telling: Telling) -> Story:
     """The words of a telling that is finished."""
-    texts = iter(normalise(render(telling.pieces)).split())
+    texts = iter(WORLD.normalise(WORLD.render(telling.pieces)).split())
     words = []
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
-        count = len(normalise(piece).split())
+        count = len(WORLD.normalise(piece).split())
         words += [Word(next(texts), piece, origin, left == 0) for left in reversed(range(count))]
     return Story(words, telling.facts)
 
@@ -79,7 +80,7 @@ def _position_of(word: Word, following: Word, fact: str, facts: dict[str, Entry]
     if fact == "next":
         return "article" if word.text in ("a", "an", "the") else "other"
     slot = SLOT_OF[fact]
-    mention = (facts[slot][""], SLOTS[slot])
+    mention = (facts[slot][""], WORLD.slots[slot].kind)
     if (word.piece, word.origin) == mention:
         return "at" if word.is_last else ""
     if word.origin.startswith("child."):

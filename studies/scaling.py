@@ -21,7 +21,7 @@ from tinylm.evaluate.significance import ALPHA
 from tinylm.evaluate.truth import problem_with, read_words, true_surprise, true_tokens
 from tinylm.report import render
 from tinylm.run.interval import student_critical_value
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
 from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer
 

@@ -24,7 +24,7 @@ from tinylm.base.files import write_bytes
 from tinylm.evaluate.truth import Position, read_words, token_measures, true_tokens
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
 from tinylm.text.stories import read_texts
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import tinylm
 from tests.decoding.test_sampling import FILTERS, distribution
+from tests.storybook.worlds import FRENCH, write_world
 from tests.support.random_run import CONTEXT, make_run
 from tests.support.small import random_model, words_of
 from tinylm.api.language_model import load, pieces
@@ -35,6 +36,7 @@ from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
 from tinylm.run.finished_run import FinishedRun
+from tinylm.storybook.check import read_world
 from tinylm.storybook.corpus import generate as generate_stories
 from tinylm.vocab.make_tokenizer import make_tokenizer
 from tinylm.vocab.settings import VocabSettings
@@ -247,6 +249,22 @@ def storyteller():
     tokenizer = words_of([story.text for story in train])
     model = random_model(len(tokenizer), 16, context=24)
     return tinylm.LanguageModel(model, tokenizer, DecodeSettings())
+
+
+def test_truth_is_that_of_the_world_of_the_model(tmp_path):
+    folder = write_world(tmp_path / "welt", FRENCH)
+    world = read_world(folder)
+    tokenizer = words_of([" ".join(sorted(world.vocabulary()))])
+    model = tinylm.LanguageModel(
+        random_model(len(tokenizer), 16, context=24), tokenizer, DecodeSettings()
+    )
+    with pytest.raises(InputError, match="expected a model of the storybook"):
+        model.truth("cet ours")
+    model.world = folder
+    assert set(model.truth("cet")["true_next"].iloc[-1]) == {"ours", "âne"}
+    model.world = tmp_path / "gone"
+    with pytest.raises(InputError, match=r"got no folder .*gone"):
+        model.truth("cet")
 
 
 def test_truth_says_what_it_leaves_out(storyteller):

@@ -9,6 +9,7 @@ from tinylm.bench.beam import Continuation
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.interval import Interval
 from tinylm.run.result_files import write_result
+from tinylm.storybook.world import storybook
 from tinylm.vocab.prompts import Prompt
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 2"]
@@ -20,7 +21,7 @@ def test_texts_of_the_storybook_are_judged(folder, inline, change, monkeypatch):
     change({"beam_bench.prompts": 2})
     judged = []
 
-    def share_possible(prompts, continuations, _):
+    def share_possible(prompts, continuations, *_):
         judged.append(len(continuations))
         return Interval(0.5, 0.25, 0.75)
 
@@ -43,7 +44,7 @@ def test_a_judged_text_is_read_with_its_prompt():
 
     prompts = [Prompt(ids=[0, 2], reference=[], story=0)] * 2
     continuations = [Continuation([3, 4, 5], -1.0), Continuation([3, 6, 1], -1.0)]
-    assert beam.share_possible(prompts, continuations, Tokenizer()).value == 0.5
+    assert beam.share_possible(prompts, continuations, Tokenizer(), storybook()).value == 0.5
 
 
 def test_settings_that_do_not_fit_are_bad_input(folder, inline, change, monkeypatch):

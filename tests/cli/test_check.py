@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.storybook.worlds import FRENCH, write_world
 from tests.support.clone import set_params
 from tinylm.base.config import load_params
 from tinylm.base.files import read_json
@@ -52,6 +53,21 @@ def test_a_text_that_experiments_cannot_read_is_named():
     plant({"report.title": "a ${x}", "report.prompts": ["one", "${two}"]})
     notes = [note.partition(":")[0] for note in check.find_all().notes if "${" in note]
     assert notes == ["report.title", "report.prompts.1"]
+
+
+def test_a_world_is_checked_by_file_and_line(tmp_path):
+    plant({"data.source": "world", "data.path": "welt"})
+    assert problems() == ["params.yaml: data.path: expected a readable file or folder, got 'welt'"]
+    write_world(tmp_path / "welt", FRENCH | {"slots.txt": "hero: animaux\nami: ami\n"})
+    expected = "welt/slots.txt, line 1: expected the list animaux: in lexicon.txt, got none"
+    assert expected in problems()
+    write_world(tmp_path / "welt", FRENCH)
+    assert problems() == []
+    lexicon = {"lexicon.txt": "a:\nx, y\n", "slots.txt": "", "plots.txt": "story:\n{*a} z\n"}
+    write_world(tmp_path / "small", lexicon)
+    plant({"data.source": "world", "data.path": "small"})
+    (note,) = [note for note in check.find_all().notes if "small" in note]
+    assert "48 of 50 stories are repeats" in note
 
 
 def test_the_estimate_follows_the_size_of_the_corpus(capsys):

@@ -266,7 +266,7 @@ def test_an_error_in_the_data_leaves_earlier_files_alone(corpus):
 
 
 def test_the_storybook_reports_its_log_probabilities(corpus, monkeypatch):
-    def generate(train, evaluation, seed):
+    def generate(train, evaluation, seed, world):
         stories = [Story(f"Tale {i}.", -float(i)) for i in range(train + evaluation)]
         return iter(stories[evaluation:]), iter(stories[:evaluation])
 

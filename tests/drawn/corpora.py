@@ -10,7 +10,9 @@ from typing import Any
 import pandas as pd
 from hypothesis import strategies as st
 
+from tests.storybook.worlds import BAUERNHOF, FRENCH, files_of, write_world
 from tests.support.stages import STORIES
+from tinylm.download.settings import GENERATED
 from tinylm.vocab.embedding.skipgram import zeroed_memory
 
 # A few words of each language, some with marks that some tokenizer or font treats in its own way.
@@ -47,6 +49,7 @@ class Files:
     path: what `data.path` names; "" leaves the stories that each run has.
     vocabulary: {"size", "alphabet"}: a BPE trained on the stories, in GPT-2's files.
     vectors: {"suffix", "width", "words"}: vectors of every n-th word of the stories.
+    world: {name: text} of a world's files below `path`.
     """
 
     stories: dict[str, list[str]] = field(default_factory=dict)
@@ -54,6 +57,7 @@ class Files:
     column: str = "text"
     vocabulary: dict[str, Any] = field(default_factory=dict)
     vectors: dict[str, Any] = field(default_factory=dict)
+    world: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> list[str]:
         """Of all data files."""
@@ -65,6 +69,8 @@ class Files:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(encoded(texts, path.name, self.column))
+        if self.world:
+            write_world(folder / self.path, self.world)
         if self.vocabulary:
             plant_vocabulary(folder / "inputs/vocab", self.texts(), **self.vocabulary)
         if self.vectors:
@@ -181,7 +187,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
     data: dict[str, list[str]] = {}
     path = ""
     column = draw(st.sampled_from(["text", "story", "Text body"]))
-    source = draw(st.sampled_from(["given", "file", "folder", "storybook"]))
+    source = draw(st.sampled_from(["given", "file", "folder", "storybook", "world"]))
     if source == "file":
         path = "own" + draw(st.sampled_from(SUFFIXES))
         data = {path: draw(stories(most=len(STORIES)))}
@@ -194,13 +200,17 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         others = draw(st.lists(file_names(suffixes), max_size=3))
         for name in dict.fromkeys([first, *others]):
             data[f"{path}/{name}"] = draw(stories())
-    elif source == "storybook":
-        changes |= {"data.source": "storybook", "data.drop_first_line": False}
+    elif source in GENERATED:
+        changes |= {"data.source": source, "data.drop_first_line": False}
         changes |= {"data.train_stories": draw(st.integers(25, 60))}
         changes |= {"data.evaluation_stories": draw(st.integers(1, 9))}
         if draw(st.booleans()):
             # Whole stories fit, so that the generator judges them, and an update of the sweep its budget.
             changes |= {"model.context": 160, "accum_sweep.tokens": 2000}
+    world: dict[str, str] = {}
+    if source == "world":
+        path = "world"
+        world = draw(st.sampled_from([FRENCH, files_of(BAUERNHOF)]))
     if path:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
@@ -220,7 +230,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         }
         changes |= {"embedding.source": "file", "embedding.path": f"inputs/vectors{suffix}"}
         changes |= {"embedding.width": vectors["width"], "embedding.hub": None}
-    return Files(data, path, column, vocabulary, vectors), changes
+    return Files(data, path, column, vocabulary, vectors, world), changes
 
 
 @st.composite

@@ -36,7 +36,8 @@ from tinylm.model.checkpoint import load_model
 from tinylm.run.interval import student_critical_value
 from tinylm.run.result_files import to_mapping
 from tinylm.run.role_pairs import role_pairs
-from tinylm.storybook.truth import END, read_text
+from tinylm.storybook.language import END
+from tinylm.storybook.truth import read_text
 from tinylm.text.bleu import Bleu, bleu_of
 from tinylm.text.words import Splitter, spaced
 
@@ -489,14 +490,13 @@ def wilson(count: int, of: int) -> dict[str, float]:
 def check_sense(run: Run, rows: list[dict[str, Any]]) -> None:
     """Which samples the generator could have written, and where the others have their first impossible word."""
     figures = run.json("data/figures/evaluate")
-    is_judged = (
-        run.params["data"]["source"] == "storybook"
-        and run.params["evaluate"]["prompts"] == "starts"
-    )
+    is_judged = run.world is not None and run.params["evaluate"]["prompts"] == "starts"
     assert ("sense" in figures) == is_judged, f"sense: {figures.get('sense')}"
     if not is_judged:
         return
-    read = [read_text(row["prompt"], row["continuation"], row["finished"]) for row in rows]
+    read = [
+        read_text(row["prompt"], row["continuation"], row["finished"], run.world) for row in rows
+    ]
     known = [found for found in read if found is not None]
     errors = [error for _, error in known if error is not None]
     sense = figures["sense"]
@@ -524,19 +524,19 @@ def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, fol
     run = Run(folder)
     found = run.json("data/figures/evaluate")["truth"]
     tokenizer = run.tokenizer
-    is_storybook = run.params["data"]["source"] == "storybook" and not problem_with(tokenizer)
+    is_known = run.world is not None and not problem_with(tokenizer, run.world)
     texts = run.texts("evaluation")
     encoded = [tokenizer.encode_story(text) for text in texts]
     fitting = [n for n, ids in enumerate(encoded) if len(ids) <= run.context + 1]
     plotted = run.table("plots/truth")
-    if not is_storybook or not fitting:
+    if not is_known or not fitting:
         assert set(found) == {"left_out"}, f"truth: {sorted(found)}"
         assert not len(plotted), "plots/truth.csv has rows"
         return
     spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
     stories = []
     for number in (fitting[place] for place in spread):
-        positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
+        positions = read_words([*tokenizer.split(texts[number]), END], run.world)[:-1]
         stories.append((number, encoded[number], positions, true_tokens(tokenizer, positions)))
     table = run.table("data/evaluate/truth")
     rows, tolerance = divergences(run, run.weights(), stories)
@@ -596,7 +596,7 @@ def decoding_is_graded_by_the_generator_and_the_weights(drawn: DrawnRun, folder:
         sums = np.zeros(2)
         words, tolerance = 0, 1e-6
         for number in (fitting[place] for place in spread):
-            positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
+            positions = read_words([*tokenizer.split(texts[number]), END], run.world)[:-1]
             truth = true_tokens(tokenizer, positions)
             tokens = torch.tensor([encoded[number][:-1]])
             drawn_probs = []

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from tests.drawn.plain_model import PlainModel, Weights
 from tests.drawn.running import read_params_file
+from tinylm.storybook.check import world_of
+from tinylm.storybook.world import World
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -77,6 +79,12 @@ class Run:
     def texts(self, split: str) -> list[str]:
         lines = (self.folder / f"data/stories/{split}.jsonl").read_text("utf-8").split("\n")
         return [json.loads(line)["text"] for line in lines if line]
+
+    @cached_property
+    def world(self) -> World | None:
+        """What wrote the stories."""
+        data = self.params["data"]
+        return world_of(data["source"], str(self.folder / data["path"]))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

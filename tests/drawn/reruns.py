@@ -223,7 +223,11 @@ def assert_kept(command: str, where: str) -> None:
 
 
 def edit_data(drawn: DrawnRun) -> None:
-    """Add a row to the first data file."""
+    """Add a row to the first data file, or a comment to a world."""
+    if drawn.files.world:
+        path = Path(drawn.files.path) / "slots.txt"
+        path.write_text(f"{path.read_text('utf-8')}# one more line\n", encoding="utf-8")
+        return
     files = drawn.files.stories or {"stories.jsonl": STORIES}
     name = min(files)
     Path(name).write_bytes(encoded([*files[name], "One more row."], name, drawn.files.column))

@@ -15,6 +15,7 @@ from tests.drawn.drawing import DrawnRun
 from tests.drawn.properties import holds
 from tests.support.stages import STORIES, read
 from tinylm.base.config import InputError
+from tinylm.download.settings import GENERATED
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
@@ -32,7 +33,7 @@ def report_of(folder: Path) -> dict[str, Any]:
 
 def data_files(drawn: DrawnRun) -> dict[str, list[str]]:
     """{path below what `data.path` names: its texts}, as download.json names the files."""
-    if drawn.params()["data"]["source"] == "storybook":
+    if drawn.params()["data"]["source"] in GENERATED:
         return {}
     if not drawn.files.stories:
         return {"stories.jsonl": STORIES}
@@ -98,7 +99,7 @@ def every_row_is_in_a_split_or_counted_as_dropped(drawn: DrawnRun, folder: Path)
     data = drawn.params()["data"]
     kept = sum(counts["stories"] for counts in report["splits"].values())
     dropped = sum(report["dropped"].values())
-    if data["source"] == "storybook":
+    if data["source"] in GENERATED:
         rows = data["train_stories"] + data["evaluation_stories"]
         assert kept + dropped == rows, f"{rows} rows written, {kept} kept and {dropped} dropped"
         return

@@ -10,9 +10,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.drawn.corpora import Files
 from tests.drawn.drawing import DrawnRun, runs, settings_alone
 from tests.drawn.properties import ALONE, check_property, from_yaml, load_properties
 from tests.drawn.running import LEVELS, EndsEarly, Refused, advance
+from tests.storybook.worlds import BAUERNHOF, files_of
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
 PROPERTIES = load_properties()
@@ -51,6 +53,15 @@ def checked_to_its_end(drawn: DrawnRun, folder: Path) -> bool:
 
 def test_the_simplest_run(tmp_path):
     assert checked_to_its_end(DrawnRun(), tmp_path)
+
+
+def test_a_run_on_a_world(tmp_path):
+    """Whole stories fit, so the generator judges them."""
+    files = Files(path="world", world=files_of(BAUERNHOF))
+    changes = {"data.source": "world", "data.path": "world", "data.drop_first_line": False}
+    changes |= {"data.train_stories": 40, "data.evaluation_stories": 6}
+    changes |= {"model.context": 160, "accum_sweep.tokens": 2000}
+    assert checked_to_its_end(DrawnRun(changes, files), tmp_path)
 
 
 @pytest.mark.parametrize("number", SEEDS)

@@ -12,7 +12,8 @@ from tinylm.evaluate.continuations import evaluation_prompts, measure_samples
 from tinylm.evaluate.memorised import nearest_story
 from tinylm.evaluate.plausibility import measure_plausibility
 from tinylm.run.interval import wilson
-from tinylm.storybook.corpus import generate, normalise
+from tinylm.storybook.corpus import generate
+from tinylm.storybook.world import storybook
 from tinylm.vocab.token_store import TokenStore
 
 DECODE = DecodeSettings(seed=5)
@@ -61,7 +62,7 @@ def test_prompts_longer_than_the_split_are_refused(corpus, kind):
         prompts_of(corpus, prompts=kind, prompt_tokens=500)
 
 
-STORY = normalise(next(generate(1, 1, 5)[0]).text)
+STORY = storybook().normalise(next(generate(1, 1, 5)[0]).text)
 START = " ".join(STORY.split()[:6])
 REST = " ".join(STORY.split()[6:])
 FOUR = " ".join(REST.split()[:4])
@@ -71,7 +72,7 @@ BROKEN = f"{FOUR} zzz and more"
 def test_metrics_count_words_for_each_impossible_one():
     texts = [(START, REST, True), (START, BROKEN, False), (START, "zzz", False)]
     samples = pd.DataFrame(texts, columns=["prompt", "continuation", "finished"])
-    metrics, rows = measure_plausibility(samples)
+    metrics, rows = measure_plausibility(samples, storybook())
     assert metrics.texts == 3
     assert metrics.possible == wilson(1, 3)
     words = metrics.words

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 
 from tests.evaluate.test_truth import STORIES
 from tinylm.evaluate.free_texts import judge, read_free_text
-from tinylm.storybook.corpus import normalise
-from tinylm.storybook.lexicon import KINDS
-from tinylm.storybook.truth import END, Truth
+from tinylm.storybook.language import END
+from tinylm.storybook.truth import Truth
+from tinylm.storybook.world import storybook
 
-WORDS = [normalise(story.text).split() for story in STORIES]
-NAMES = {child[""].lower() for child in KINDS["child"].options}
+WORDS = [storybook().normalise(story.text).split() for story in STORIES]
+NAMES = {child[""].lower() for child in storybook().lists["child"].options}
 
 
 @st.composite
@@ -32,7 +32,7 @@ def test_texts_are_judged_word_by_word(drawn):
     nats, words, mistakes, grams = 0.0, 0, 0, []
     for story, kept, end in drawn:
         written = [*WORDS[story][:kept], *([] if end in ("", END) else [end, "and", "more"])]
-        texts.append(read_free_text(" ".join(written), is_finished=end != ""))
+        texts.append(read_free_text(" ".join(written), end != "", storybook()))
         truth = Truth()
         assert all(truth.read(word) for word in WORDS[story][:kept])
         if end == END:
@@ -57,7 +57,7 @@ def test_texts_are_judged_word_by_word(drawn):
 @given(st.lists(st.integers(0, len(WORDS) - 1), min_size=1, max_size=3))
 def test_a_hero_is_named_once(stories):
     """The hero is the first child of a story: all others are chosen among fewer persons, or later."""
-    texts = [read_free_text(" ".join(WORDS[story]), is_finished=True) for story in stories]
+    texts = [read_free_text(" ".join(WORDS[story]), True, storybook()) for story in stories]
     heroes = {next(word for word in WORDS[story] if word in NAMES) for story in stories}
     assert judge(texts).names == len(heroes)
     assert judge(texts, copies=3).distinct == pytest.approx(judge(texts).distinct / 3, abs=1e-6)

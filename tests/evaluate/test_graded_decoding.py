@@ -27,7 +27,8 @@ from tinylm.evaluate.graded_decoding import (
 from tinylm.evaluate.truth import TrueTokens, compared_stories, read_words
 from tinylm.run.evaluated import GENERATOR, DecodingGrade
 from tinylm.run.interval import Interval
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
+from tinylm.storybook.world import storybook
 
 WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.0, 5.0]), min_size=5, max_size=5).filter(any)
 
@@ -83,7 +84,7 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_p
     assert grade.difference.value == pytest.approx(grade.total_variation.value - plain)
     assert grade.free.texts == (1 if own.temperature == 0 else 2)
     assert grades[BEAMS] == DecodingGrade(free=grades[BEAMS].free)
-    true_stories = [read_free_text(story.text, is_finished=True) for story in STORIES[:2]]
+    true_stories = [read_free_text(story.text, True, storybook()) for story in STORIES[:2]]
     assert grades[GENERATOR].free == judge(true_stories)
     assert grades[GENERATOR].cut == Interval(0.0, 0.0, 0.0)
     assert len(plotted(grades)) == 3 * (len(grades) - 1)

@@ -10,16 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from tests.support.folders import write_stories
-from tests.support.runs import part
 from tests.support.small import model_settings, words_of
 from tinylm.evaluate import truth
 from tinylm.evaluate.truth import TrueTokens, compared_stories, measure_truth, token_measures
 from tinylm.model.transformer import TinyLM
-from tinylm.run.downloaded import Downloaded
 from tinylm.run.evaluated import Divergence
 from tinylm.storybook.corpus import generate
-from tinylm.storybook.lexicon import KINDS
-from tinylm.storybook.truth import MEANING, vocabulary
+from tinylm.storybook.world import storybook
 
 STORIES = list(generate(6, 6, 2)[1])
 
@@ -33,7 +30,7 @@ def run_of(tokenizer, folder, monkeypatch):
     model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
     return SimpleNamespace(
         model=model, checkpoints=[(0.5, model)], epochs=1.0, tokens=110, tokenizer=tokenizer,
-        corpus=part(Downloaded, source="storybook"), ngrams=SimpleNamespace(unseen_mass=0.25),
+        world=storybook(), ngrams=SimpleNamespace(unseen_mass=0.25),
     )  # fmt: skip
 
 
@@ -66,7 +63,7 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
 
 
 def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
-    tokenizer = words_of([" ".join(vocabulary())])
+    tokenizer = words_of([" ".join(storybook().vocabulary())])
     found, tables = measured(run_of(tokenizer, tmp_path, monkeypatch))
     words = tables["truth"]
     assert (found.stories, found.words) == (len(STORIES), len(words))
@@ -74,7 +71,7 @@ def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
         measure = getattr(found, name)
         assert measure.value == pytest.approx(words[name].mean())
         assert measure.low <= measure.value <= measure.high
-        by_kind = [getattr(found.kinds[kind], name).value for kind in MEANING]
+        by_kind = [getattr(found.kinds[kind], name).value for kind in storybook().meaning]
         assert sum(by_kind) == pytest.approx(measure.value)
     # the divergence is the expectation of the excess
     gaps = (words["excess"] - words["kl"]).groupby(words["story"]).sum()
@@ -88,12 +85,12 @@ def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
 
 
 def test_a_number_of_tokens_has_one_point_and_the_last_is_the_runs(tmp_path, monkeypatch):
-    run = run_of(words_of([" ".join(vocabulary())]), tmp_path, monkeypatch)
+    run = run_of(words_of([" ".join(storybook().vocabulary())]), tmp_path, monkeypatch)
     run.tokens, run.epochs = 23_808, 2.0
     run.checkpoints = [(epochs, run.model) for epochs in (1.0, 2.0, 2.003)]
     training = pd.DataFrame(measured(run)[1]["truth_training"])
     assert training["tokens"].unique().tolist() == [11_904, 23_808]
-    assert len(training) == 2 * len(MEANING)
+    assert len(training) == 2 * len(storybook().meaning)
 
 
 def test_distributions_are_compared_as_their_definitions_say():
@@ -112,7 +109,9 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
     """Its distributions are the true ones, with the probabilities of places shuffled."""
     tokenizer = words_of([story.text for story in STORIES])
     places = {
-        entry[""] for kind in ("village", "outside", "inside") for entry in KINDS[kind].options
+        entry[""]
+        for kind in ("village", "outside", "inside")
+        for entry in storybook().lists[kind].options
     }
     ids = [index for index, word in enumerate(tokenizer.tokens) if word in places]
     shuffled = np.random.default_rng(1).permutation(ids)
@@ -135,19 +134,19 @@ def test_a_model_that_mixes_up_places_pays_for_places(tmp_path, monkeypatch):
 def test_nothing_is_compared_where_words_or_stories_are_not_the_generators(tmp_path, monkeypatch):
     texts = [story.text for story in STORIES]
     run = run_of(words_of(texts), tmp_path, monkeypatch)
-    run.corpus = part(Downloaded, source="local")
+    run.world = None
     reason = "the stories are not the storybook's"
     assert measured(run) == (Divergence(left_out=reason), {})
     assert truth.problem_with(words_of(texts)) == ""
     for other in (words_of([*texts, "zebu"]), words_of(texts, punctuation="keep")):
-        run = SimpleNamespace(tokenizer=other, corpus=part(Downloaded, source="storybook"))
+        run = SimpleNamespace(tokenizer=other, world=storybook())
         divergence, tables = measured(run)
         assert divergence.left_out
         assert divergence.above_floor() == tables == {}
 
 
 def test_a_text_is_explained_up_to_its_first_impossible_word(tmp_path, monkeypatch):
-    tokenizer = words_of([" ".join(vocabulary())])
+    tokenizer = words_of([" ".join(storybook().vocabulary())])
     run = run_of(tokenizer, tmp_path, monkeypatch)
     table = truth.explain(run.model, tokenizer, ["once", "upon", "a", "time"])
     assert table["word"].tolist() == ["once", "upon", "a", "time", ""]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.storybook.corpus import Sampler, Story, generate, render, sample_telling
+from tinylm.storybook.corpus import Sampler, Story, generate, sample_telling
+from tinylm.storybook.world import storybook
 
 PINNED_FIRST_100 = "dc9b3d9121a5fdf8fcad3e11c79e9002234841ba043debd731b31b8451c09038"
 PRINT_DIGEST = """
@@ -24,8 +25,8 @@ print(hashlib.sha256(rows.encode()).hexdigest())
 def tellings():
     """(text, facts) of stories that the generator tells."""
     sampler = Sampler("tests of story")
-    drawn = [sample_telling(sampler, "story") for _ in range(2_000)]
-    return [(render(telling.pieces), telling.facts) for telling in drawn]
+    drawn = [sample_telling(sampler) for _ in range(2_000)]
+    return [(storybook().render(telling.pieces), telling.facts) for telling in drawn]
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "12345"])
@@ -39,7 +40,7 @@ def test_the_first_stories_have_the_pinned_bytes_under_any_hash_seed(hash_seed):
 def test_stories_that_the_other_split_has_are_skipped(monkeypatch):
     drawn = iter(["A b.", "C d.", "a B!", "E f.", "e, f", "G h."])
     monkeypatch.setattr(
-        "tinylm.storybook.corpus.sample_story", lambda sampler: Story(next(drawn), 0.0)
+        "tinylm.storybook.corpus.sample_story", lambda sampler, world: Story(next(drawn), 0.0)
     )
     train, evaluation = generate(train=2, evaluation=2, seed=0)
     assert [story.text for story in evaluation] == ["A b.", "C d."]

@@ -7,19 +7,16 @@ from collections import Counter
 
 import pytest
 
-from tinylm.storybook.corpus import (
-    Call,
-    Sampler,
-    Telling,
-    compile_rule,
-    generate,
-    normalise,
-    render,
-)
+from tinylm.storybook.corpus import Sampler, Telling, generate
+from tinylm.storybook.grammar import Call
+from tinylm.storybook.language import END
 from tinylm.storybook.lexicon import Weighted
-from tinylm.storybook.truth import END, MEANING, Truth, first_impossible, read_text
+from tinylm.storybook.truth import Truth, first_impossible, read_text
+from tinylm.storybook.world import storybook
 
-STORIES = [normalise(story.text).split() for story in generate(12, 1, 3)[0]]
+WORLD = storybook()
+PLOTS = WORLD.rule("plot").phrases
+STORIES = [WORLD.normalise(story.text).split() for story in generate(12, 1, 3)[0]]
 BIRCHVILLE = "june was a hopeful girl from birchville"
 COUSIN = f"{BIRCHVILLE} she had a talkative cousin named"
 RING = f"{COUSIN} ella one dull saturday june found a gleaming ring"
@@ -28,7 +25,7 @@ ENDINGS = 10  # of each beginning
 CHI_SQUARE = 27.9  # with 9 degrees of freedom, larger with a probability of 0.001
 
 
-@pytest.mark.parametrize("plot", range(len(compile_rule("plot").phrases.options)))
+@pytest.mark.parametrize("plot", range(len(PLOTS.options)))
 def test_stories_of_every_plot_have_their_exact_probability(plot):
     sampler = Sampler(f"plot {plot}")
     words = story_of_plot(sampler, plot)
@@ -36,7 +33,7 @@ def test_stories_of_every_plot_have_their_exact_probability(plot):
     for word in [*words, END]:
         following = truth.next_words()
         assert math.fsum(following.probs.values()) == pytest.approx(1, abs=1e-9)
-        assert following.kind in MEANING
+        assert following.kind in WORLD.meaning
         assert truth.read(word)
     assert truth.log_prob == pytest.approx(sampler.log_prob, abs=1e-9)
     assert truth.next_words().probs == {}
@@ -44,13 +41,13 @@ def test_stories_of_every_plot_have_their_exact_probability(plot):
 
 def endings_of_one_beginning(sampler, endings):
     """(words of the beginning, words of the rest of each story), all drawn; the beginnings are equal."""
-    telling = Telling([Call("story")])
+    telling = Telling(WORLD, [Call("story")])
     while choice := telling.advance():
-        if len(normalise(render(telling.pieces)).split()) > BEGINNING:
+        if len(WORLD.normalise(WORLD.render(telling.pieces)).split()) > BEGINNING:
             break
         telling.take(choice, sampler.pick(choice.weighted, choice.banned))
     # the last word may still change: "a" before a vowel becomes "an"
-    beginning = normalise(render(telling.pieces)).split()[:-1]
+    beginning = WORLD.normalise(WORLD.render(telling.pieces)).split()[:-1]
     rests = []
     for _ in range(endings):
         story = telling.fork()
@@ -59,7 +56,7 @@ def endings_of_one_beginning(sampler, endings):
         while further:
             story.take(further, sampler.pick(further.weighted, further.banned))
             further = story.advance()
-        words = [*normalise(render(story.pieces)).split(), END]
+        words = [*WORLD.normalise(WORLD.render(story.pieces)).split(), END]
         assert words[: len(beginning)] == beginning
         rests.append(words[len(beginning) :])
     return beginning, rests
@@ -73,7 +70,7 @@ def test_drawn_words_cannot_be_told_from_the_true_distribution(stories):
     """
     sampler = Sampler("cannot be told")
     rng = random.Random(1)
-    counts = {kind: Counter() for kind in MEANING}
+    counts = {kind: Counter() for kind in WORLD.meaning}
 
     def read(truth, words):
         for word in words:
@@ -143,24 +140,23 @@ def test_draws_and_probabilities_are_in_proportion_whatever_is_banned(banned):
 
 def story_of_plot(sampler: Sampler, plot: int) -> list[str]:
     """The words of a story whose plot is the option of this number; the sampler has its ln P."""
-    plots = compile_rule("plot").phrases
-    telling = Telling([Call("story")])
+    telling = Telling(WORLD, [Call("story")])
     while choice := telling.advance():
         index = sampler.pick(choice.weighted, choice.banned)
-        if choice.weighted is plots:
-            sampler.log_prob += plots.log_prob(plot) - plots.log_prob(index)
+        if choice.weighted is PLOTS:
+            sampler.log_prob += PLOTS.log_prob(plot) - PLOTS.log_prob(index)
             index = plot
         telling.take(choice, index)
-    return normalise(render(telling.pieces)).split()
+    return WORLD.normalise(WORLD.render(telling.pieces)).split()
 
 
 def test_continuations_are_read_up_to_their_first_impossible_or_unknown_word():
     story = STORIES[0]
     start, four, rest = (" ".join(words) for words in (story[:6], story[6:10], story[6:]))
-    assert read_text(start, rest, True) == (len(rest.split()), None)
-    words, error = read_text(start, f"{four} zzz and more", False)
+    assert read_text(start, rest, True, WORLD) == (len(rest.split()), None)
+    words, error = read_text(start, f"{four} zzz and more", False, WORLD)
     assert (words, error.word, error.words) == (5, "zzz", 10)
-    words, error = read_text(start, four, True)
+    words, error = read_text(start, four, True, WORLD)
     assert (words, error.word) == (5, "<eos>")
-    assert read_text(start, f"{four} <unk> zzz", True) == (4, None)
-    assert read_text("zzz once", "upon a time", False) is None  # an impossible prompt
+    assert read_text(start, f"{four} <unk> zzz", True, WORLD) == (4, None)
+    assert read_text("zzz once", "upon a time", False, WORLD) is None  # an impossible prompt

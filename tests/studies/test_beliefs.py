@@ -13,6 +13,7 @@ from studies import beliefs, probes
 from studies.fresh_stories import (
     FACTS,
     SLOT_OF,
+    WORLD,
     draw,
     label_of,
     positions,
@@ -24,8 +25,7 @@ from tests.support.small import random_model, words_of
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.model.checkpoint import save_model
-from tinylm.storybook.corpus import Sampler, Telling, normalise, render, sample_telling
-from tinylm.storybook.lexicon import KINDS
+from tinylm.storybook.corpus import Sampler, Telling, sample_telling
 
 ROOT = Path(__file__).parents[2]
 MIA = {"": "Mia", "he": "she", "him": "her", "his": "her", "himself": "herself", "kind": "girl"}
@@ -42,7 +42,7 @@ TOLD = [
 @pytest.fixture
 def story():
     """a girl named mia she took her pears to the pear tree otto told his dog about mia and the pear tree"""
-    telling = Telling([], {"hero": MIA, "pal": OTTO, "place": OAK, "food": {"": "pears"}})
+    telling = Telling(WORLD, [], {"hero": MIA, "pal": OTTO, "place": OAK, "food": {"": "pears"}})
     telling.pieces, telling.origins = map(list, zip(*TOLD, strict=True))
     return story_of(telling)
 
@@ -114,9 +114,9 @@ def test_labels_of_a_told_story_are_its_facts(story):
 def test_every_label_of_a_drawn_story_is_the_fact_of_its_telling(seed):
     telling = sample_telling(Sampler(f"test {seed}"))
     story = story_of(telling)
-    assert story.text == normalise(render(telling.pieces))
+    assert story.text == WORLD.normalise(WORLD.render(telling.pieces))
     texts = story.text.split()
-    he = {entry[""]: entry["he"] for entry in KINDS["child"].options}
+    he = {entry[""]: entry["he"] for entry in WORLD.lists["child"].options}
     for fact, slot in SLOT_OF.items():
         if slot not in telling.facts:
             continue
@@ -125,12 +125,12 @@ def test_every_label_of_a_drawn_story_is_the_fact_of_its_telling(seed):
         found = positions(story, fact)
         mentions = [text for text in telling.pieces if text == name]
         assert 0 < len(found["at"]) <= len(mentions)
-        length = len(normalise(name).split())
+        length = len(WORLD.normalise(name).split())
         for kind, numbers in found.items():
             for number in numbers:
                 assert label_of(story, fact, number) == of_name.get(fact, name)
                 first = number + 1 - length if kind == "at" else number + 1
-                is_name = texts[first : first + length] == normalise(name).split()
+                is_name = texts[first : first + length] == WORLD.normalise(name).split()
                 assert is_name == (kind in ("at", "before")) or kind == "other"
                 own = (
                     ("he", "him", "his", "himself")

@@ -15,7 +15,7 @@ from tinylm.evaluate.truth import ComparedStory, read_words, true_tokens
 from tinylm.model.checkpoint import save_model
 from tinylm.params.presets.write import preset_text
 from tinylm.storybook.corpus import generate
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
 
 RUNS = [(width, layers, seed) for width, layers in ((8, 1), (16, 2)) for seed in (1, 2, 3)]
 T_975_OF_5 = 2.570582  # of Student's distribution with 5 degrees of freedom

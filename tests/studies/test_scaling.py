@@ -21,8 +21,10 @@ from tests.support.folders import write_stories
 from tests.support.small import random_model, words_of
 from tinylm.base.config import InputError
 from tinylm.base.paths import STORIES, TOKENIZER
-from tinylm.storybook.corpus import generate, normalise
-from tinylm.storybook.truth import END, first_impossible, vocabulary
+from tinylm.storybook.corpus import generate
+from tinylm.storybook.language import END
+from tinylm.storybook.truth import first_impossible
+from tinylm.storybook.world import storybook
 
 SIZES = np.repeat([1e4, 5e4, 2e5, 8e5], 4)
 TOKENS = np.tile([1.5e5, 3.8e5, 9.5e5, 2.4e6], 4)
@@ -117,8 +119,8 @@ def test_a_patch_before_the_first_layer_makes_the_twin_and_one_after_the_last_ch
 def test_a_twin_is_a_possible_story_with_another_name():
     found = 0
     for story in generate(8, 0, 1)[0]:
-        words = normalise(story.text).split()
-        twins = pair(words, "person", set(vocabulary()), random.Random(1))
+        words = storybook().normalise(story.text).split()
+        twins = pair(words, "person", set(storybook().vocabulary()), random.Random(1))
         if twins is None:
             continue
         found += 1

@@ -29,6 +29,8 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.params.presets.write import params_or_preset
 from tinylm.run.trained_model import load_trained
+from tinylm.storybook.check import read_world
+from tinylm.storybook.world import storybook
 from tinylm.text.cleaning import clean_text
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -73,13 +75,17 @@ def load(
     """
     params = params_or_preset()
     trained = load_trained(folder, params, vocab, epoch)
-    return LanguageModel(
+    model = LanguageModel(
         trained.model,
         trained.tokenizer,
         trained.decode,
         read_section(params, "cache", CacheSettings).slide,
         length_penalty(params),
     )
+    data = params.get("data") or {}
+    if data.get("source") == "world":
+        model.world = data.get("path")
+    return model
 
 
 class LanguageModel:
@@ -90,7 +96,8 @@ class LanguageModel:
     call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was.
 
     Attributes that you can set: slide ("half" or "one", section `cache`), length_penalty (of beam
-    search); step ("plain", "compiled" or "auto") and use_cache change the speed only.
+    search), world (the folder of the world that wrote the stories, for `truth`; None for the
+    storybook); step ("plain", "compiled" or "auto") and use_cache change the speed only.
     """
 
     def __init__(
@@ -106,6 +113,7 @@ class LanguageModel:
         self.settings = settings
         self.slide = slide
         self.length_penalty = length_penalty
+        self.world: str | Path | None = None
         self.step = "auto"
         self.use_cache = True
 
@@ -210,14 +218,15 @@ class LanguageModel:
         return NextWords(NextWord(self.tokenizer.shown(token), value) for token, value in pairs)
 
     def truth(self, text: str, decode: bool = False) -> pd.DataFrame:
-        """What the storybook's generator and this model expected at each word of a text.
+        """What the generator of the stories and this model expected at each word of a text.
 
         A row for each word, up to the first impossible one, and one for the word after the text; its
         columns are those of `tinylm.evaluate.truth.explain`. decode: adds the distribution that the
-        decoding settings sample from. Raises InputError for a model that was
-        not trained on the storybook.
+        decoding settings sample from. Raises InputError for a model that was not trained on the
+        storybook or on `world`, and if the folder of this world is missing.
         """
-        if problem := problem_with(self.tokenizer):
+        world = storybook() if self.world is None else read_world(self.world, follow=False)
+        if problem := problem_with(self.tokenizer, world):
             raise InputError(f"truth: {problem}")
         self._warn_of_unknown(
             self._clean(text),
@@ -226,7 +235,8 @@ class LanguageModel:
         )
         words = self.tokenizer.split(self._clean(text))
         with decoding_mode(self.model):
-            table = explain(self.model, self.tokenizer, words, self.settings if decode else None)
+            settings = self.settings if decode else None
+            table = explain(self.model, self.tokenizer, words, settings, world)
         if len(words) > len(table) == self.model.settings.context:
             warn_caller(f"the text has {len(words)} words; only the first {len(table)} are shown")
         return table

@@ -43,7 +43,13 @@ class Problems:
         try:
             yield
         except InputError as error:
-            self.lines += [line for line in str(error).splitlines() if line not in self.lines]
+            for line in str(error).splitlines():
+                self.add(line)
+
+    def add(self, line: str) -> None:
+        """Keep a line, once."""
+        if line not in self.lines:
+            self.lines.append(line)
 
     def refuse(self) -> None:
         """Raise InputError with all lines, if there are any."""

@@ -26,6 +26,7 @@ from tinylm.model.checkpoint import load_model
 from tinylm.run.benches import Beams, BeamTimes, MethodQuality, MethodSpeed, NotMeasured
 from tinylm.run.interval import Interval, wilson
 from tinylm.storybook.truth import read_text
+from tinylm.storybook.world import World
 from tinylm.text.diversity import distinct_n, repeated_share
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.prompts import Prompt, choose_prompts, without_repeats
@@ -41,11 +42,12 @@ class BenchPrompts:
     """The prompts that every method continues.
 
     compared: timed, each with a reference. judged: not timed; the generator checks whether their
-    continuations are possible. Empty if the generator did not write the stories.
+    continuations are possible. Empty if the generator did not write the stories. world: the generator.
     """
 
     compared: list[Prompt]
     judged: list[Prompt]
+    world: World | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,16 +144,16 @@ class BeamResult:
 
 
 def choose_bench_prompts(
-    store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, source: str
+    store: TokenStore, settings: BeamBenchSettings, sos_id: int | None, world: World | None
 ) -> BenchPrompts:
-    """Beginnings of evaluation stories. source: `data.source`; only "storybook" has judged prompts."""
+    """Beginnings of evaluation stories. world: what wrote them; other text has no judged prompts."""
     compared = story_prompts(store, settings, sos_id)
     judged = []
-    if source == "storybook":
+    if world:
         more = story_prompts(store, dataclasses.replace(settings, prompts=JUDGED), sos_id)
         different = {tuple(prompt.ids): prompt for prompt in more}
         judged = list(different.values())
-    return BenchPrompts(compared, judged)
+    return BenchPrompts(compared, judged, world)
 
 
 def story_prompts(
@@ -302,24 +304,27 @@ def judge_method(
         )
         outputs.append(row)
     measured = quality(outputs, continuations)
-    if prompts.judged:
+    if prompts.world and prompts.judged:
         measured = dataclasses.replace(
             measured,
-            possible=share_possible(prompts.judged, method.first.judged, tokenizer),
+            possible=share_possible(prompts.judged, method.first.judged, tokenizer, prompts.world),
             judged=len(prompts.judged),
         )
     return Method(method, outputs, measured)
 
 
 def share_possible(
-    prompts: Sequence[Prompt], continuations: Sequence[Continuation], tokenizer: Tokenizer
+    prompts: Sequence[Prompt],
+    continuations: Sequence[Continuation],
+    tokenizer: Tokenizer,
+    world: World,
 ) -> Interval | None:
     """The share of the continuations that the story generator could have written after their prompts."""
     read = []
     for prompt, continuation in zip(prompts, continuations, strict=True):
         ids = continuation.ids
         is_ended = bool(ids) and ids[-1] == tokenizer.eos_id
-        found = read_text(tokenizer.decode(prompt.ids), tokenizer.decode(ids), is_ended)
+        found = read_text(tokenizer.decode(prompt.ids), tokenizer.decode(ids), is_ended, world)
         if found is not None:
             read.append(found)
     return wilson(sum(error is None for _, error in read), len(read))

@@ -67,14 +67,17 @@ def _require_readable(key: str, name: str, hint: str = "") -> None:
 def _check_corpus(data: Any, notes: list[str]) -> None:
     """Add to the notes what is not read. Raises InputError unless stage download can read the corpus."""
     from tinylm.download.remarks import remarks
+    from tinylm.download.settings import GENERATED
     from tinylm.download.source import open_source
 
-    _require_readable("data.path", data.path, FROM_HUB)
-    if data.source != "storybook" and data.train_stories is not None:
+    _require_readable("data.path", data.path, "" if data.source == "world" else FROM_HUB)
+    if data.source not in GENERATED and data.train_stories is not None:
         notes.append(
             f"data.train_stories: reading stops once train and held-out together have {data.train_stories:,} stories; "
             "null reads all"
         )
+    if data.source == "world":
+        notes += remarks(open_source(data).description)
     if data.source == "local":
         empty = f"{PARAMS_FILE}: data.path: expected stories, but {data.path!r} is empty{FROM_HUB}"
         if os.path.isdir(data.path) and not os.listdir(data.path):

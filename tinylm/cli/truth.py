@@ -1,7 +1,8 @@
-"""Print a storybook text word by word: how surprising each word is for its generator and for the model.
+"""Print a story word by word: how surprising each word is for its generator and for the model.
 
-The generator knows the exact probability of every next word, so on average nothing predicts its
-stories better. The last column shows what each expected: the generator above, the model below.
+The generator is the storybook, or the world that params.yaml names. It knows the exact probability of
+every next word, so on average nothing predicts its stories better. The last column shows what each
+expected: the generator above, the model below.
 """
 
 import argparse

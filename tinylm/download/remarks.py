@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tinylm.storybook.check import DRAWN
 from tinylm.text.stories import HELD_OUT_IS_EVALUATION, NO_OFFICIAL_EVALUATION
 
 DROPPED = {  # why a story is in no split
@@ -10,6 +11,7 @@ DROPPED = {  # why a story is in no split
     "in_evaluation": "train stories that are the same as evaluation stories",
     "beyond_evaluation_stories": "stories set apart for evaluation, beyond data.evaluation_stories",
 }
+MANY_REPEATS = 3  # of DRAWN stories of a world
 SHOWN_FILES = 5  # of those that are not read, in a remark
 
 
@@ -24,6 +26,11 @@ def remarks(corpus: Mapping[str, Any]) -> list[str]:
         more = f" and {len(unread) - len(shown)} more" if len(unread) > len(shown) else ""
         lines.append(
             f"data.{'hub' if corpus['source'] == 'hub' else 'path'}: not read: {', '.join(shown)}{more}"
+        )
+    if corpus.get("repeats", 0) > MANY_REPEATS:
+        lines.append(
+            f"{corpus['path']}: {corpus['repeats']} of {DRAWN} stories are repeats, of which one is "
+            "kept; so stories that are told often are rarer here, and the floor is a little high"
         )
     for file in corpus.get("capital_names", ())[:SHOWN_FILES]:
         lines.append(

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from tinylm.base.config import setting
 from tinylm.base.hub import hub_problem
 
-STORYBOOK_STORIES = (20_000, 500)  # for train and evaluation, unless the settings give a number
+GENERATED = ("storybook", "world")  # sources that are told here and have no end
+TOLD_STORIES = (20_000, 500)  # for train and evaluation, unless the settings give a number
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Section `data` of params.yaml."""
 
-    source: str = setting(choices=("storybook", "local", "hub"))
+    source: str = setting(choices=("storybook", "world", "local", "hub"))
     path: str = setting()
     hub: str = setting("")
     column: str = setting("text")
@@ -26,20 +27,20 @@ class DataSettings:
 
     def limits(self) -> tuple[int | None, int | None]:
         """(train, evaluation): at most how many stories are written or read; None for all."""
-        if self.source == "storybook":  # which has no end
-            train, evaluation = STORYBOOK_STORIES
+        if self.source in GENERATED:
+            train, evaluation = TOLD_STORIES
             return self.train_stories or train, self.evaluation_stories or evaluation
         return self.train_stories, self.evaluation_stories
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
         problems = []
-        # The storybook's log-probabilities are those of whole stories.
-        if self.source == "storybook" and self.drop_first_line:
-            problems.append("drop_first_line: expected false with source: storybook, got true")
+        # Log-probabilities are those of whole stories.
+        if self.source in GENERATED and self.drop_first_line:
+            problems.append(f"drop_first_line: expected false with source: {self.source}, got true")
         if self.overlap and self.held_out == "hash":
             problems.append(f"overlap: expected 0 with held_out: hash, got {self.overlap}")
-        needed = {"local": ("path", "column"), "hub": ("hub", "column")}
+        needed = {"world": ("path",), "local": ("path", "column"), "hub": ("hub", "column")}
         for name in needed.get(self.source, ()):
             if not getattr(self, name):
                 problems.append(f"{name}: expected a value with source: {self.source}, got none")

@@ -1,4 +1,4 @@
-"""Where the stories come from: the storybook, files on this machine, or a dataset of the hub."""
+"""Where the stories come from: the storybook or another world, files on this machine, or a dataset of the hub."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.hub import split_hub
-from tinylm.download.settings import DataSettings
+from tinylm.download.settings import GENERATED, DataSettings
 from tinylm.text.stories import NO_OFFICIAL_EVALUATION
 
 PACKING = 2  # bytes of text in a byte of a gz or parquet file
@@ -38,26 +38,38 @@ class Source:
 
 def open_source(settings: DataSettings) -> Source:
     """The source that the settings name. Raises InputError if it does not exist."""
-    if settings.source == "storybook":
-        return _open_storybook(settings)
+    if settings.source in GENERATED:
+        return _open_world(settings)
     if settings.source == "hub":
         return _open_hub(settings)
     description = {"source": "local", "path": settings.path}
     return _open_files(settings.path, Path(settings.path), description, settings)
 
 
-def _open_storybook(settings: DataSettings) -> Source:
+def _open_world(settings: DataSettings) -> Source:
+    from tinylm.storybook.check import read_world, try_stories
     from tinylm.storybook.corpus import generate
+    from tinylm.storybook.world import storybook
+
+    is_storybook = settings.source == "storybook"
+    world = storybook() if is_storybook else read_world(settings.path)
 
     def rows(role: str) -> Iterator[Row]:
         train_stories, evaluation_stories = settings.limits()
-        train, evaluation = generate(train_stories or 0, evaluation_stories or 0, settings.seed)
+        counts = (train_stories or 0, evaluation_stories or 0)
+        train, evaluation = generate(*counts, settings.seed, world)
         for story in train if role == "train" else evaluation:
             yield story.text, story.log_prob
 
-    description = {"source": "storybook", "seed": settings.seed}
+    description: dict[str, Any] = {"source": settings.source, "seed": settings.seed}
+    if not is_storybook:
+        description |= {
+            "path": settings.path,
+            "world": world.digest(),
+            "repeats": try_stories(world),
+        }
     description["evaluation_split"] = "generated with another seed"
-    return Source("storybook", description, True, rows)
+    return Source("storybook" if is_storybook else settings.path, description, True, rows)
 
 
 def _open_hub(settings: DataSettings) -> Source:

@@ -1,4 +1,4 @@
-"""What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
+"""What the model is compared with: uniform, unigram, Kneser-Ney, and the generator's own floor."""
 
 import dataclasses
 import math

@@ -10,8 +10,8 @@ from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.truth import Position, read_words
 from tinylm.run.evaluated import FreeTexts
-from tinylm.storybook.corpus import normalise
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
+from tinylm.storybook.world import World
 from tinylm.text.diversity import distinct_n
 
 MANY = 40  # possible persons: a story's hero is chosen among more, everybody else among fewer
@@ -47,15 +47,17 @@ class FreeText(NamedTuple):
         return None
 
 
-def read_free_text(text: str, is_finished: bool) -> FreeText:
+def read_free_text(text: str, is_finished: bool, world: World) -> FreeText:
     """is_finished: whether the text ended by itself."""
     readable, unknown, _ = text.partition("<unk>")
-    words = normalise(readable).split()
+    words = world.normalise(readable).split()
     if is_finished and not unknown:
         words.append(END)
-    positions = read_words(words)
+    positions = read_words(words, world)
     is_mistaken = len(positions) <= len(words)
-    return FreeText(normalise(text), positions if is_mistaken else positions[:-1], is_mistaken)
+    return FreeText(
+        world.normalise(text), positions if is_mistaken else positions[:-1], is_mistaken
+    )
 
 
 def judge(texts: Sequence[FreeText], copies: int = 1) -> FreeTexts:

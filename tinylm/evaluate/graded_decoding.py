@@ -28,7 +28,8 @@ from tinylm.evaluate.truth import ComparedStory, TrueTokens
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, FreeTexts
-from tinylm.storybook.truth import END
+from tinylm.storybook.language import END
+from tinylm.storybook.world import storybook
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID
 
@@ -153,7 +154,7 @@ def free_texts(run: TrainedRun, settings: DecodeSettings) -> list[FreeText]:
     count = 1 if settings.temperature == 0.0 else TEXTS
     most = run.model.settings.context - 1
     texts = generate(_decoder(run), [[SOS_ID]] * count, settings, max_new_tokens=most)
-    return [read_free_text(run.tokenizer.decode(text.ids), text.finished) for text in texts]
+    return [_read(run, text.ids, text.finished) for text in texts]
 
 
 def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
@@ -161,7 +162,11 @@ def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
     most = run.model.settings.context - 1
     ((best,),) = beam_search(_decoder(run), [[SOS_ID]], settings, max_new_tokens=most)
     is_finished = best.ids[-1:] == [run.tokenizer.eos_id]
-    return read_free_text(run.tokenizer.decode(best.ids), is_finished)
+    return _read(run, best.ids, is_finished)
+
+
+def _read(run: TrainedRun, ids: Sequence[int], is_finished: bool) -> FreeText:
+    return read_free_text(run.tokenizer.decode(ids), is_finished, run.world or storybook())
 
 
 def text_of(story: ComparedStory) -> FreeText:

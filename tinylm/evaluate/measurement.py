@@ -80,16 +80,16 @@ def measure_continuations(
 ) -> tuple[Continuations, Tables]:
     """Perplexity, BLEU, variety, memorisation and plausibility of samples.
 
-    The storybook's generator judges plausibility if it wrote the corpus and prompts are starts of
-    stories.
+    The generator of a world, such as the storybook, judges plausibility if it wrote the corpus and
+    prompts are starts of stories.
     """
     tables: Tables = {}
     samples = continue_prompts(run.model, run.tokenizer, run.prompts, settings, decode, cache.slide)
     measured, tables["samples"] = measure_samples(samples, settings, decode)
     memorised = measure_memorised(samples, run.tokenizer, run.train)
     plausibility = None
-    if run.corpus.source == "storybook" and settings.prompts == "starts":
-        plausibility, tables["sense"] = measure_plausibility(samples)
+    if run.world and settings.prompts == "starts":
+        plausibility, tables["sense"] = measure_plausibility(samples, run.world)
     return Continuations(measured, memorised, plausibility), tables
 
 

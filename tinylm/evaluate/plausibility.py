@@ -1,4 +1,4 @@
-"""Could the storybook's generator have written the samples? Each is read to its first impossible word."""
+"""Could the generator have written the samples? Each is read to its first impossible word."""
 
 import numpy as np
 import pandas as pd
@@ -7,10 +7,11 @@ from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Rows
 from tinylm.run.evaluated import Plausibility
 from tinylm.run.interval import wilson
-from tinylm.storybook.truth import MEANING, read_text
+from tinylm.storybook.truth import read_text
+from tinylm.storybook.world import World
 
 
-def measure_plausibility(samples: pd.DataFrame) -> tuple[Plausibility, Rows]:
+def measure_plausibility(samples: pd.DataFrame, world: World) -> tuple[Plausibility, Rows]:
     """(the measurements, a row for each sample with an impossible word).
 
     The kind of an impossible word is that of the words that the generator could have chosen there.
@@ -18,8 +19,8 @@ def measure_plausibility(samples: pd.DataFrame) -> tuple[Plausibility, Rows]:
     read = []  # for each text: (words read, whether one is impossible)
     rows = []
     columns = samples[["prompt", "continuation", "finished"]]
-    for number, text in enumerate(columns.itertuples(index=False)):
-        found = read_text(*text)
+    for number, (prompt, continuation, ended) in enumerate(columns.itertuples(index=False)):
+        found = read_text(prompt, continuation, ended, world)
         if found is None:
             continue
         words, error = found
@@ -32,7 +33,7 @@ def measure_plausibility(samples: pd.DataFrame) -> tuple[Plausibility, Rows]:
         texts=len(read),
         possible=wilson(len(read) - len(rows), len(read)),
         words=value_and_interval(read, _words_per_error) if rows else None,
-        kinds={kind: kinds.count(kind) for kind in MEANING},
+        kinds={kind: kinds.count(kind) for kind in world.meaning},
     )
     return plausibility, rows
 

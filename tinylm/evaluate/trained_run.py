@@ -14,6 +14,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.result_files import read_stage
 from tinylm.run.trained import Trained
+from tinylm.storybook.check import world_of
+from tinylm.storybook.world import World
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.prompts import Prompt
 from tinylm.vocab.token_store import TokenStore
@@ -27,7 +29,7 @@ class TrainedRun:
     """A trained model with its data, and the n-gram models that it is compared with.
 
     checkpoints: (epochs, model) of each of `train.keep_epochs`.
-    corpus: the results of stage download.
+    corpus: the results of stage download. world: what wrote the stories; None for other text.
     tokens, epochs: how many the run was trained for.
     """
 
@@ -39,6 +41,7 @@ class TrainedRun:
     evaluation: TokenStore
     prompts: list[Prompt]
     corpus: Downloaded
+    world: World | None
     tokens: int
     epochs: float
     ngrams: KneserNey
@@ -54,6 +57,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     train = TokenStore(paths.TOKENS, "train")
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     trained = read_stage(Trained, "train")
+    corpus = read_stage(Downloaded, "download")
     return TrainedRun(
         model=model,
         layout=layout,
@@ -62,7 +66,8 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         train=train,
         evaluation=evaluation,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
-        corpus=read_stage(Downloaded, "download"),
+        corpus=corpus,
+        world=world_of(corpus.source, corpus.path),
         tokens=trained.tokens,
         epochs=trained.epochs,
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),

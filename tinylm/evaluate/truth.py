@@ -1,6 +1,6 @@
 """How far the model is from the generator of the stories, and at which words.
 
-The generator of the storybook knows the true distribution p of every next word; the model gives q.
+The generator of a world, such as the storybook, knows the true distribution p of every next word; the model gives q.
 A word w surprises the generator by -ln p(w) nats and the model by -ln q(w); the difference is the
 word's excess. Averaged over p, the excess is the divergence KL(p || q), which has no sampling
 noise. For example, where the story goes on with "she" or "her" at even odds, and the model gives
@@ -12,7 +12,7 @@ their p; telling them apart costs the generator `unknown_nats`, which no model p
 and model both treat "a" and "an" as two words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,9 @@ from tinylm.evaluate.trained_run import TrainedRun
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import Divergence, WordMeasures
 from tinylm.run.interval import Interval
-from tinylm.storybook.truth import END, MEANING, NextWords, Truth, vocabulary
+from tinylm.storybook.language import END
+from tinylm.storybook.truth import NextWords, Truth
+from tinylm.storybook.world import World, storybook
 from tinylm.text.stories import read_texts
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID, UNK_ID
@@ -41,15 +43,20 @@ PROBABLE = 1e-3  # the least probability of a word that `explain` lists
 MEASURES = ("true", "model", "kl", "impossible")
 
 
-def problem_with(tokenizer: Tokenizer) -> str:
-    """Why this tokenizer's words are not the generator's; "" if they are."""
+def problem_with(tokenizer: Tokenizer, world: World | None = None) -> str:
+    """Why this tokenizer's words are not the generator's; "" if they are.
+
+    world: by default the storybook.
+    """
+    world = world or storybook()
     rule = {"kind": "words", "lower_case": True, "punctuation": "drop"}
     if tokenizer.rule() != rule:
         got = ", ".join(f"{key}: {value}" for key, value in tokenizer.rule().items())
         return f"expected tokenizer kind: words, lower_case: True, punctuation: drop, got {got}"
     words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
-    foreign = min(words - {""} - vocabulary(), default="")
-    return f"expected a model of the storybook, got one with {foreign!r}" if foreign else ""
+    foreign = min(words - {""} - world.vocabulary(), default="")
+    name = "the storybook" if world is storybook() else f"the world {world.name}"
+    return f"expected a model of {name}, got one with {foreign!r}" if foreign else ""
 
 
 class Position(NamedTuple):
@@ -59,9 +66,12 @@ class Position(NamedTuple):
     following: NextWords
 
 
-def read_words(words: Sequence[str]) -> list[Position]:
-    """The positions of a text up to its first impossible word, or to "" after its last word."""
-    truth = Truth()
+def read_words(words: Sequence[str], world: World | None = None) -> list[Position]:
+    """The positions of a text up to its first impossible word, or to "" after its last word.
+
+    world: by default the storybook.
+    """
+    truth = Truth(world)
     positions = []
     for word in words:
         positions.append(Position(word, truth.next_words()))
@@ -155,10 +165,10 @@ class ComparedStories(NamedTuple):
 
 def compared_stories(run: TrainedRun) -> ComparedStories:
     """At most STORIES evaluation stories that fit the context, spread evenly over the split."""
-    if run.corpus.source != "storybook":
+    if run.world is None:
         return ComparedStories([], "the stories are not the storybook's")
     tokenizer = run.tokenizer
-    if problem := problem_with(tokenizer):
+    if problem := problem_with(tokenizer, run.world):
         return ComparedStories([], problem)
     texts = dict(enumerate(read_texts(paths.STORIES, "evaluation")))
     ids = {number: np.array(tokenizer.encode_story(text)) for number, text in texts.items()}
@@ -166,7 +176,7 @@ def compared_stories(run: TrainedRun) -> ComparedStories:
     spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
     stories = []
     for number in (fitting[index] for index in spread):
-        positions = read_words([*tokenizer.split(texts[number]), END])[:-1]
+        positions = read_words([*tokenizer.split(texts[number]), END], run.world)[:-1]
         truth = true_tokens(tokenizer, positions)
         stories.append(ComparedStory(number, ids[number], positions, truth))
     return ComparedStories(stories, "" if stories else "no story fits the context")
@@ -179,23 +189,27 @@ def measure_truth(run: TrainedRun, compared: ComparedStories) -> tuple[Divergenc
     be compared.
     """
     stories = compared.stories
-    if compared.left_out:
+    if compared.left_out or run.world is None:
         return Divergence(left_out=compared.left_out), {}
     words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
-    shown = explain(run.model, run.tokenizer, [word for word, _ in stories[0].positions])[:-1]
+    first = [word for word, _ in stories[0].positions]
+    shown = explain(run.model, run.tokenizer, first, world=run.world)[:-1]
     for name in ("true_next", "model_next"):
         shown[name] = shown[name].map(list_top_words)
     tables = {
         "truth": words,
         "truth_story": shown,
-        "truth_training": _over_training(run, stories, words),
+        "truth_training": _over_training(run, stories, words, run.world.meaning),
     }
-    return _divergence(run, stories, words), tables
+    return _divergence(run, stories, words, run.world.meaning), tables
 
 
 def _divergence(
-    run: TrainedRun, stories: Sequence[ComparedStory], words: pd.DataFrame
+    run: TrainedRun,
+    stories: Sequence[ComparedStory],
+    words: pd.DataFrame,
+    kinds: Iterable[str],
 ) -> Divergence:
     """The divergence over all words, and the part of each kind of word."""
     of_words = [np.log(nexts.probs[word]) for story in stories for word, nexts in story.positions]
@@ -205,7 +219,7 @@ def _divergence(
         unknown_nats=unknown,
         **vars(_measures(words, words)),
         unseen_mass=run.ngrams.unseen_mass,
-        kinds={kind: _measures(words[words["kind"] == kind], words) for kind in MEANING},
+        kinds={kind: _measures(words[words["kind"] == kind], words) for kind in kinds},
     )
 
 
@@ -221,7 +235,12 @@ def _measures(selected: pd.DataFrame, words: pd.DataFrame) -> WordMeasures:
     return WordMeasures(words=len(selected), **measures)
 
 
-def _over_training(run: TrainedRun, stories: Sequence[ComparedStory], last: pd.DataFrame) -> Rows:
+def _over_training(
+    run: TrainedRun,
+    stories: Sequence[ComparedStory],
+    last: pd.DataFrame,
+    kinds: Iterable[str],
+) -> Rows:
     """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training.
 
     tokens: scored in training so far, each as often as the layout scores it.
@@ -235,7 +254,7 @@ def _over_training(run: TrainedRun, stories: Sequence[ComparedStory], last: pd.D
     rows = []
     for seen, words in by_tokens.items():
         sums = words.groupby("kind")["kl"].sum() / len(words)
-        for kind in MEANING:
+        for kind in kinds:
             kl = float(sums.get(kind, 0.0))
             rows.append({"tokens": seen, "series": kind, "value": kl})
     return rows
@@ -246,15 +265,17 @@ def explain(
     tokenizer: Tokenizer,
     words: Sequence[str],
     decode: DecodeSettings | None = None,
+    world: World | None = None,
 ) -> pd.DataFrame:
     """What the generator and the model expected at each word of a text, and after its last word ("").
 
     Ends at the first impossible word, or when the context is full. Columns: word, kind, MEASURES
     (true, model: nan after the last word); true_next, model_next: {word: p >= PROBABLE}, p falling.
+    world: by default the storybook.
     decode: adds drawn_next, the words that these settings sample from (without a repetition
     penalty), and possible and drawn, how many words generator and settings leave.
     """
-    positions = read_words(words)[: model.settings.context]
+    positions = read_words(words, world)[: model.settings.context]
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
     ids = [SOS_ID, *(known.get(word, UNK_ID) for word in words)]
     targets = np.array([*ids[1:], tokenizer.pad_id])[: len(positions)]

@@ -64,6 +64,8 @@ def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
     if section["source"] == "storybook":
         data = "the storybook, stories that tinylm generates"
         licence = "mit"
+    elif section["source"] == "world":
+        data = f"stories that tinylm generates from the world {Path(section['path']).name}"
     elif section["source"] == "hub":
         hub_id, _, revision = section["hub"].partition("@")
         data = f"{hub_id} of the Hugging Face hub, revision {revision}"

@@ -14,9 +14,10 @@ from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_mod
 from tinylm.model.transformer import TinyLM
 from tinylm.report.drawing import optional
 from tinylm.report.settings import ReportSettings
-from tinylm.report.values import title_of
+from tinylm.report.values import title_of, world_of_run
 from tinylm.report.wording import count, many, number, share
 from tinylm.run.finished_run import FinishedRun, records
+from tinylm.storybook.world import World
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -79,10 +80,11 @@ def facts(
     openings = _openings(run) if run else []
     samples: list[str] = []
     truths: list[dict[str, Any]] = []
-    if run and run.param("data", "source") == "storybook" and not problem_with(tokenizer):
+    world = world_of_run(run) if run else None
+    if run and world and not problem_with(tokenizer, world):
         rows = run.tables.rows("samples")[:SAMPLES]
         samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
-        truths = [_truth(tokenizer, text) for text in (*openings, *samples)]
+        truths = [_truth(tokenizer, text, world) for text in (*openings, *samples)]
     return {
         "title": title,
         "about": _about(model, token, run),
@@ -111,12 +113,12 @@ def decoding_rules(decode: DecodeSettings) -> dict[str, Any]:
     }
 
 
-def _truth(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+def _truth(tokenizer: Tokenizer, text: str, world: World) -> dict[str, Any]:
     """What the generator expects at each word of a text and after it, as page/truth.js reads it.
 
     It ends at the first word that the generator could not have written.
     """
-    positions = read_words(tokenizer.split(text))
+    positions = read_words(tokenizer.split(text), world)
     following: list[dict[int, float]] = [{} for _ in positions]
     for position, index, prob in zip(*true_tokens(tokenizer, positions), strict=True):
         following[position][int(index)] = float(f"{prob:.4g}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from tinylm.base.files import read_json, write_json
 from tinylm.bench.trials import TRIALS
-from tinylm.download.settings import DataSettings
+from tinylm.download.settings import GENERATED, DataSettings
 from tinylm.download.source import open_source
 from tinylm.params.params import Params
 from tinylm.vocab.embedding.matrix import MAX_TOKENS
@@ -67,7 +67,7 @@ class Corpus:
 def corpus_of(data: DataSettings) -> Corpus:
     """The corpus that the settings name, by the sizes of its files; of a hub's, TinyStories."""
     train, evaluation = float(TINYSTORIES), float(TINYSTORIES_EVALUATION)
-    if data.source == "storybook":
+    if data.source in GENERATED:
         train = evaluation = math.inf
     if data.source == "local":
         sizes = open_source(data).sizes
@@ -173,7 +173,7 @@ def stage_seconds(
     recomputed = cache.batch * sum(length**2 for length in cache.lengths)
     read = min(corpus.train, MAX_TOKENS / STORY)
     vectors_s = SKIPGRAM.seconds(read) if params.embedding.source == "skipgram" else 3
-    download = DOWNLOAD if params.data.source == "storybook" else READ
+    download = DOWNLOAD if params.data.source in GENERATED else READ
     pace = forward_s / REFERENCE_S
     return {
         "download": pace * download.seconds(corpus.train),

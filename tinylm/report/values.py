@@ -16,7 +16,10 @@ from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun
 from tinylm.run.role_pairs import role_pairs
-from tinylm.storybook.truth import END, MEANING, read_text
+from tinylm.storybook.check import world_of
+from tinylm.storybook.language import END
+from tinylm.storybook.truth import read_text
+from tinylm.storybook.world import World
 
 ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
 SAMPLES = 8
@@ -40,6 +43,7 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
     beams = _beams(run)
     widths = [int(name.split()[1]) for name in beams if name.startswith("beam ")]
     roles = run.roles()
+    world = world_of_run(run)
     return {
         "run": run,
         "params": run.params,
@@ -47,12 +51,12 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "times": times,
         "word": run.token(),
         "corpus": corpus_of(run),
-        "meaning": MEANING,
+        "meaning": world.meaning if world else {},
         "warnings": run.evaluate.warnings if run.evaluate else [],
         "timed": [(stage, getattr(run.times, stage)) for stage in RESULTS],
         "not_measured": _not_measured(run),
         "kinds": _kinds(run),
-        "samples": [_marked(run, row) for row in run.tables.rows("samples")[:SAMPLES]],
+        "samples": [_marked(run, row, world) for row in run.tables.rows("samples")[:SAMPLES]],
         "nearest_decoding": nearest_decoding(run),
         "first_errors": _first_errors(run),
         "shown_heads": shown_heads(run),
@@ -70,6 +74,11 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "stored": by_recompute.get(False),
         "bottlenecks": _bottlenecks(run),
     }
+
+
+def world_of_run(run: FinishedRun) -> World | None:
+    """What wrote the stories of a run; None for other text. Raises InputError if its folder is missing."""
+    return world_of(str(run.param("data", "source")), run.param("data", "path"), run.folder)
 
 
 def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:
@@ -129,7 +138,7 @@ def corpus_of(run: FinishedRun) -> str:
     source = run.param("data", "source")
     if source == "storybook":
         return "generated stories"
-    key = "path" if source == "local" else "hub"
+    key = "hub" if source == "hub" else "path"
     path = str(run.param("data", key) or "text").partition("@")[0]
     name = path.rstrip("/").rpartition("/")[2]
     return "TinyStories" if name.lower() == "tinystories" else name
@@ -146,8 +155,8 @@ def title_of(run: FinishedRun, settings: ReportSettings) -> str:
 def _assignment(run: FinishedRun) -> tuple[list[tuple[str, ...]], list[str]]:
     """(part, asked, done, why) of what differs from the assignment, and the parts that do not."""
     chosen = "chosen in params.yaml"
-    is_storybook = run.param("data", "source") == "storybook"
-    why = "the true probabilities are known" if is_storybook else chosen
+    is_generated = run.param("data", "source") in ("storybook", "world")
+    why = "the true probabilities are known" if is_generated else chosen
     differing: list[tuple[str, ...]] = [("text", "TinyStories", corpus_of(run), why)]
     as_asked = []
     if corpus_of(run) == "TinyStories":
@@ -178,16 +187,17 @@ def _not_measured(run: FinishedRun) -> list[str]:
     return lines
 
 
-def _marked(run: FinishedRun, row: dict[str, Any]) -> dict[str, Any]:
+def _marked(run: FinishedRun, row: dict[str, Any], world: World | None) -> dict[str, Any]:
     """A sample with its `text`, the `start` of it, whether a word `is_marked`, and a `comment`.
 
-    The first impossible word is marked. Only the storybook's generator can tell which it is.
+    The first impossible word is marked. Only the generator of a world can tell which it is.
     """
     sample = row | {"text": row["continuation"], "is_marked": False, "comment": ""}
     words = row["continuation"].split()
     place = len(words)
-    if run.evaluate and run.evaluate.sense:
-        read, error = read_text(row["prompt"], row["continuation"], row["finished"]) or (0, None)
+    if run.evaluate and run.evaluate.sense and world:
+        found = read_text(row["prompt"], row["continuation"], row["finished"], world)
+        read, error = found or (0, None)
         sample["comment"] = "No impossible word." if read and not error else ""
         if error:
             shown = "the end" if error.word == END else f"“{error.word}”"

@@ -7,7 +7,7 @@ import dataclasses
 class SplitCounts:
     """The stories of a split.
 
-    log_prob_nats: the generator's log-probability of all its stories; only the storybook has one.
+    log_prob_nats: the generator's log-probability of all its stories; only stories told here have one.
     """
 
     stories: int
@@ -19,8 +19,8 @@ class SplitCounts:
 class Downloaded:
     """Where the stories come from, and which rows are in no split.
 
-    source: storybook, local or hub. seed: of the storybook. path: of a local source. hub_id,
-    revision: of a source on the hub.
+    source: storybook, world, local or hub. seed: of the storybook or a world. path: of a world or
+    a local source. world: changes with the world's files. hub_id, revision: of a source on the hub.
     evaluation_split: where the evaluation stories come from, in words.
     files: by role, train or evaluation. not_read: the other files, with the reason for each.
     capital_names: files whose names would name a split if they were in lower case.
@@ -31,6 +31,7 @@ class Downloaded:
     source: str
     seed: int | None = None
     path: str | None = None
+    world: str | None = None
     hub_id: str | None = None
     revision: str | None = None
     evaluation_split: str

@@ -107,7 +107,8 @@ class Tables:
 class FinishedRun:
     """The parameters of a run, and its results by stage; None for what is missing.
 
-    params: params.yaml as parsed. own_texts, own_sentences: of section report, from the model itself.
+    params: params.yaml as parsed. folder: where it is; its paths are relative to it.
+    own_texts, own_sentences: of section report, from the model itself.
     """
 
     params: dict[str, Any]
@@ -124,6 +125,7 @@ class FinishedRun:
     tables: Tables = Tables()
     own_texts: tuple[OwnText, ...] = ()
     own_sentences: tuple[Sentence, ...] = ()
+    folder: str = dataclasses.field(default=".", compare=False)
 
     def param(self, section: str, key: str) -> Any:
         """A parameter, None if it is missing."""
@@ -246,7 +248,7 @@ def read_run(
             groups[group][field] = _read(path, file)
     times = Times(**groups["times"])
     tables = Tables(**groups["tables"])
-    return FinishedRun(params=params, times=times, tables=tables, **groups[""])
+    return FinishedRun(params=params, times=times, tables=tables, folder=str(folder), **groups[""])
 
 
 def _read(path: Path, file: ResultFile) -> Any:

@@ -1,43 +1,98 @@
-"""The storybook's words: kinds of entries with parts and weights, and the kind of each slot.
+"""The words of a world: lists of entries with parts and weights.
 
-`lexicon.txt` has a list for each kind. Its first line names the kind and the parts of its entries.
+`lexicon.txt` has a section for each list. Its first line names the list and the parts of its entries,
+as in `kin/he/call:`; then the entries follow, separated by commas, as in `aunt/she/Auntie`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from tinylm.base.config import InputError, Problems
+from tinylm.text.cleaning import unify
 
 Indices = tuple[int, ...]
 # "" is its word; other parts go with it (pronouns, past tense, food)
 Entry = dict[str, str]
-PRONOUN_PARTS = ("he", "him", "his", "himself", "kind")
-PRONOUNS = {
-    "he": ("he", "him", "his", "himself", "boy"),
-    "she": ("she", "her", "her", "herself", "girl"),
-}
 
 
-def _lines_of(name: str) -> list[str]:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+class Line(NamedTuple):
+    """A line of a file with those that continue it. number: of the first one, from 1."""
+
+    text: str
+    number: int
 
 
-def read_sections(name: str) -> dict[str, list[str]]:
-    """The sections of a text file of this folder: `name:`, then lines; indented ones continue."""
-    sections: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in _lines_of(name):
-        if line.endswith(":") and " " not in line:
-            lines = []
-            sections[line[:-1]] = lines
-        elif line.startswith("  "):
-            lines[-1] += " " + line.strip()
-        elif line:
-            lines.append(line)
-    return sections
+class Section(NamedTuple):
+    """The lines below a header. number: the header's line."""
+
+    number: int
+    lines: list[Line]
+
+
+class WorldFile:
+    """A text file of a world. What is wrong in it is added to `problems`, with file and line."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self.path = path
+        self.problems = problems
+
+    def report(self, number: int, problem: str) -> None:
+        """Add a problem of a line."""
+        self.problems.add(place(self.path, number) + problem)
+
+    def lines(self) -> list[Line]:
+        """The lines without blank ones and comments (`#`); an indented line continues the one before."""
+        try:
+            text = unify(self.path.read_text(encoding="utf-8-sig"))
+        except FileNotFoundError:
+            self.problems.add(f"{self.path}: expected a file, got none")
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.add(f"{self.path}: expected a UTF-8 text file, got an error: {error}")
+            return []
+        lines: list[Line] = []
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.startswith("#") or not line.strip():
+                continue
+            if line.startswith((" ", "\t")) and lines:
+                before = lines.pop()
+                lines.append(Line(f"{before.text} {line.strip()}", before.number))
+            else:
+                lines.append(Line(line, number))
+        return lines
+
+    def sections(self) -> dict[str, Section]:
+        """The sections: a header `name:` without a space, then its lines."""
+        sections: dict[str, Section] = {}
+        section: Section | None = None
+        for line in self.lines():
+            if line.text.endswith(":") and " " not in line.text:
+                name = line.text[:-1]
+                if name in sections:
+                    self.report(line.number, f"expected a new name, got {name!r} again")
+                section = sections.setdefault(name, Section(line.number, []))
+            elif section is None:
+                self.report(
+                    line.number, f"expected a header such as 'story:', got {line.text[:40]!r}"
+                )
+            else:
+                section.lines.append(line)
+        return sections
+
+
+def place(path: Path, number: int) -> str:
+    """How a message begins that is about a line of a file."""
+    return f"{path}, line {number}: "
+
+
+def refuse(path: Path, number: int, problem: str) -> InputError:
+    """The error of one line."""
+    return InputError(place(path, number) + problem)
 
 
 class Weighted:
@@ -47,7 +102,7 @@ class Weighted:
         self.options = tuple(options)
         self.weights = tuple(weights)
         self.cumulative = tuple(accumulate(weights))
-        self.total = self.cumulative[-1]
+        self.total = sum(weights)
         self._restricted: dict[Indices, Weighted] = {}
 
     def restrict(self, allowed: Indices) -> Weighted:
@@ -66,31 +121,81 @@ class Weighted:
         return math.log(self.weights[index] / left)
 
 
-def _entry(text: str, names: Sequence[str]) -> Entry:
-    entry = dict(zip(names, text.strip().split("/"), strict=True))
-    if "he" in entry:
-        entry |= zip(PRONOUN_PARTS, PRONOUNS[entry["he"]], strict=True)
-    return entry
+class WordList(Weighted):
+    """The entries of one list. Weights fall slowly with the rank: first words are frequent.
+
+    parts: what each entry has besides its word. number: the header's line. numbers: each entry's.
+    """
+
+    def __init__(self, entries: Sequence[Entry], parts: frozenset[str], lines: Indices) -> None:
+        super().__init__(entries, [60_000 // (rank + 60) for rank in range(len(entries))])
+        self.parts = parts
+        self.number, *self.numbers = lines
 
 
-def _read_kinds() -> dict[str, Weighted]:
-    """The list of each kind. Weights fall slowly with the rank: first words are frequent."""
-    kinds = {}
-    for header, lines in read_sections("lexicon.txt").items():
-        kind, *parts = header.split("/")
+Agreement = Mapping[str, Mapping[str, Entry]]  # part -> its value -> the parts that it decides
+
+
+def entries_of(section: Section) -> Iterator[Line]:
+    """The texts between the commas of a section, each with the line where it begins."""
+    begun = Line("", section.number)
+    for line in section.lines:
+        *ended, rest = line.text.split(",")
+        for text in ended:
+            number = begun.number if begun.text else line.number
+            yield Line(f"{begun.text} {text}".strip(), number)
+            begun = Line("", line.number)
+        if rest.strip():
+            number = begun.number if begun.text else line.number
+            begun = Line(f"{begun.text} {rest}".strip(), number)
+    if begun.text:
+        yield begun
+
+
+def read_entry(file: WorldFile, line: Line, names: Sequence[str]) -> Entry | None:
+    """The parts of an entry `word/part/part`; None, and a problem, if their number is wrong."""
+    values = line.text.split("/")
+    if len(values) == len(names) and values[0].strip():
+        return dict(zip(names, values))
+    shown = "/".join(name or "WORD" for name in names)
+    file.report(line.number, f"expected {shown}, got {line.text!r}")
+    return None
+
+
+def read_lists(file: WorldFile, agreement: Agreement) -> dict[str, WordList]:
+    """The lists of lexicon.txt by name. agreement: the tables of the language."""
+    lists = {}
+    for header, section in file.sections().items():
+        name, *parts = header.split("/")
         entries = []
-        weights = []
-        for rank, text in enumerate(" ".join(lines).split(",")):
-            entries.append(_entry(text, ["", *parts]))
-            weights.append(60_000 // (rank + 60))
-        kinds[kind] = Weighted(entries, weights)
-    return kinds
+        numbers = [section.number]
+        for line in entries_of(section):
+            entry = read_entry(file, line, ["", *parts])
+            if entry is not None:
+                entries.append(entry | _agreeing(file, line, entry, agreement))
+                numbers.append(line.number)
+        if not entries:
+            file.report(section.number, f"expected words below {header}:, got none")
+        agreeing = [part for key in parts for part in _parts_of(agreement.get(key, {}))]
+        lists[name] = WordList(entries, frozenset([*parts, *agreeing]), tuple(numbers))
+    return lists
 
 
-KINDS: dict[str, Weighted] = _read_kinds()
-# slot -> kind, or "kind by slot.part": the list `kind:value`, where value is that part of the entry
-# that another slot has
-SLOTS: dict[str, str] = {}
-for _line in _lines_of("slots.txt"):
-    _slots, _, _kind = _line.partition(": ")
-    SLOTS |= dict.fromkeys(_slots.split(), _kind)
+def _parts_of(table: Mapping[str, Entry]) -> Iterator[str]:
+    """The parts that a table of agreement gives."""
+    yield from next(iter(table.values()), {})
+
+
+def _agreeing(file: WorldFile, line: Line, entry: Entry, agreement: Agreement) -> Entry:
+    """The parts that the tables of agreement add to an entry."""
+    added: Entry = {}
+    for key, table in agreement.items():
+        value = entry.get(key)
+        if value is None:
+            continue
+        if value in table:
+            added |= table[value]
+        else:
+            expected = " or ".join(table)
+            file.report(line.number, f"expected {key} to be {expected}, got {value!r}")
+    return added

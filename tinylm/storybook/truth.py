@@ -15,48 +15,20 @@ probability of 0.20 / 0.35 = 0.57 and "often" with 0.43.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
-from tinylm.storybook.corpus import RULES, VOWEL_SOUND, Call, Choice, Telling, normalise
-from tinylm.storybook.lexicon import KINDS, Weighted
+from tinylm.storybook.corpus import Choice, Telling
+from tinylm.storybook.grammar import Call
+from tinylm.storybook.language import END, Sound
+from tinylm.storybook.lexicon import Weighted
+from tinylm.storybook.world import START, World, storybook
 
-END = "<eos>"  # the word after a story's last one
-ARTICLES = ("a", "an")
-ARTICLE = "a/an"  # either of the two, in derivations: the word after it decides which
-LISTS = {  # kind of word: the lexicon's lists of such words
-    "person": "child kin elder rel job folk being",
-    "animal": "animal far fur petname",
-    "thing": "thing look cloth fabric rug tool trouble food taste dish dishtaste goods build seed "
-    "wild junk instrument treat object",
-    "place": "village outside inside home shed air locale",
-    "detail": "trait hobby game deed fear weather time date manner glad sad cheer pallor speed sadly "
-    "luck going saying liking nice moved toward did mood hoped act whenever",
-}
-MEANING = {
-    "person": "names, relatives, jobs and pronouns",
-    "animal": "animals, their colours and names",
-    "thing": "things, food and tools, and what they are like",
-    "place": "villages, homes and places, and what they are like",
-    "detail": "feelings, hobbies, the weather, and how something is done",
-    "plot": "words of the plot, where another could follow",
-    "fixed": "words of the plot, where no other could follow",
-    "end": "the end of the story",
-}
-Words = tuple[tuple[str, str], ...]  # (word, kind); words from no list are of kind "plot"
-
-
-@cache
-def _words_of(piece: str, origin: str) -> Words:
-    """Split a piece into words with their kind: lower case, letters only, ARTICLE for "a" and "an"."""
-    name = origin.partition(".")[0].partition(":")[0]
-    kind = next((kind for kind, names in LISTS.items() if name in names.split()), "plot")
-    words = normalise(piece).split()
-    return tuple((ARTICLE if word in ARTICLES else word, kind) for word in words)
+Words = tuple[tuple[str, str], ...]  # (word, kind)
+SMALL = 2.0**-700
+LARGE = 2.0**600  # a power of two, which changes no digit
 
 
 class Options(NamedTuple):
@@ -79,7 +51,7 @@ def _options_of(telling: Telling, choice: Choice) -> Options:
     if key not in _known_options:
         options = Options([], {}, [])
         for option in range(len(choice.weighted.options)):
-            words = _words_of(*telling.first_piece(choice, option))
+            words = telling.world.words_of(*telling.first_piece(choice, option))
             options.first.append(words[0] if words else None)
             if words:
                 options.by_word.setdefault(words[0][0], []).append(option)
@@ -94,12 +66,18 @@ class Derivation(NamedTuple):
 
     prob: the probability of writing them in this way. unread: words that follow without a choice.
     telling: the story up to and including these. choice: the next one; None at the story's end.
+    form: the form that the last word was read in, if it has two; only words that agree can follow.
     """
 
     prob: float
     unread: Words
     telling: Telling
     choice: Choice | None
+    form: tuple[Sound, str] | None = None
+
+    def allows(self, word: str) -> bool:
+        """Whether a word agrees with the form of the word before it."""
+        return self.form is None or self.form[0].form(word) == self.form[1]
 
     def next_words(self) -> Iterator[tuple[str, str, float]]:
         """Each possible next word: (word, kind, P(the words read and this one)).
@@ -120,9 +98,12 @@ class Derivation(NamedTuple):
 
     def read(self, word: str) -> Iterator[Derivation]:
         """The derivations after the word: one for each way to write it."""
+        if not self.allows(word):
+            return
         if self.unread:
             if self.unread[0][0] == word:
-                yield from self._replace(unread=self.unread[1:]).with_silent_options()
+                rest = self._replace(unread=self.unread[1:], form=None)
+                yield from rest.with_silent_options()
         elif self.choice is not None:
             options = _options_of(self.telling, self.choice)
             yield from self._take(options.by_word.get(word, []), words_read=1)
@@ -150,35 +131,15 @@ def _derivations(telling: Telling, prob: float, words_read: int = 0) -> Iterator
     choice = telling.advance()
     words: Words = ()
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
-        words += _words_of(piece, origin)
+        words += telling.world.words_of(piece, origin)
     yield from Derivation(prob, words[words_read:], telling, choice).with_silent_options()
-
-
-@cache
-def vocabulary() -> frozenset[str]:
-    """Every word that a story can contain, lower case and letters only."""
-    texts = [
-        re.sub(r"^\d+\||\[[^]]*\]|\{[^}]*\}|<[^>]*>|\([^)]*\)", " ", line)
-        for lines in RULES.values()
-        for line in lines
-    ]
-    for listed in KINDS.values():
-        for entry in listed.options:
-            texts += entry.values()
-    return frozenset(["an", *normalise(" ".join(texts)).split()])
-
-
-@cache
-def _article(word: str) -> str:
-    """The article that a story has before a word."""
-    return "an" if VOWEL_SOUND.match(f"a {word}") else "a"
 
 
 @dataclass(frozen=True)
 class NextWords:
     """The possible next words with their probabilities, and the kind of choice that the generator makes.
 
-    kind: a key of MEANING, the most probable one.
+    kind: a key of `World.meaning`, the most probable one.
     """
 
     probs: dict[str, float]
@@ -186,21 +147,22 @@ class NextWords:
 
 
 class Truth:
-    """Reads a story word by word (lower case, letters only), and knows what can follow.
+    """Reads a story word by word (in the form of `World.normalise`), and knows what can follow.
 
-    A derivation has ARTICLE where a story has "a" or, before a vowel sound, "an". So each of the
-    two has the total probability of the words after ARTICLE that agree with it, and only these words
+    A word that changes before others, as "a" becomes "an", is one word in a derivation. So each of
+    its forms has the total probability of the following words that agree with it, and only these
     can follow it.
 
-    log_prob: ln P of the words read so far, in nats.
+    world: by default the storybook. log_prob: ln P of the words read so far, in nats.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world or storybook()
         self.log_prob = 0.0
         self._prob = 1.0  # of the words read so far
-        self._derivations = list(_derivations(Telling([Call("story")]), 1.0))
-        self._after_article: list[Derivation] = []
-        self._next = self._look_ahead("")
+        self._derivations = list(_derivations(Telling(self.world, [Call(START)]), 1.0))
+        self._after_sounds: list[tuple[Sound, list[Derivation]]] = []
+        self._next = self._look_ahead()
 
     def next_words(self) -> NextWords:
         """The generator's distribution of the next word, END for the end of the story."""
@@ -213,32 +175,39 @@ class Truth:
         prob = self._next.probs[word]
         self.log_prob += math.log(prob)
         self._prob *= prob
-        if word in ARTICLES:
-            self._derivations = self._after_article
-        else:
-            self._derivations = _read(self._derivations, word)
-        self._next = self._look_ahead(word)
+        derivations = _read(self._derivations, word)
+        for sound, after in self._after_sounds:
+            if word in (sound.plain, sound.changed):
+                derivations += [each._replace(form=(sound, word)) for each in after]
+        if self._prob < SMALL:  # a long story, whose probability would become 0
+            self._prob *= LARGE
+            derivations = [each._replace(prob=each.prob * LARGE) for each in derivations]
+        self._derivations = derivations
+        self._next = self._look_ahead()
         return True
 
-    def _look_ahead(self, last: str) -> NextWords:
-        """The distribution of the word after `last`."""
-        sums, kinds = _sums(self._derivations, last)
+    def _look_ahead(self) -> NextWords:
+        """The distribution of the next word."""
+        sums, kinds = _sums(self._derivations)
         kind = max(kinds, key=kinds.__getitem__, default="end")
-        if ARTICLE in sums:
-            del sums[ARTICLE]
-            self._after_article = _read(self._derivations, ARTICLE)
-            sums |= _articles(self._after_article)
+        self._after_sounds = []
+        for sound in self.world.sounds.values():
+            if sums.pop(sound.either, 0.0):
+                after = _read(self._derivations, sound.either)
+                self._after_sounds.append((sound, after))
+                for form, prob in _forms(sound, after).items():
+                    sums[form] += prob
         probs = {word: prob / self._prob for word, prob in sums.items()}
         return NextWords(probs, "fixed" if kind == "plot" and len(probs) == 1 else kind)
 
 
-def _articles(after_article: Iterable[Derivation]) -> dict[str, float]:
-    """The probabilities of "a" and "an": each is the sum over the next words that agree with it."""
-    sums, _ = _sums(after_article, "")
-    articles: defaultdict[str, float] = defaultdict(float)
+def _forms(sound: Sound, after: Iterable[Derivation]) -> dict[str, float]:
+    """The probability of each form: the sum over the next words that agree with it."""
+    sums, _ = _sums(after)
+    forms: defaultdict[str, float] = defaultdict(float)
     for word, prob in sums.items():
-        articles[_article(word)] += prob
-    return articles
+        forms[sound.form(word)] += prob
+    return forms
 
 
 def _read(derivations: Iterable[Derivation], word: str) -> list[Derivation]:
@@ -246,18 +215,14 @@ def _read(derivations: Iterable[Derivation], word: str) -> list[Derivation]:
 
 
 def _sums(
-    derivations: Iterable[Derivation], last: str
+    derivations: Iterable[Derivation],
 ) -> tuple[defaultdict[str, float], defaultdict[str, float]]:
-    """Probabilities of the next words, and of their kinds.
-
-    last: the word before them; after an article, only words that agree with it count.
-    """
+    """Probabilities of the next words that agree with the word before, and of their kinds."""
     sums: defaultdict[str, float] = defaultdict(float)
     kinds: defaultdict[str, float] = defaultdict(float)
-    after_article = last in ARTICLES
     for derivation in derivations:
         for word, kind, prob in derivation.next_words():
-            if not after_article or last == _article(word):
+            if derivation.form is None or derivation.allows(word):
                 sums[word] += prob
                 kinds[kind] += prob
     return sums, kinds
@@ -277,9 +242,11 @@ class Impossible:
     expected: tuple[str, ...]
 
 
-def first_impossible(words: Sequence[str], ended: bool) -> Impossible | None:
+def first_impossible(
+    words: Sequence[str], ended: bool, world: World | None = None
+) -> Impossible | None:
     """The first word with probability 0, or None. ended: END follows the words."""
-    truth = Truth()
+    truth = Truth(world)
     for position, word in enumerate([*words, END] if ended else words):
         following = truth.next_words()
         if not truth.read(word):
@@ -288,15 +255,17 @@ def first_impossible(words: Sequence[str], ended: bool) -> Impossible | None:
     return None
 
 
-def read_text(prompt: str, continuation: str, ended: bool) -> tuple[int, Impossible | None] | None:
+def read_text(
+    prompt: str, continuation: str, ended: bool, world: World
+) -> tuple[int, Impossible | None] | None:
     """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
 
     It is read to its first impossible word, which counts as read, or to an `<unk>`.
     """
     readable, unknown, _ = continuation.partition("<unk>")
-    start = len(normalise(prompt).split())
-    words = normalise(f"{prompt} {readable}").split()
-    found = first_impossible(words, ended and not unknown)
+    start = len(world.normalise(prompt).split())
+    words = world.normalise(f"{prompt} {readable}").split()
+    found = first_impossible(words, ended and not unknown, world)
     if found is None:
         return len(words) - start, None
     return (found.words - start + 1, found) if found.words >= start else None

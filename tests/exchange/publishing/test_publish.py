@@ -290,3 +290,9 @@ def test_what_is_missing_or_lacking_is_named(run, publication):
     assert "evaluation perplexity" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]
     assert "license" not in head
+
+
+def test_the_data_of_a_world_are_its_stories_whose_licence_is_the_users():
+    found = data_licence({"source": "world", "path": "inputs/granja"}, "cc0-1.0")
+    assert found.data == "stories that tinylm generates from the world granja"
+    assert found.name == "cc0-1.0"

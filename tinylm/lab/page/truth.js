@@ -1,4 +1,4 @@
-// What the storybook's generator expects at each position of the texts that the page knows:
+// What the generator of the stories expects at each position of the texts that the page knows:
 // facts.truths has their {ids, next}; next[n] has the probability of each id possible after n ids.
 
 // {id: probability} of the token at a position of the text; null where the page does not know it

@@ -1,0 +1,430 @@
+"""What is wrong with a world: every problem at once, by file and line.
+
+Reading already finds malformed lines and undefined names. Here the rules are followed from `story`:
+what can never be told, what never ends, which tellings have the same words, and which words of two
+pieces would be written as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise, product
+from pathlib import Path
+
+from tinylm.base.config import InputError, Problems
+from tinylm.storybook.corpus import Sampler, sample_telling
+from tinylm.storybook.grammar import Assign, Call, Mention, Op, Passing, Rule
+from tinylm.storybook.language import END, OF_RULES
+from tinylm.storybook.truth import Truth
+from tinylm.storybook.world import World, storybook
+
+DRAWN = 50  # stories that are told and read again
+SAME = 1e-6  # nats between the two probabilities of a story, at most
+_IN_WORD = re.compile(r"['\u2018\u2019\u2010\u2011-]")
+# Where two pieces meet without a space, by the letters (l) and marks (m) around the border.
+_JOINED = re.compile(r"l\|l|lm\|l|l\|ml")
+
+
+def world_of(source: str, path: str | None, folder: str | Path = ".") -> World | None:
+    """The world that wrote the stories of `data.source`, None for stories of others.
+
+    path: `data.path`, relative to the folder of the run. Raises InputError if a world's folder is
+    missing or cannot be read.
+    """
+    if source == "storybook":
+        return storybook()
+    return read_world(Path(folder) / (path or ""), follow=False) if source == "world" else None
+
+
+def read_world(folder: str | Path, follow: bool = True) -> World:
+    """The world of a folder. Raises InputError with a line for each problem.
+
+    follow: also finds problems that show only when the rules are followed, as `problems_of` does.
+    """
+    if not Path(folder).is_dir():
+        raise InputError(
+            f"data.path: expected the folder of this run's world, got no folder {folder}"
+        )
+    world = World(folder)
+    problems_of(world, follow).refuse()
+    return world
+
+
+def problems_of(world: World, follow: bool = True) -> Problems:
+    """Everything that is wrong, except what only stories show. follow: as for `read_world`."""
+    problems = world.problems
+    _check_lists(world)
+    _check_slots(world)
+    _check_language(world)
+    rules = world.reachable(problems)
+    if not follow:
+        return problems
+    for name, section in world.symbols.rules.items():
+        if name not in {called.partition(":")[0] for called in rules}:
+            with problems.collected():  # what is wrong in a rule that no story calls
+                if not any("$" in line.text for line in section.lines):
+                    world.rule(name)
+    if not problems.lines:
+        _check_use(world, rules)
+        _check_phrases(world, rules)
+        _check_lengths(world, rules)
+        _check_joins(world, rules)
+    return problems
+
+
+def _check_lists(world: World) -> None:
+    """Each word once in a list."""
+    file = world.file("lexicon.txt")
+    for words in world.lists.values():
+        seen: dict[str, int] = {}
+        for entry, number in zip(words.options, words.numbers, strict=True):
+            word = world.normalise(entry[""])
+            if not word:
+                file.report(number, f"expected a word with a letter, got {entry['']!r}")
+            elif word in seen:
+                file.report(
+                    number, f"expected each word once, got {entry['']!r} as in line {seen[word]}"
+                )
+            seen.setdefault(word, number)
+
+
+def _check_slots(world: World) -> None:
+    """Each slot has its lists, and each list has enough words for the slots that share it."""
+    file = world.file("slots.txt")
+    users: Counter[str] = Counter()
+    for name, slot in list(world.slots.items()):
+        if slot.master and (slot.master not in world.slots or _is_circle(world, name)):
+            file.report(slot.line, f"expected 'by' a slot of its own, got {slot.master!r}")
+            world.slots[name] = slot._replace(master="")
+    for slot in world.slots.values():
+        wanted = [slot.kind]
+        if slot.master:
+            for _, words in world.symbols.lists_of(slot.master):
+                if slot.part not in ("", *words.parts):
+                    got = f"{slot.master}.{slot.part}"
+                    file.report(
+                        slot.line, f"expected a part of the slot {slot.master!r}, got {got}"
+                    )
+            values = dict.fromkeys(world.symbols.values_of(slot))
+            wanted = [f"{slot.kind}:{value}" for value in values]
+        for kind in wanted:
+            users[kind] += 1
+            if kind not in world.lists:
+                file.report(slot.line, f"expected the list {kind}: in lexicon.txt, got none")
+    for kind, count in users.items():
+        listed = world.lists.get(kind)
+        if listed and 0 < len(listed.options) < count:
+            world.file("lexicon.txt").report(
+                listed.number,
+                f"expected at least {count} words, one for each slot of slots.txt with {kind}, "
+                f"got {len(listed.options)}",
+            )
+
+
+def _is_circle(world: World, name: str) -> bool:
+    seen = set()
+    while name in world.slots and name not in seen:
+        seen.add(name)
+        name = world.slots[name].master
+    return name in seen
+
+
+def _check_language(world: World) -> None:
+    file = world.file("language.txt")
+    for part, (slot, line) in world.language.pronouns.items():
+        if slot not in world.slots:
+            file.report(line, f"expected a slot of slots.txt, got {slot!r}")
+        elif any(part not in words.parts for _, words in world.symbols.lists_of(slot)):
+            file.report(line, f"expected a part of the slot {slot!r}, got {part!r}")
+        if part in world.slots:
+            file.report(line, f"expected a name that no slot has, got {part!r}")
+    names = {name.partition(":")[0] for name in world.lists}
+    for _, listed, line in world.language.kinds.values():
+        for name in listed:
+            if name not in names:
+                file.report(line, f"expected a list of lexicon.txt, got {name!r}")
+    if not world.language.kinds:
+        for name, words in world.lists.items():
+            if name in OF_RULES:
+                world.file("lexicon.txt").report(
+                    words.number, f"expected a list not named {' or '.join(OF_RULES)}, got {name}:"
+                )
+
+
+def _ops(rules: Iterable[Rule]) -> Iterator[Op]:
+    for rule in rules:
+        for phrase in rule.phrases.options:
+            yield from phrase
+
+
+def _check_use(world: World, rules: Mapping[str, Rule]) -> None:
+    """Whether every rule, slot and list can occur in a story."""
+    called = {name.partition(":")[0] for name in rules}
+    for name, section in world.symbols.rules.items():
+        if name not in called:
+            world.plots.report(section.number, f"expected a rule that a story calls, got {name}:")
+    slots: set[str] = set()
+    lists: set[str] = set()
+    for op in _ops(rules.values()):
+        if isinstance(op, Mention):
+            slots.add(op.slot)
+        elif isinstance(op, Assign):
+            slots |= {op.target, op.source}
+        elif isinstance(op, Passing):
+            lists.add(op.kind)
+    for name in list(slots):
+        while world.slots[name].master:
+            name = world.slots[name].master
+            slots.add(name)
+    for name, slot in world.slots.items():
+        if name in slots:
+            lists |= {kind for kind, _ in world.symbols.lists_of(name)}
+        else:
+            world.file("slots.txt").report(
+                slot.line, f"expected a slot that a story mentions, got {name!r}"
+            )
+    for name, words in world.lists.items():
+        if name not in lists:
+            world.file("lexicon.txt").report(
+                words.number, f"expected a list that a story can have words of, got {name}:"
+            )
+
+
+def _check_phrases(world: World, rules: Mapping[str, Rule]) -> None:
+    """No two phrases of a rule with the same words, under the same guards; nor two words of a list."""
+    for op in set(_ops(rules.values())):
+        if isinstance(op, Passing) and op.part:
+            listed = world.lists[op.kind]
+            told = Counter(world.normalise(entry[op.part]) for entry in listed.options)
+            word, count = told.most_common(1)[0]
+            if count > 1:
+                world.file("lexicon.txt").report(
+                    listed.number, f"expected each {_shown(op)} once, got {word!r} {count} times"
+                )
+    for rule in rules.values():
+        seen: dict[tuple[object, ...], int] = {}
+        for index, phrase in enumerate(rule.phrases.options):
+            said: list[object] = []
+            for op in phrase:
+                words = world.normalise(op).split() if isinstance(op, str) else [op]
+                said += reversed(words)
+            guards = tuple(rule.guards[index]) if rule.guards else ()
+            line = rule.lines[index]
+            first = seen.setdefault((guards, *said), line)
+            if first != line:
+                world.plots.report(
+                    line, f"expected other words than the phrase in line {first}, got the same"
+                )
+
+
+class _Texts:
+    """What an op that is no call can tell: whether it may be silent, and the shapes of its texts."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._silent: dict[Op, bool] = {}
+        self._shapes: dict[Op, set[str]] = {}
+
+    def of(self, op: Op) -> Iterator[str]:
+        """The texts."""
+        if isinstance(op, Passing):
+            yield from (entry[op.part] for entry in self.world.lists[op.kind].options)
+        elif isinstance(op, Mention):
+            for _, words in self.world.symbols.lists_of(op.slot):
+                yield from (entry[op.part] for entry in words.options)
+        else:
+            yield op if isinstance(op, str) else ""
+
+    def is_silent(self, op: Op, silent: set[str]) -> bool:
+        """Whether an op can tell no word. silent: the rules that can."""
+        if isinstance(op, Call):
+            return op.rule in silent
+        if op not in self._silent:
+            self._silent[op] = any(not self.world.normalise(text) for text in self.of(op))
+        return self._silent[op]
+
+    def shapes(self, op: Op, of_rules: Mapping[str, set[str]]) -> set[str]:
+        """How the texts of an op begin and end: l is a letter, m a mark inside words, s anything else."""
+        if isinstance(op, Call):
+            return of_rules[op.rule]
+        if op not in self._shapes:
+            self._shapes[op] = {_shape(text) for text in self.of(op)}
+        return self._shapes[op]
+
+
+def _check_lengths(world: World, rules: Mapping[str, Rule]) -> None:
+    """No rule that calls itself before a word, and none that calls itself once or more on average."""
+    texts = _Texts(world)
+    silent: set[str] = set()
+    found = {name for name, rule in rules.items() if _can_be_silent(texts, rule, silent)}
+    while found != silent:
+        silent = found
+        found = {name for name, rule in rules.items() if _can_be_silent(texts, rule, silent)}
+    begins: dict[str, set[str]] = {}
+    for name, rule in rules.items():
+        begins[name] = set()
+        for phrase in rule.phrases.options:
+            for op in reversed(phrase):
+                if isinstance(op, Call):
+                    begins[name].add(op.rule)
+                if not texts.is_silent(op, silent):
+                    break
+    for name in _in_circles(begins):
+        world.plots.report(
+            rules[name].lines[0], f"expected a word before {name} calls itself again, got none"
+        )
+    for circle, calls in _growth(rules):
+        if calls >= 1 - 1e-9:
+            world.plots.report(
+                rules[circle[0]].lines[0],
+                f"expected stories that end: fewer than 1 further call of {', '.join(circle)} "
+                f"by each one on average, got {calls:.3g}",
+            )
+
+
+def _can_be_silent(texts: _Texts, rule: Rule, silent: set[str]) -> bool:
+    return any(all(texts.is_silent(op, silent) for op in phrase) for phrase in rule.phrases.options)
+
+
+def _in_circles(graph: Mapping[str, set[str]]) -> list[str]:
+    """The nodes from which a path leads back to them."""
+    return [node for node in graph if node in _after(graph, node)]
+
+
+def _after(graph: Mapping[str, set[str]], node: str) -> set[str]:
+    """The nodes to which a path leads."""
+    seen: set[str] = set()
+    waiting = list(graph[node])
+    while waiting:
+        reached = waiting.pop()
+        if reached not in seen:
+            seen.add(reached)
+            waiting += graph[reached]
+    return seen
+
+
+def _growth(rules: Mapping[str, Rule]) -> Iterator[tuple[list[str], float]]:
+    """Each circle of rules, with the factor by which their calls grow from one level to the next.
+
+    The factor is the largest eigenvalue of the mean number of calls of each rule by each rule. Guards
+    do not count, so a rule with guards has its phrases by their weights.
+    """
+    import numpy as np
+
+    calls: dict[str, Counter[str]] = {}
+    for name, rule in rules.items():
+        calls[name] = Counter()
+        for weight, phrase in zip(rule.phrases.weights, rule.phrases.options, strict=True):
+            for op in phrase:
+                if isinstance(op, Call):
+                    calls[name][op.rule] += weight / rule.phrases.total  # type: ignore[assignment]
+    graph = {name: set(called) for name, called in calls.items()}
+    left = _in_circles(graph)
+    while left:
+        circle = [name for name in left if name in _after(graph, left[0])]
+        circle = [name for name in circle if left[0] in _after(graph, name)]
+        matrix = np.array([[calls[name][called] for called in circle] for name in circle])
+        yield circle, float(np.abs(np.linalg.eigvals(matrix)).max())
+        left = [name for name in left if name not in circle]
+
+
+def _check_joins(world: World, rules: Mapping[str, Rule]) -> None:
+    """A space or a mark between the words of neighbouring pieces: a word is told by one piece."""
+    texts = _Texts(world)
+    shapes: dict[str, set[str]] = {name: set() for name in rules}
+    waiting = list(rules)
+    callers: dict[str, set[str]] = {name: set() for name in rules}
+    for name, rule in rules.items():
+        for op in _ops([rule]):
+            if isinstance(op, Call):
+                callers[op.rule].add(name)
+    while waiting:
+        name = waiting.pop()
+        found: set[str] = set()
+        for phrase in rules[name].phrases.options:
+            found |= _shapes_of(texts, phrase, shapes)
+        if found != shapes[name]:
+            shapes[name] = found
+            waiting += callers[name]
+    for rule in rules.values():
+        for phrase, line in zip(rule.phrases.options, rule.lines, strict=True):
+            told = {""}
+            for before, op in pairwise(["", *reversed(phrase)]):
+                after = texts.shapes(op, shapes)
+                if any(_JOINED.search(f"{a}|{b}") for a, b in product(told, after)):
+                    world.plots.report(
+                        line,
+                        f"expected a space before {_shown(op)}, got it joined to {_shown(before)}; "
+                        "a word is told by one piece",
+                    )
+                told = _joined(told, after)
+
+
+def _shapes_of(texts: _Texts, phrase: Sequence[Op], of_rules: Mapping[str, set[str]]) -> set[str]:
+    told = {""}
+    for op in reversed(phrase):
+        told = _joined(told, texts.shapes(op, of_rules))
+    return told
+
+
+def _joined(before: set[str], after: set[str]) -> set[str]:
+    return {_short(a + b) for a, b in product(before, after)}
+
+
+def _shown(op: Op) -> str:
+    if isinstance(op, str):
+        return repr(op[:20])
+    if isinstance(op, Call):
+        return f"<{op.rule}>"
+    if isinstance(op, Assign):
+        return f"({op.target}={op.source})"
+    name = op.slot if isinstance(op, Mention) else f"*{op.kind}"
+    return f"{{{name}.{op.part}}}" if op.part else f"{{{name}}}"
+
+
+@cache
+def _shape(text: str) -> str:
+    letters = []
+    for letter in text.replace("^", ""):
+        if _IN_WORD.match(letter):
+            letters.append("m")
+        else:
+            letters.append("s" if letter.isspace() or not storybook().normalise(letter) else "l")
+    return _short("".join(letters))
+
+
+def _short(shape: str) -> str:
+    """The first and the last two classes."""
+    return shape if len(shape) <= 4 else f"{shape[:2]}.{shape[-2:]}"
+
+
+def try_stories(world: World) -> int:
+    """Tell DRAWN stories and read them again; returns how many are repeats.
+
+    Raises InputError for one that cannot be read, or that can be told in several ways.
+    """
+    sampler = Sampler("try")
+    seen: set[str] = set()
+    for _ in range(DRAWN):
+        sampler.log_prob = 0.0
+        text = world.render(sample_telling(sampler, world).pieces)
+        _read_again(world, text, sampler.log_prob)
+        seen.add(world.normalise(text))
+    return DRAWN - len(seen)
+
+
+def _read_again(world: World, text: str, log_prob: float) -> None:
+    truth = Truth(world)
+    where = f"{world.plots.path}: in the story {text[:300]!r}"
+    for word in [*world.normalise(text).split(), END]:
+        if not truth.read(word):
+            likeliest = ", ".join(list(truth.next_words().probs)[:5])
+            raise InputError(f"{where}: expected {likeliest}, got {word!r}")
+    if abs(truth.log_prob - log_prob) > SAME:
+        raise InputError(
+            f"{where}: expected one way to tell these words, got several: ln P of the words is "
+            f"{truth.log_prob:.6f}, of the way that was drawn {log_prob:.6f}"
+        )
