@@ -42,7 +42,7 @@ ONE_FILTER = [
     *(DecodeSettings(eta=epsilon) for epsilon in (0.01, 0.03, 0.1)),
 ]
 WITH_TEMPERATURE = [
-    DecodeSettings(temperature=0.8, top_k=50),  # the default up to release 0.4
+    DecodeSettings(temperature=0.8, top_k=50),  # the default of releases up to 0.4
     *(DecodeSettings(temperature=0.8, min_p=p) for p in (0.02, 0.05)),
     *(DecodeSettings(temperature=0.9, min_p=p) for p in (0.02, 0.05, 0.1)),
     *(DecodeSettings(temperature=0.9, eta=epsilon) for epsilon in (0.03, 0.1)),

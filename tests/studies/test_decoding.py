@@ -1,5 +1,7 @@
 """The study that chooses the default decoding: its table and rule by their definitions, and a run that it grades."""
 
+import re
+
 import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ from hypothesis import assume, given, settings
 
 from studies import decoding
 from studies.decoding import CANDIDATES, MEASURES, chosen, grades_of, in_order_of_distance
+from studies.records import FOLDER
 from tests.support.folders import write_stories
 from tests.support.small import random_model, words_of
 from tinylm.evaluate.graded_decoding import sums_of_stories
@@ -75,3 +78,24 @@ def test_a_run_is_graded_on_its_held_out_stories(tmp_path, monkeypatch):
         for measure in MEASURES:
             expected = sums[measure].sum() / sums["words"].sum()
             assert rows.loc[name, measure] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_page_has_the_numbers_of_the_record():
+    """Each row of the page's table, and the choice."""
+    record = pd.read_csv(FOLDER / "decoding.csv")
+    table = in_order_of_distance(record)
+    assert chosen(table) == "sampled at temperature 1, min-p 0.1"
+    sizes = 100 * record.pivot_table(index="setting", columns="width", values="total_variation")
+    page = (FOLDER / "README.md").read_text(encoding="utf-8").split("## The default decoding")[1]
+    rows = re.findall(
+        r"^\| \W*((?:temperature|greedy)[^|*(]*?)(?:\*\*| \(.*\))? \| (.*) \|$", page, re.M
+    )
+    assert len(rows) == 9
+    for name, cells in rows:
+        setting = name if name == "greedy" else f"sampled at {name}"
+        *shares, difference = cells.split(" | ")
+        assert shares == [f"{share:.1f} %" for share in sizes.loc[setting]]
+        row = 100 * table.loc[setting, ["difference", "low", "high"]]
+        expected = "{:.1f} ({:.1f} to {:.1f})".format(*row).replace("-", "−").replace("−0.0", "0.0")
+        assert difference in ("0", expected)
+        assert (difference == "0") == (setting == table.index[0])
