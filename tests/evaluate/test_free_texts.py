@@ -3,17 +3,32 @@
 import math
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from tests.evaluate.test_truth import STORIES
-from tinylm.evaluate.free_texts import judge, read_free_text
+from tinylm.evaluate.free_texts import judge, read_free_text, usual_surprises
 from tinylm.storybook.language import END
 from tinylm.storybook.truth import Truth
 from tinylm.storybook.world import storybook
 
 WORDS = [storybook().normalise(story.text).split() for story in STORIES]
+NONE = np.zeros(1)
 NAMES = {child[""].lower() for child in storybook().lists["child"].options}
+
+
+def surprises(words):
+    """The generator's surprise at each word of a story, and at its end."""
+    truth = Truth()
+    sums = [0.0]
+    for word in [*words, END]:
+        assert truth.read(word)
+        sums.append(-truth.log_prob)
+    return np.diff(sums)
+
+
+SURPRISES = [surprises(words) for words in WORDS]
 
 
 @st.composite
@@ -29,7 +44,7 @@ def drawn_texts(draw):
 @given(st.lists(drawn_texts(), min_size=1, max_size=4))
 def test_texts_are_judged_word_by_word(drawn):
     texts = []
-    nats, words, mistakes, grams = 0.0, 0, 0, []
+    nats, expected, words, mistakes, grams = 0.0, 0.0, 0, 0, []
     for story, kept, end in drawn:
         written = [*WORDS[story][:kept], *([] if end in ("", END) else [end, "and", "more"])]
         texts.append(read_free_text(" ".join(written), end != "", storybook()))
@@ -40,17 +55,22 @@ def test_texts_are_judged_word_by_word(drawn):
         nats -= truth.log_prob
         words += kept + (end == END)
         mistakes += end == "giraffelike"
+        for place in range(kept + (end == END)):
+            reached = [values for values in SURPRISES if len(values) > place]
+            expected += np.mean([values[place] for values in reached])
         grams += zip(*(written[start:] for start in range(4)), strict=False)
-    free = judge(texts)
+    stories = [read_free_text(" ".join(story), True, storybook()) for story in WORDS]
+    usual = usual_surprises(stories)
+    free = judge(texts, usual)
     assert free.texts == len(drawn)
-    assert free.nats.value == pytest.approx(nats / words)
+    assert free.excess_nats.value == pytest.approx((nats - expected) / words)
     if mistakes:
         assert free.words.value == pytest.approx((words + mistakes) / mistakes)
     else:
         assert free.words is None
     assert free.distinct == pytest.approx(len(set(grams)) / max(len(grams), 1), abs=1e-6)
-    assert free.nats.low <= free.nats.value + 1e-6
-    assert math.isfinite(free.nats.high)
+    assert free.excess_nats.low <= free.excess_nats.value + 1e-6
+    assert math.isfinite(free.excess_nats.high)
 
 
 @settings(deadline=None, max_examples=10)
@@ -59,5 +79,7 @@ def test_a_hero_is_named_once(stories):
     """The hero is the first child of a story: all others are chosen among fewer persons, or later."""
     texts = [read_free_text(" ".join(WORDS[story]), True, storybook()) for story in stories]
     heroes = {next(word for word in WORDS[story] if word in NAMES) for story in stories}
-    assert judge(texts).names == len(heroes)
-    assert judge(texts, copies=3).distinct == pytest.approx(judge(texts).distinct / 3, abs=1e-6)
+    assert judge(texts, NONE).names == len(heroes)
+    assert judge(texts, NONE, copies=3).distinct == pytest.approx(
+        judge(texts, NONE).distinct / 3, abs=1e-6
+    )

@@ -13,7 +13,7 @@ from tests.evaluate.test_truth import STORIES, run_of
 from tests.support.small import words_of
 from tinylm.decoding.sampling import generate
 from tinylm.evaluate import graded_decoding
-from tinylm.evaluate.free_texts import judge, read_free_text
+from tinylm.evaluate.free_texts import judge, read_free_text, usual_surprises
 from tinylm.evaluate.graded_decoding import (
     BEAMS,
     OWN,
@@ -85,6 +85,7 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_p
     assert grade.free.texts == (1 if own.temperature == 0 else 2)
     assert grades[BEAMS] == DecodingGrade(free=grades[BEAMS].free)
     true_stories = [read_free_text(story.text, True, storybook()) for story in STORIES[:2]]
-    assert grades[GENERATOR].free == judge(true_stories)
+    assert grades[GENERATOR].free == judge(true_stories, usual_surprises(true_stories))
+    assert abs(grades[GENERATOR].free.excess_nats.value) < 1e-6
     assert grades[GENERATOR].cut == Interval(0.0, 0.0, 0.0)
     assert len(plotted(grades)) == 3 * (len(grades) - 1)

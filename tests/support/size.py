@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_215, ("tests",): 22_617}
-TOTAL_WORDS = 24_900  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 31_235, ("tests",): 22_640}
+TOTAL_WORDS = 25_300  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)

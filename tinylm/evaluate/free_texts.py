@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
@@ -34,9 +35,9 @@ class FreeText(NamedTuple):
         return self.positions[:-1] if self.is_mistaken else self.positions
 
     @property
-    def nats(self) -> float:
-        """The generator's surprise, summed over the possible words."""
-        return -sum(math.log(nexts.probs[word]) for word, nexts in self.possible)
+    def surprises(self) -> list[float]:
+        """The generator's surprise at each possible word, in nats."""
+        return [-math.log(nexts.probs[word]) for word, nexts in self.possible]
 
     @property
     def name(self) -> str | None:
@@ -60,15 +61,32 @@ def read_free_text(text: str, is_finished: bool, world: World) -> FreeText:
     )
 
 
-def judge(texts: Sequence[FreeText], copies: int = 1) -> FreeTexts:
-    """copies: how often each text counts as written in `distinct`, for a method that varies nothing."""
+def usual_surprises(stories: Sequence[FreeText]) -> np.ndarray:
+    """The mean surprise at the first, second, ... word of the generator's stories that are so long, in nats.
+
+    Stories begin with names and places, which are surprising, so texts are only comparable word by word.
+    """
+    of_stories = pd.DataFrame([story.surprises for story in stories])
+    means: np.ndarray = of_stories.mean().to_numpy()
+    return means
+
+
+def judge(texts: Sequence[FreeText], usual: np.ndarray, copies: int = 1) -> FreeTexts:
+    """usual: from `usual_surprises`; its last value stands for all later words.
+
+    copies: how often each text counts as written in `distinct`, for a method that varies nothing.
+    """
     read = [(len(text.positions), text.is_mistaken) for text in texts]
-    surprise = [(text.nats, len(text.possible)) for text in texts if text.possible]
+    surprise = []
+    for text in texts:
+        if text.possible:
+            places = np.minimum(np.arange(len(text.possible)), len(usual) - 1)
+            surprise.append((sum(text.surprises) - usual[places].sum(), len(text.possible)))
     written = [text.text for text in texts for _ in range(copies)]
     return FreeTexts(
         texts=len(texts),
         words=value_and_interval(read, _words_per_mistake) if any(m for _, m in read) else None,
-        nats=value_and_interval(surprise, pooled_ratio) if surprise else None,
+        excess_nats=value_and_interval(surprise, pooled_ratio) if surprise else None,
         names=len({text.name for text in texts} - {None}),
         distinct=round(distinct_n(written, NGRAM), 6),
     )

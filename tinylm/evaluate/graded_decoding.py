@@ -20,7 +20,7 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.free_texts import FreeText, judge, read_free_text
+from tinylm.evaluate.free_texts import FreeText, judge, read_free_text, usual_surprises
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.trained_run import TrainedRun
@@ -88,18 +88,19 @@ def grade_decoding(
     settings = graded_settings(decode)
     by_setting = sums_of_stories(run.model, run.tokenizer, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
+    true_texts = [text_of(story) for story in stories]
+    usual = usual_surprises(true_texts)
     grades = {}
     for name, chosen in settings.items():
-        free = free_texts(run, chosen)
-        grades[name] = _grade(by_setting[name], plain, judge_free_texts(free))
-    beams = judge_free_texts([best_text(run, BeamSettings(width=5))])
-    true_texts = [text_of(story) for story in stories[:TEXTS]]
+        free = _judge(free_texts(run, chosen), usual)
+        grades[name] = _grade(by_setting[name], plain, free)
+    beams = _judge([best_text(run, BeamSettings(width=5))], usual)
     nothing = 0 * by_setting[PLAIN]
     nothing["words"] = by_setting[PLAIN]["words"]
     return {
         **grades,
         BEAMS: DecodingGrade(free=beams),
-        GENERATOR: _grade(nothing, plain, judge(true_texts)),
+        GENERATOR: _grade(nothing, plain, judge(true_texts[:TEXTS], usual)),
     }
 
 
@@ -135,9 +136,9 @@ def _grade(sums: pd.DataFrame, plain: pd.Series, free: FreeTexts) -> DecodingGra
     return DecodingGrade(**measures, free=free)
 
 
-def judge_free_texts(texts: Sequence[FreeText]) -> FreeTexts:
+def _judge(texts: Sequence[FreeText], usual: np.ndarray) -> FreeTexts:
     """A method that always writes the same text has written it TEXTS times."""
-    return judge(texts, copies=TEXTS // len(texts))
+    return judge(texts, usual, copies=TEXTS // len(texts))
 
 
 def _decoder(run: TrainedRun) -> Decoder:

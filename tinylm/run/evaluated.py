@@ -160,14 +160,15 @@ class FreeTexts:
     """Texts from an empty prompt, judged by the generator.
 
     words: how many are written for each impossible one; None without an impossible word.
-    nats: the generator's surprise per word, over the words before the first impossible one.
+    excess_nats: the generator's surprise per word before the first impossible one, minus that at the same positions of its
+    own stories. Below 0, the texts keep to likelier words than the generator does.
     names: how many different names the heroes have.
     distinct: different sequences of four words / all of them.
     """
 
     texts: int
     words: Interval | None
-    nats: Interval | None
+    excess_nats: Interval | None
     names: int
     distinct: float
 
