@@ -39,7 +39,6 @@ SETTINGS = {
     PLAIN: DecodeSettings(),
     "temperature 0.8": DecodeSettings(temperature=0.8),
     "temperature 0.8, top-k 50": DecodeSettings(temperature=0.8, top_k=50),
-    "top-k 50": DecodeSettings(top_k=50),
     "top-p 0.9": DecodeSettings(top_p=0.9),
     "min-p 0.1": DecodeSettings(min_p=0.1),
     "eta 0.1": DecodeSettings(eta=0.1),
