@@ -348,6 +348,8 @@ def check_gradient(run: Run, number: int, update: Updated) -> None:
     factor = 1.0 if clip is None else min(1.0, clip / update.norm)
     for shaken in (SHAKEN, MORE_SHAKEN):
         exact = plain_gradient(run, update, trained, UNITS[precision], shaken)
+        if is_decided_by_rounding(exact):
+            return
         is_last = shaken == MORE_SHAKEN
         try:
             check_loss_and_norm(update, exact, f"update {number + 1}")
@@ -361,11 +363,26 @@ def check_gradient(run: Run, number: int, update: Updated) -> None:
                 raise
 
 
+def is_decided_by_rounding(exact: list[Exact]) -> bool:
+    """Whether rounding alone moves the gradient by a fifth: after divergence, a softmax jumps from token to token.
+
+    Then no number of shaken models bounds the error. exact: the loss, then the gradient of each weight.
+    """
+    norm, bound = norm_and_bound(exact)
+    return bound > norm / 5
+
+
+def norm_and_bound(exact: list[Exact]) -> tuple[float, float]:
+    """Of the whole gradient."""
+    norm = math.sqrt(sum(float(one.value.square().sum()) for one in exact[1:]))
+    bound = math.sqrt(sum(one.bound**2 for one in exact[1:]))
+    return norm, bound
+
+
 def check_loss_and_norm(update: Updated, exact: list[Exact], what: str) -> None:
     """exact: the loss, then the gradient of each weight."""
     exact[0].check(torch.tensor(update.loss, dtype=torch.float64), f"loss of {what}")
-    norm = math.sqrt(sum(float(one.value.square().sum()) for one in exact[1:]))
-    bound = math.sqrt(sum(one.bound**2 for one in exact[1:]))
+    norm, bound = norm_and_bound(exact)
     allowed = bound + 1e-5 * norm
     error = abs(update.norm - norm)
     assert error <= allowed, f"norm of {what}: expected {norm:.9g}, got {update.norm:.9g}"
