@@ -179,7 +179,7 @@ FAULTS = [
      "line 11: expected a word before encore calls itself again, got none"),
     ("plots.txt", "1| Dans {*lieu}, {il} danse.<encore>", "1|<vide><encore> Dans {*lieu}.\n\nvide:\n3|\n1| oui ",
      "line 11: expected a word before encore calls itself again, got none"),
-    ("plots.txt", "{il} danse", "{il}s danse", "line 12: expected a space before 's danse.', got it joined to {hero.il}"),
+    ("plots.txt", "{il} danse", "{il}s danse", "line 12: expected a space between {hero.il} and 's danse.', got one word"),
     ("plots.txt", "^{il} dort", "{*ami.ce} dort {*animal.ce} dort",
      "lexicon.txt, line 1: expected each {*animal.ce} once, got 'ce' 2 times"),
     ("plots.txt", "fin:", "story:", "line 5: expected a new name, got 'story' again"),

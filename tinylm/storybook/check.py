@@ -332,7 +332,7 @@ def _growth(rules: Mapping[str, Rule]) -> Iterator[tuple[list[str], float]]:
 
 
 def _check_joins(world: World, rules: Mapping[str, Rule]) -> None:
-    """A space or a mark between the words of neighbouring pieces: a word is told by one piece."""
+    """No word is joined from two neighbouring pieces: a space or a mark separates them."""
     texts = _Texts(world)
     shapes: dict[str, set[str]] = {name: set() for name in rules}
     waiting = list(rules)
@@ -357,8 +357,8 @@ def _check_joins(world: World, rules: Mapping[str, Rule]) -> None:
                 if any(_JOINED.search(f"{a}|{b}") for a, b in product(told, after)):
                     world.plots.report(
                         line,
-                        f"expected a space before {_shown(op)}, got it joined to {_shown(before)}; "
-                        "a word is told by one piece",
+                        f"expected a space between {_shown(before)} and {_shown(op)}, got one word; "
+                        "write it as one part",
                     )
                 told = _joined(told, after)
 
