@@ -161,7 +161,7 @@ class FreeTexts:
 
     words: how many are written for each impossible one; None without an impossible word.
     nats: the generator's surprise per word, over the words before the first impossible one.
-    names: how many different names the heroes have.
+    names: how many different names the heroes have; 0 in worlds other than the storybook.
     distinct: different sequences of four words / all of them.
     """
 
