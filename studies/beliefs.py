@@ -4,7 +4,7 @@ A probe is a logistic regression from the residual stream to the fact (Alain and
 tested on others, or on stories with other names. In its control task, each word has a random label (Hewitt and Liang 2019):
 a probe that does as well there learns words by heart. The patch moves the stream at one kind of position along the probe's
 direction, to the mean of the other gender, or as far in a random direction. Then the other gender's share of the
-pronouns' probability is measured. All are means over the runs, which differ in the seed of training, with the 95 %
+pronouns' probability is measured. All numbers are means over the runs, which differ in the seed of training, with the 95 %
 interval of Student's t. Writes beliefs.csv and beliefs_patch.csv.
 """
 
@@ -75,7 +75,7 @@ def gather(run: Run, stories: Sequence[Story], fact: str) -> dict[str, Examples]
 
 
 def patched(run: Run, story: Story, kind: str, flips: Sequence[Flip]) -> Iterator[dict[str, Any]]:
-    """For each layer, the other gender's share with the flip, with random directions, and as usual."""
+    """For each layer, the other gender's share with the flip, with a random direction, and without either."""
     found = positions(story, "gender")
     at, pronouns = ([number + 1 for number in found.get(name, [])] for name in (kind, "pronoun"))
     ids = run.ids(story)
@@ -100,7 +100,7 @@ def patched(run: Run, story: Story, kind: str, flips: Sequence[Flip]) -> Iterato
 
 
 def over_seeds(rows: Sequence[dict[str, Any]], keys: list[str], measure: str) -> pd.DataFrame:
-    """The means over the runs, and the interval of one measure."""
+    """The means over the runs, and the 95 % interval of one measure."""
     of_run = pd.DataFrame(rows).groupby([*keys, "run"], sort=False).mean().groupby(keys, sort=False)
     means, seeds = of_run.mean(), of_run.size()
     t = [student_critical_value(0.05, max(count - 1, 1)) for count in seeds]
@@ -112,7 +112,7 @@ def over_seeds(rows: Sequence[dict[str, Any]], keys: list[str], measure: str) ->
 
 def main() -> None:
     parser = Parser(prog="python -m studies.beliefs", description=__doc__)
-    parser.add_argument("folders", nargs="*", type=Path, default=[Path()], help="of finished runs")
+    parser.add_argument("folders", nargs="*", type=Path, default=[Path()], help="finished runs")
     runs = [read_run(folder) for folder in parser.parse_args().folders]
     context = min(run.model.settings.context for run in runs)
     drawn = [story for story in draw() if len(story.words) < context]

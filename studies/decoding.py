@@ -1,9 +1,9 @@
 """Which decoding setting is nearest to the generator: graded on held-out stories, over runs of several sizes and seeds.
 
 Give it the folders of finished runs of the storybook. It grades every candidate at the true prefixes of held-out stories,
-as stage evaluate does on evaluation stories, and writes decoding.csv. The rule that chooses the default: the smallest total
-variation, as the mean over sizes of the mean over seeds; a candidate with fewer filters takes its place if it is not worse
-over all runs (paired t-test, p < 0.05).
+as stage evaluate does on evaluation stories, and writes decoding.csv. The nearest candidate has the smallest total variation,
+as the mean over sizes of the mean over seeds. The default is the simplest candidate that is not significantly farther over
+all runs (paired t-test, p < 0.05).
 """
 
 import argparse

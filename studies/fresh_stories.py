@@ -8,7 +8,7 @@ the next word. A kind of position is, from the first mention of the fact on:
 - pronoun: the word before a pronoun that agrees with the hero;
 - other: another word, if it does not say the gender itself, as "she" and "girl" do.
 
-What comes next is looked for after an article, where the word itself does not tell, and after other words.
+The next kind is looked for after an article, which does not give it away, and after other words.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Linear probes: logistic regressions from the residual stream to a label, with their control tasks.
 
-Trained and tested on different groups of positions, such as stories or names. The L2 is chosen within the train part.
+They are trained and tested on different groups of positions, such as stories or names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-TEST, VALIDATION = 3, 4  # every third group is for the test; every fourth other one chooses the L2
-STRENGTHS = (1e-3, 1e-2, 1e-1)  # of the L2
+TEST, VALIDATION = 3, 4  # test: one group in three; choice of the L2 penalty: one in four others
+STRENGTHS = (1e-3, 1e-2, 1e-1)  # of the L2 penalty
 ITERATIONS = 60
 
 
@@ -43,7 +43,7 @@ def _numbered(values: Sequence[str]) -> Tensor:
 
 
 def fit(x: Tensor, labels: Tensor, classes: int, strength: float) -> nn.Linear:
-    """Logistic regression with L2 by L-BFGS.  (N, D), (N,) -> a layer with D inputs, one output for each class"""
+    """Logistic regression with an L2 penalty, by L-BFGS.  (N, D), (N,) -> a layer from D inputs to one output for each class"""
     probe = nn.Linear(x.shape[1], classes)
     nn.init.zeros_(probe.weight)
     nn.init.zeros_(probe.bias)
@@ -71,7 +71,7 @@ def accuracy(probe: nn.Linear, x: Tensor, labels: Tensor) -> float:
 
 
 def train_probe(x: Tensor, labels: Tensor, groups: Tensor) -> nn.Linear:
-    """The probe whose L2 does best on a part of the groups, then trained on all of them."""
+    """A probe trained on all groups, with the L2 penalty that does best on a part of them."""
     classes = int(labels.max()) + 1
     held_out = groups % VALIDATION == 0
     scores = {}
@@ -111,7 +111,7 @@ class Flip(NamedTuple):
     means: Tensor
 
     def moved(self, x: Tensor, label: int, along: Tensor) -> Tensor:
-        """Move (..., D) along a unit vector, by the distance from the label's mean along the probe's direction."""
+        """Move (..., D) along a unit vector, as far as the label's mean is away along the probe's direction."""
         distance = self.means[label] - x @ self.direction
         return x + distance[..., None] * along
 

@@ -38,7 +38,7 @@ SAMPLING = {  # settings of section decode: (type, metavar, help) of the option 
     "eta": (
         float,
         "P",
-        "sample from tokens with probability P or, where many are likely, less (0: off)",
+        "drop tokens less likely than P, fewer where many are likely (0: off)",
     ),
     "repetition_penalty": (float, "X", "divide the scores of earlier tokens by X (1: off)"),
     "seed": (int, "N", "seed of the random numbers"),

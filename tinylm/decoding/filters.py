@@ -13,7 +13,7 @@ from torch import Tensor
 from tinylm.decoding.settings import FALLBACK_TOP_P, DecodeSettings
 
 NEG_INF = float("-inf")
-MIN_TEMPERATURE = 1e-30  # temperature; smaller ones could be 0 in float32, with the same result
+MIN_TEMPERATURE = 1e-30  # a smaller one could be 0 in float32, and gives the same result
 
 
 def running_sum(weights: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from tinylm.storybook.language import END
 from tinylm.storybook.world import World
 from tinylm.text.diversity import distinct_n
 
-MANY = 40  # possible persons: a story's hero is chosen among more, everybody else among fewer
+MANY = 40  # persons: the storybook's hero is chosen among more, everybody else among fewer
 NGRAM = 4
 
 
@@ -41,7 +41,7 @@ class FreeText(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """The hero's name, None if the text names none."""
+        """The hero's name; None if the text has none, as in every world but the storybook."""
         for word, following in self.possible:
             if following.kind == "person" and len(following.probs) > MANY:
                 return word

@@ -51,7 +51,7 @@ BEAMS = "5 beams"
 def graded_settings(decode: DecodeSettings) -> dict[str, DecodeSettings]:
     """The settings that are compared, the run's own first, without its repetition penalty.
 
-    Another one that is equal to it is left out, except for PLAIN, with which all are compared.
+    A setting that is equal to it is left out, except PLAIN, with which all are compared.
     """
     plain = DecodeSettings(seed=decode.seed)
     own = dataclasses.replace(decode, repetition_penalty=1.0, repetition_window=None)
@@ -158,7 +158,7 @@ def free_texts(run: TrainedRun, settings: DecodeSettings) -> list[FreeText]:
 
 
 def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
-    """The whole story that beam search finds."""
+    """The likeliest story that beam search finds, from an empty prompt."""
     most = run.model.settings.context - 1
     ((best,),) = beam_search(_decoder(run), [[SOS_ID]], settings, max_new_tokens=most)
     is_finished = best.ids[-1:] == [run.tokenizer.eos_id]

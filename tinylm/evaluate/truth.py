@@ -1,14 +1,14 @@
 """How far the model is from the generator of the stories, and at which words.
 
-The generator of a world, such as the storybook, knows the true distribution p of every next word; the model gives q.
-A word w surprises the generator by -ln p(w) nats and the model by -ln q(w); the difference is the
-word's excess. Averaged over p, the excess is the divergence KL(p || q), which has no sampling
+The generator of a world, such as the storybook, knows the true distribution p of every next word;
+the model gives q. A word w surprises the generator by -ln p(w) nats and the model by -ln q(w). The
+difference is the word's excess. Averaged over p, the excess is the divergence KL(p || q), which has no sampling
 noise. For example, where the story goes on with "she" or "her" at even odds, and the model gives
 them 0.6 and 0.2, the excess of "she" is ln 0.5 - ln 0.6 = -0.18, that of "her" 0.92, and the
 divergence is their mean, 0.37; the model's other 0.2 go to impossible words.
 
 `<eos>` is a word like any other. Words that the vocabulary lacks are all `<unk>`, with the sum of
-their p; telling them apart costs the generator `unknown_nats`, which no model pays. Generator
+their p; telling them apart costs the generator `unknown_nats`, which no model has to. Generator
 and model both treat "a" and "an" as two words.
 """
 
@@ -56,7 +56,7 @@ def problem_with(tokenizer: Tokenizer, world: World | None = None) -> str:
     words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
     foreign = min(words - {""} - world.vocabulary(), default="")
     name = "the storybook" if world is storybook() else f"the world {world.name}"
-    return f"expected a model of {name}, got one with {foreign!r}" if foreign else ""
+    return f"expected a model of {name}, got one with the word {foreign!r}" if foreign else ""
 
 
 class Position(NamedTuple):

@@ -1,8 +1,8 @@
 """What is wrong with a world: every problem at once, by file and line.
 
 Reading already finds malformed lines and undefined names. Here the rules are followed from `story`:
-what can never be told, what never ends, which tellings have the same words, and which words of two
-pieces would be written as one.
+what can never be told, what never ends, which tellings have the same words, and where two pieces
+would be joined to one word.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _check_slots(world: World) -> None:
     file = world.file("slots.txt")
     users: Counter[str] = Counter()
     for name, slot in list(world.slots.items()):
-        if slot.master and (slot.master not in world.slots or _is_circle(world, name)):
-            file.report(slot.line, f"expected 'by' a slot of its own, got {slot.master!r}")
+        if slot.master and (slot.master not in world.slots or _is_in_cycle(world, name)):
+            file.report(slot.line, f"expected another slot after 'by', got {slot.master!r}")
             world.slots[name] = slot._replace(master="")
     for slot in world.slots.values():
         wanted = [slot.kind]
@@ -124,7 +124,7 @@ def _check_slots(world: World) -> None:
             )
 
 
-def _is_circle(world: World, name: str) -> bool:
+def _is_in_cycle(world: World, name: str) -> bool:
     seen = set()
     while name in world.slots and name not in seen:
         seen.add(name)
@@ -165,7 +165,7 @@ def _check_use(world: World, rules: Mapping[str, Rule]) -> None:
     called = {name.partition(":")[0] for name in rules}
     for name, section in world.symbols.rules.items():
         if name not in called:
-            world.plots.report(section.number, f"expected a rule that a story calls, got {name}:")
+            world.plots.report(section.number, f"expected a rule that a story uses, got {name}:")
     slots: set[str] = set()
     lists: set[str] = set()
     for op in _ops(rules.values()):
@@ -184,12 +184,12 @@ def _check_use(world: World, rules: Mapping[str, Rule]) -> None:
             lists |= {kind for kind, _ in world.symbols.lists_of(name)}
         else:
             world.file("slots.txt").report(
-                slot.line, f"expected a slot that a story mentions, got {name!r}"
+                slot.line, f"expected a slot that a story uses, got {name!r}"
             )
     for name, words in world.lists.items():
         if name not in lists:
             world.file("lexicon.txt").report(
-                words.number, f"expected a list that a story can have words of, got {name}:"
+                words.number, f"expected a list that a story uses, got {name}:"
             )
 
 
@@ -221,7 +221,7 @@ def _check_phrases(world: World, rules: Mapping[str, Rule]) -> None:
 
 
 class _Texts:
-    """What an op that is no call can tell: whether it may be silent, and the shapes of its texts."""
+    """What an op can tell: whether it may tell no word, and how its texts begin and end."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -229,7 +229,7 @@ class _Texts:
         self._shapes: dict[Op, set[str]] = {}
 
     def of(self, op: Op) -> Iterator[str]:
-        """The texts."""
+        """The texts of an op; [""] of a call."""
         if isinstance(op, Passing):
             yield from (entry[op.part] for entry in self.world.lists[op.kind].options)
         elif isinstance(op, Mention):
@@ -256,7 +256,7 @@ class _Texts:
 
 
 def _check_lengths(world: World, rules: Mapping[str, Rule]) -> None:
-    """No rule that calls itself before a word, and none that calls itself once or more on average."""
+    """No rule calls itself before a word (left recursion), or once or more on average."""
     texts = _Texts(world)
     silent: set[str] = set()
     found = {name for name, rule in rules.items() if _can_be_silent(texts, rule, silent)}
@@ -272,15 +272,15 @@ def _check_lengths(world: World, rules: Mapping[str, Rule]) -> None:
                     begins[name].add(op.rule)
                 if not texts.is_silent(op, silent):
                     break
-    for name in _in_circles(begins):
+    for name in _in_cycles(begins):
         world.plots.report(
             rules[name].lines[0], f"expected a word before {name} calls itself again, got none"
         )
-    for circle, calls in _growth(rules):
+    for cycle, calls in _growth(rules):
         if calls >= 1 - 1e-9:
             world.plots.report(
-                rules[circle[0]].lines[0],
-                f"expected stories that end: fewer than 1 further call of {', '.join(circle)} "
+                rules[cycle[0]].lines[0],
+                f"expected stories that end: fewer than 1 further call of {', '.join(cycle)} "
                 f"by each one on average, got {calls:.3g}",
             )
 
@@ -289,7 +289,7 @@ def _can_be_silent(texts: _Texts, rule: Rule, silent: set[str]) -> bool:
     return any(all(texts.is_silent(op, silent) for op in phrase) for phrase in rule.phrases.options)
 
 
-def _in_circles(graph: Mapping[str, set[str]]) -> list[str]:
+def _in_cycles(graph: Mapping[str, set[str]]) -> list[str]:
     """The nodes from which a path leads back to them."""
     return [node for node in graph if node in _after(graph, node)]
 
@@ -307,10 +307,10 @@ def _after(graph: Mapping[str, set[str]], node: str) -> set[str]:
 
 
 def _growth(rules: Mapping[str, Rule]) -> Iterator[tuple[list[str], float]]:
-    """Each circle of rules, with the factor by which their calls grow from one level to the next.
+    """Each cycle of rules, with the factor by which their calls grow from one level to the next.
 
-    The factor is the largest eigenvalue of the mean number of calls of each rule by each rule. Guards
-    do not count, so a rule with guards has its phrases by their weights.
+    The factor is the largest eigenvalue of the matrix of mean calls, of each rule by each rule. Guards
+    are ignored: a phrase with guards is as frequent as its weight says.
     """
     import numpy as np
 
@@ -322,17 +322,17 @@ def _growth(rules: Mapping[str, Rule]) -> Iterator[tuple[list[str], float]]:
                 if isinstance(op, Call):
                     calls[name][op.rule] += weight / rule.phrases.total  # type: ignore[assignment]
     graph = {name: set(called) for name, called in calls.items()}
-    left = _in_circles(graph)
+    left = _in_cycles(graph)
     while left:
-        circle = [name for name in left if name in _after(graph, left[0])]
-        circle = [name for name in circle if left[0] in _after(graph, name)]
-        matrix = np.array([[calls[name][called] for called in circle] for name in circle])
-        yield circle, float(np.abs(np.linalg.eigvals(matrix)).max())
-        left = [name for name in left if name not in circle]
+        cycle = [name for name in left if name in _after(graph, left[0])]
+        cycle = [name for name in cycle if left[0] in _after(graph, name)]
+        matrix = np.array([[calls[name][called] for called in cycle] for name in cycle])
+        yield cycle, float(np.abs(np.linalg.eigvals(matrix)).max())
+        left = [name for name in left if name not in cycle]
 
 
 def _check_joins(world: World, rules: Mapping[str, Rule]) -> None:
-    """A space or a mark between the words of neighbouring pieces: a word is told by one piece."""
+    """No word is joined from two neighbouring pieces: a space or a mark separates them."""
     texts = _Texts(world)
     shapes: dict[str, set[str]] = {name: set() for name in rules}
     waiting = list(rules)
@@ -357,8 +357,8 @@ def _check_joins(world: World, rules: Mapping[str, Rule]) -> None:
                 if any(_JOINED.search(f"{a}|{b}") for a, b in product(told, after)):
                     world.plots.report(
                         line,
-                        f"expected a space before {_shown(op)}, got it joined to {_shown(before)}; "
-                        "a word is told by one piece",
+                        f"expected a space between {_shown(before)} and {_shown(op)}, got one word; "
+                        "write it as one part",
                     )
                 told = _joined(told, after)
 

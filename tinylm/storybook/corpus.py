@@ -14,7 +14,7 @@ from tinylm.storybook.lexicon import Entry, Indices, Weighted, refuse
 from tinylm.storybook.world import START, World, storybook
 
 MOST_PIECES = 20_000  # of a story
-MOST_REPEATS = 1_000  # drawn in a row, after which there are taken to be no more stories
+MOST_REPEATS = 1_000  # in a row, after which the world is taken to have no more stories
 
 
 class Choice(NamedTuple):
@@ -111,7 +111,7 @@ class Telling:
                 self.world.plots.path,
                 rule.lines[0],
                 f"expected a phrase of {rule.name} whose guards hold, got none in a story that has "
-                f"chosen {', '.join(self.facts) or 'no slot'}; (slot=slot) before the rule chooses one",
+                f"chosen {', '.join(self.facts) or 'no slot'}; write (slot=slot) before the rule to choose one",
             )
         return rule.phrases.restrict(tuple(allowed))
 
@@ -176,7 +176,7 @@ def sample_telling(sampler: Sampler, world: World | None = None, start: str = ST
         telling.take(choice, sampler.pick(choice.weighted, choice.banned))
         if len(telling.pieces) + len(telling.todo) > MOST_PIECES:
             raise InputError(
-                f"{world.plots.path}: expected stories that end, got one that does not"
+                f"{world.plots.path}: expected stories that end, got one of over {MOST_PIECES:,} pieces"
             )
     return telling
 

@@ -1,14 +1,14 @@
 """The rules of a world: how a line of plots.txt is read.
 
-A story is told phrase by phrase and stops at every choice. `plots.txt` has the phrases:
+A story is told phrase by phrase, with a random choice wherever it can go on in several ways. `plots.txt` has the phrases:
 
-- `{slot}` or `{slot.part}` mentions a fact of the story's world, and settles it when first told;
-- `{*list}` or `{*list.part}` is a word without consequence;
+- `{slot}` or `{slot.part}` mentions a fact of the story, which is chosen at its first mention;
+- `{*list}` or `{*list.part}` is a passing word: drawn anew each time, it settles no fact;
 - `<rule>` or `<rule:a,b>` tells one of the rule's phrases, with a and b for $1 and $2;
 - `(a=b)` changes a fact; `^` makes the next letter a capital;
 - a line is `weight| [guard] phrase`, where guards `[a]`, `[!a]`, `[a=b]` and `[!a=b]` test facts.
 
-Each branch must change the text early: no two tellings may give the same words.
+No two tellings may have the same words. The sooner two phrases differ, the less `Truth` computes.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Rule(NamedTuple):
 class Slot(NamedTuple):
     """A fact of a story: an entry of a list.
 
-    kind: the list. master, part: not "" if the list is `kind:value`, where the value is that part
-    of the entry that the slot `master` has. line: its number.
+    kind: the list. master, part: set if the list is `kind:value`, where the value is this part of
+    the entry of the slot `master`; otherwise "". line: its number.
     """
 
     kind: str

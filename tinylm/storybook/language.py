@@ -7,8 +7,8 @@
 - `pronouns:` has lines `slot: part part`; then `{part}` means `{slot.part}`.
 - `sounds:` has lines `word changed pattern`: the word is written `changed` before a word that the
   regular expression matches, as "a" is written "an" before a vowel's sound.
-- `kinds:` has lines `kind (what it contains): list list`. They divide the words of the lists, for
-  measurements. Without this section each list is a kind.
+- `kinds:` has lines `kind (what it contains): list list`. Measurements are reported by kind. Without
+  this section each list is a kind.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tinylm.storybook.lexicon import (
     entries_of,
     read_entry,
 )
+from tinylm.text.words import Splitter
 
 END = "<eos>"  # the word after a story's last one
 OF_RULES = {  # kinds of words that are in no list, and what they are
@@ -33,6 +34,7 @@ OF_RULES = {  # kinds of words that are in no list, and what they are
     "end": "the end of the story",
 }
 _KIND = re.compile(r"(\w+) \((.*)\): (.+)")
+_split = Splitter(lower_case=True, punctuation="drop")
 _OPTIONAL = ("pronouns", "sounds", "kinds")
 
 
@@ -121,9 +123,11 @@ def _sounds(file: WorldFile, lines: list[Line]) -> dict[str, Sound]:
             file.report(line.number, f"expected 'word changed pattern', got {line.text!r}")
             continue
         plain, changed, pattern = words[0].lower(), words[1].lower(), words[2]
+        if [plain, changed] != _split(f"{plain} {changed}"):
+            file.report(line.number, f"expected words without punctuation, got {line.text!r}")
         taken = {form for sound in sounds.values() for form in (sound.plain, sound.changed)}
         if plain in taken or changed in sounds:
-            file.report(line.number, f"expected words of no other line, got {line.text!r}")
+            file.report(line.number, f"expected words that no other line has, got {line.text!r}")
         try:
             sounds[plain] = Sound(plain, changed, re.compile(pattern, re.IGNORECASE))
         except re.error as error:

@@ -232,8 +232,8 @@ def _sums(
 class Impossible:
     """The first word of a text that the generator cannot write there.
 
-    words: the number of possible words before it. word: END if the text ends there. kind: what
-    the generator chooses there. expected: the words most probable there, at most five.
+    words: the number of possible words before it. word: END if the text ends there. kind: of the
+    words that the generator can choose there. expected: the words most probable there, at most five.
     """
 
     words: int

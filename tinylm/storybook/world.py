@@ -1,4 +1,4 @@
-"""A world: a folder of four text files from which stories are told, and their probabilities known.
+"""A world: a folder of text files from which stories are told with known probabilities.
 
 `lexicon.txt` has the words, `slots.txt` the facts of a story, `plots.txt` the phrases, and
 `language.txt` what is special about the language. The storybook is the world in the folder `english`.
@@ -54,7 +54,7 @@ class World:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Its name in a report."""
         return self.folder.resolve().name
 
     def file(self, name: str) -> WorldFile:
@@ -62,7 +62,7 @@ class World:
         return WorldFile(self.folder / name, self.problems)
 
     def digest(self) -> str:
-        """Changes with the content of the files."""
+        """A hash of the content of the files."""
         content = hashlib.sha256()
         for name in FILES:
             path = self.folder / name
@@ -157,7 +157,7 @@ class World:
 def _kinds_of_lists(
     kinds: Mapping[str, tuple[str, tuple[str, ...], int]], lists: Iterable[str]
 ) -> dict[str, str]:
-    """The kind of the words of each list, without its value."""
+    """The kind of each list; `food:meat` and other lists of `food` are one, by the name before the colon."""
     if not kinds:
         return {name: name for name in dict.fromkeys(name.partition(":")[0] for name in lists)}
     return {name: kind for kind, (_, names, _) in kinds.items() for name in names}
