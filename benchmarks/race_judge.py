@@ -24,7 +24,7 @@ from tinylm.storybook.corpus import generate, normalise
 from tinylm.storybook.truth import END
 from tinylm.vocab.open_tokenizer import open_tokenizer
 
-STORIES = 200
+STORIES = 100
 
 
 class FreshStory(NamedTuple):
