@@ -16,8 +16,15 @@ from benchmarks.race_entry import CONTEXT, check_run, train_texts
 from tinylm.base import paths
 from tinylm.base.command import run_command
 from tinylm.base.config import InputError, load_params
-from tinylm.evaluate.truth import ComparedStory, Position, read_words, true_tokens
+from tinylm.evaluate.truth import (
+    ComparedStory,
+    Position,
+    log_probabilities,
+    read_words,
+    true_tokens,
+)
 from tinylm.model.checkpoint import load_model
+from tinylm.model.transformer import TinyLM
 from tinylm.run.result_files import read_result, read_stage
 from tinylm.run.trained import Trained, TrainTimes
 from tinylm.storybook.corpus import generate, normalise
@@ -46,14 +53,28 @@ def fresh_stories(seed: int, seen: Collection[str], count: int = STORIES) -> lis
     return stories
 
 
+def check_order(model: TinyLM, ids: np.ndarray) -> None:
+    """Raise InputError if the model reads ahead: all words of a story are its input at once."""
+    half = len(ids) // 2
+    of_whole = log_probabilities(model, ids)[:half]
+    of_half = log_probabilities(model, ids[:half])
+    if not np.allclose(of_whole, of_half, atol=1e-3):
+        largest = np.abs(of_whole - of_half).max()
+        raise InputError(f"model: expected no effect of later words, got {largest:.2g} nats")
+
+
 def nats_above_floor(run: Path, stories: list[FreshStory]) -> float:
-    """The mean divergence of the run's model from the generator, in nats per word with `<eos>`."""
+    """The mean divergence of the run's model from the generator, in nats per word with `<eos>`.
+
+    Raises InputError if the model reads ahead.
+    """
     model, _ = load_model(run / paths.MODELS)
     tokenizer = open_tokenizer(run / paths.TOKENIZER)
     nats = 0.0
     words = 0
     for number, story in enumerate(stories):
         ids = np.array(tokenizer.encode_story(story.text))
+        check_order(model, ids[:-1])
         truth = true_tokens(tokenizer, story.positions)
         table = ComparedStory(number, ids, story.positions, truth).table(model)
         nats += table["kl"].sum()
