@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 30_104, ("tests",): 22_137}
-TOTAL_WORDS = 23_250  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 30_104, ("tests",): 22_543}
+TOTAL_WORDS = 23_650  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)
