@@ -1,4 +1,7 @@
-"""Measure tinylm and other tools. Every line is measured, or those named; results of other lines are kept."""
+"""Measure tinylm and other tools. Every line is measured, or those named; results of other lines are kept.
+
+`race` is a command of its own: a race to the floor of the storybook.
+"""
 
 import argparse
 import os
@@ -6,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import decoding, loss, training
+from benchmarks import decoding, loss, race, training
 from benchmarks.frame import Options, as_record, keep, table, versions
 from tinylm.base.command import CommandFailed, Parser, run_command
 from tinylm.base.config import InputError
@@ -57,11 +60,14 @@ def clone_of_nanogpt(path: str) -> Path:
 
 def main() -> None:
     start_command()  # all contenders inherit the environment that it sets
+    if sys.argv[1:2] == ["race"]:
+        race.main(sys.argv[2:])
+        return
     parser = Parser(
         prog="python -m benchmarks", description=__doc__, argument_default=argparse.SUPPRESS
     )
     add = parser.add_argument
-    add("lines", nargs="*", metavar="LINE", help=f"of: {' '.join(LINES)}")
+    add("lines", nargs="*", metavar="LINE", help=f"of: {' '.join(LINES)}; or race, with --help")
     add("--table", action="store_true", help="print the recorded results")
     add("--trials", type=count, help=f"default {Options.trials}")
     add("--tiny", action="store_true", help="show only that a line runs")

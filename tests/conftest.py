@@ -19,6 +19,7 @@ RESUMED = ("adamw", "muon", "weights")
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
     "benchmarks/test_lines.py",
+    "benchmarks/test_race.py::test_an_entry_is_trained_judged_and_kept",
     "decoding/test_step.py::test_compiled_logits_equal_plain_ones_past_the_context[one-",
     "exchange/publishing/test_hand_in.py::test_weights_lab",
     "exchange/publishing/test_hand_in.py::test_what_is_missing",
