@@ -50,6 +50,7 @@ class World:
         self._words: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self._forms: dict[tuple[str, str], str] = {}
         self._split = Splitter(lower_case=True, punctuation="drop")
+        self._either = {sound.either: sound for sound in self.sounds.values()}
         self._changing = _pattern_of(self.sounds)
 
     @property
@@ -105,6 +106,16 @@ class World:
         text = re.sub(r" +(?=[.,!?;])", "", text)
         text = re.sub(r"\^(\W*)(\w)", lambda match: match[1] + _capital(match[2]), text)
         return self._changing.sub(self._as_it_sounds, text) if self.sounds else text
+
+    def words_of_telling(self, pieces: Sequence[str], origins: Sequence[str]) -> list[str]:
+        """The words of a story piece by piece, as `Truth` reads them; `render` must write the same."""
+        words = []
+        for piece, origin in zip(pieces, origins, strict=True):
+            words += [word for word, _ in self.words_of(piece, origin)]
+        for index, word in enumerate(words):
+            if sound := self._either.get(word):
+                words[index] = sound.form("".join(words[index + 1 : index + 2]))
+        return words
 
     def _as_it_sounds(self, match: re.Match[str]) -> str:
         written, following = match.groups()
