@@ -1,5 +1,6 @@
 """Worlds: exact probabilities in any language, and what is wrong with one by file and line."""
 
+import dataclasses
 import math
 import random
 import re
@@ -16,6 +17,9 @@ from hypothesis import strategies as st
 from tests.storybook.worlds import BAUERNHOF, FRENCH, drawn_files, world_in, write_world
 from tests.support.size import ROOT
 from tinylm.base.config import InputError
+from tinylm.report.values import world_of_run
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.finished_run import FinishedRun
 from tinylm.storybook.check import problems_of, read_world, try_stories, world_of
 from tinylm.storybook.corpus import Sampler, generate, sample_story, sample_telling
 from tinylm.storybook.language import END
@@ -327,6 +331,25 @@ def test_a_missing_file_or_folder_is_one_clear_line(tmp_path):
     assert world_of("local", "inputs/stories") is None
     assert world_of("storybook", "inputs/stories") is storybook()
     assert set(FILES) == {path.name for path in STORYBOOK.iterdir()}
+
+
+def test_a_world_that_has_changed_since_is_not_taken_for_the_one_that_wrote_the_stories(tmp_path):
+    folder = write_world(tmp_path / "w", FRENCH)
+    digest = World(folder).digest()
+    plots = folder / "plots.txt"
+    plots.write_bytes(FRENCH["plots.txt"].replace("\n", "\r\n").encode())
+    assert world_of("world", "w", tmp_path, digest).digest() == digest
+    write_world(folder, {"plots.txt": FRENCH["plots.txt"].replace("3|", "4|", 1)})
+    with pytest.raises(InputError, match="got files that have changed since; run dvc repro"):
+        world_of("world", "w", tmp_path, digest)
+    assert world_of("world", "w", tmp_path).digest() != digest
+    corpus = Downloaded(
+        source="world", path="w", world=digest, evaluation_split="", splits={}, dropped={}
+    )
+    run = FinishedRun(params={"data": {"source": "storybook"}}, folder=str(tmp_path))
+    assert world_of_run(run) is storybook()
+    with pytest.raises(InputError, match="got files that have changed since"):
+        world_of_run(dataclasses.replace(run, download=corpus))
 
 
 def test_the_world_of_the_page_is_complete(tmp_path):

@@ -27,15 +27,26 @@ SAME = 1e-6  # nats between the two probabilities of a story, at most
 _JOINED = re.compile(r"[ld]m?\|[ld]|[ld]\|m[ld]|dn\|d|d\|nd")
 
 
-def world_of(source: str, path: str | None, folder: str | Path = ".") -> World | None:
+def world_of(
+    source: str, path: str | None, folder: str | Path = ".", digest: str | None = None
+) -> World | None:
     """The world that wrote the stories of `data.source`, None for stories of others.
 
-    path: `data.path`, relative to the folder of the run. Raises InputError if a world's folder is
-    missing or cannot be read.
+    path: `data.path`, relative to the folder of the run. digest: of the world that wrote them, as
+    stage download noted it; None if unknown. Raises InputError if a world's folder is missing, cannot
+    be read, or has changed since.
     """
     if source == "storybook":
         return storybook()
-    return read_world(Path(folder) / (path or ""), follow=False) if source == "world" else None
+    if source != "world":
+        return None
+    world = read_world(Path(folder) / (path or ""), follow=False)
+    if digest not in (None, world.digest()):
+        raise InputError(
+            f"{world.folder}: expected the world that wrote the stories, got files that have changed "
+            "since; run dvc repro, or restore them"
+        )
+    return world
 
 
 def read_world(folder: str | Path, follow: bool = True) -> World:

@@ -63,11 +63,11 @@ class World:
         return WorldFile(self.folder / name, self.problems)
 
     def digest(self) -> str:
-        """Changes with the content of the files."""
+        """Changes with the content of the files, but not with the kind of their line ends."""
         content = hashlib.sha256()
         for name in FILES:
             path = self.folder / name
-            content.update(path.read_bytes() if path.exists() else b"")
+            content.update(path.read_bytes().replace(b"\r\n", b"\n") if path.exists() else b"")
             content.update(b"\0")
         return content.hexdigest()[:16]
 
@@ -84,6 +84,11 @@ class World:
         with `lower_case: true` and `punctuation: drop`.
         """
         return " ".join(self._split(text))
+
+    def lists_of_kind(self, kind: str) -> list[WordList]:
+        """The lists whose words are of this kind."""
+        names = {name for name, of_list in self._kinds.items() if of_list == kind}
+        return [words for name, words in self.lists.items() if name.partition(":")[0] in names]
 
     def words_of(self, piece: str, origin: str) -> tuple[tuple[str, str], ...]:
         """(word, kind) of each word of a piece; words from no list are of kind "plot".
