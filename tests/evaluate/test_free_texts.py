@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.evaluate.test_truth import STORIES
+from tests.storybook.worlds import BAUERNHOF, world_in
 from tinylm.evaluate.free_texts import judge, read_free_text
+from tinylm.storybook.check import read_world
 from tinylm.storybook.language import END
 from tinylm.storybook.truth import Truth
 from tinylm.storybook.world import storybook
@@ -41,7 +43,7 @@ def test_texts_are_judged_word_by_word(drawn):
         words += kept + (end == END)
         mistakes += end == "giraffelike"
         grams += zip(*(written[start:] for start in range(4)), strict=False)
-    free = judge(texts)
+    free = judge(texts, storybook())
     assert free.texts == len(drawn)
     assert free.nats.value == pytest.approx(nats / words)
     if mistakes:
@@ -59,5 +61,21 @@ def test_a_hero_is_named_once(stories):
     """The hero is the first child of a story: all others are chosen among fewer persons, or later."""
     texts = [read_free_text(" ".join(WORDS[story]), True, storybook()) for story in stories]
     heroes = {next(word for word in WORDS[story] if word in NAMES) for story in stories}
-    assert judge(texts).names == len(heroes)
-    assert judge(texts, copies=3).distinct == pytest.approx(judge(texts).distinct / 3, abs=1e-6)
+    assert judge(texts, storybook()).names == len(heroes)
+    assert judge(texts, storybook(), copies=3).distinct == pytest.approx(
+        judge(texts, storybook()).distinct / 3, abs=1e-6
+    )
+
+
+def test_a_world_without_heroes_has_no_number_of_names(tmp_path):
+    """None, not zero: the model did not fail to name one. Forty persons are too few to be told apart."""
+    persons = ", ".join(f"p{number}x" for number in range(41))
+    few = persons.rpartition(",")[0]
+    plots = {"slots.txt": "a: person\n", "plots.txt": "story:\n{a} sings\n"}
+    for words, names in ((persons, 1), (few, None)):
+        folder = tmp_path / str(names)
+        world = world_in(folder, plots | {"lexicon.txt": f"person:\n{words}\n"})
+        text = read_free_text("p1x sings", True, world)
+        assert judge([text, text], world).names == names
+    bauernhof = read_world(BAUERNHOF)
+    assert judge([read_free_text("", True, bauernhof)], bauernhof).names is None

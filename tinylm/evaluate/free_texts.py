@@ -60,8 +60,14 @@ def read_free_text(text: str, is_finished: bool, world: World) -> FreeText:
     )
 
 
-def judge(texts: Sequence[FreeText], copies: int = 1) -> FreeTexts:
+def names_heroes(world: World) -> bool:
+    """Whether the stories have heroes that `FreeText.name` finds."""
+    return any(len(words.options) > MANY for words in world.lists_of_kind("person"))
+
+
+def judge(texts: Sequence[FreeText], world: World, copies: int = 1) -> FreeTexts:
     """copies: how often each text counts as written in `distinct`, for a method that varies nothing."""
+    names = {text.name for text in texts} - {None}
     read = [(len(text.positions), text.is_mistaken) for text in texts]
     surprise = [(text.nats, len(text.possible)) for text in texts if text.possible]
     written = [text.text for text in texts for _ in range(copies)]
@@ -69,7 +75,7 @@ def judge(texts: Sequence[FreeText], copies: int = 1) -> FreeTexts:
         texts=len(texts),
         words=value_and_interval(read, _words_per_mistake) if any(m for _, m in read) else None,
         nats=value_and_interval(surprise, pooled_ratio) if surprise else None,
-        names=len({text.name for text in texts} - {None}),
+        names=len(names) if names_heroes(world) else None,
         distinct=round(distinct_n(written, NGRAM), 6),
     )
 

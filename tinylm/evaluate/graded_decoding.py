@@ -29,7 +29,7 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, FreeTexts
 from tinylm.storybook.language import END
-from tinylm.storybook.world import storybook
+from tinylm.storybook.world import World, storybook
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID
 
@@ -85,21 +85,22 @@ def grade_decoding(
 
     Beam search and the generator, which is never wrong, come last.
     """
+    world = world_of_texts(run)
     settings = graded_settings(decode)
     by_setting = sums_of_stories(run.model, run.tokenizer, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
     grades = {}
     for name, chosen in settings.items():
-        free = free_texts(run, chosen)
-        grades[name] = _grade(by_setting[name], plain, judge_free_texts(free))
-    beams = judge_free_texts([best_text(run, BeamSettings(width=5))])
+        free = judge_free_texts(free_texts(run, chosen), world)
+        grades[name] = _grade(by_setting[name], plain, free)
+    beams = judge_free_texts([best_text(run, BeamSettings(width=5))], world)
     true_texts = [text_of(story) for story in stories[:TEXTS]]
     nothing = 0 * by_setting[PLAIN]
     nothing["words"] = by_setting[PLAIN]["words"]
     return {
         **grades,
         BEAMS: DecodingGrade(free=beams),
-        GENERATOR: _grade(nothing, plain, judge(true_texts)),
+        GENERATOR: _grade(nothing, plain, judge(true_texts, world)),
     }
 
 
@@ -135,9 +136,9 @@ def _grade(sums: pd.DataFrame, plain: pd.Series, free: FreeTexts) -> DecodingGra
     return DecodingGrade(**measures, free=free)
 
 
-def judge_free_texts(texts: Sequence[FreeText]) -> FreeTexts:
+def judge_free_texts(texts: Sequence[FreeText], world: World) -> FreeTexts:
     """A method that always writes the same text has written it TEXTS times."""
-    return judge(texts, copies=TEXTS // len(texts))
+    return judge(texts, world, copies=TEXTS // len(texts))
 
 
 def _decoder(run: TrainedRun) -> Decoder:
@@ -166,7 +167,12 @@ def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
 
 
 def _read(run: TrainedRun, ids: Sequence[int], is_finished: bool) -> FreeText:
-    return read_free_text(run.tokenizer.decode(ids), is_finished, run.world or storybook())
+    return read_free_text(run.tokenizer.decode(ids), is_finished, world_of_texts(run))
+
+
+def world_of_texts(run: TrainedRun) -> World:
+    """The world that judges the model's texts."""
+    return run.world or storybook()
 
 
 def text_of(story: ComparedStory) -> FreeText:

@@ -161,14 +161,14 @@ class FreeTexts:
 
     words: how many are written for each impossible one; None without an impossible word.
     nats: the generator's surprise per word, over the words before the first impossible one.
-    names: how many different names the heroes have.
+    names: how many different names the heroes have; None in a world that names none.
     distinct: different sequences of four words / all of them.
     """
 
     texts: int
     words: Interval | None
     nats: Interval | None
-    names: int
+    names: int | None
     distinct: float
 
 
