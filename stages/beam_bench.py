@@ -25,7 +25,7 @@ def main() -> None:
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     corpus = read_stage(Downloaded, "download")
-    world = world_of(corpus.source, corpus.path)
+    world = world_of(corpus.source, corpus.path, digest=corpus.world)
     prompts = beam.choose_bench_prompts(evaluation, settings, tokenizer.sos_id, world)
     tasks = beam.make_tasks(settings, params.decode, params.cache.slide, prompts, params.runtime)
     result = beam.run_bench(tasks, prompts, tokenizer)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import settings as drawn
 from hypothesis import strategies as st
@@ -35,7 +36,9 @@ from tinylm.model.ops import Ops
 from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
+from tinylm.run.downloaded import Downloaded
 from tinylm.run.finished_run import FinishedRun
+from tinylm.run.result_files import write_result
 from tinylm.storybook.check import read_world
 from tinylm.storybook.corpus import generate as generate_stories
 from tinylm.vocab.make_tokenizer import make_tokenizer
@@ -262,9 +265,31 @@ def test_truth_is_that_of_the_world_of_the_model(tmp_path):
         model.truth("cet ours")
     model.world = folder
     assert set(model.truth("cet")["true_next"].iloc[-1]) == {"ours", "âne"}
+    model.world_digest = world.digest()
+    assert set(model.truth("cet")["true_next"].iloc[-1]) == {"ours", "âne"}
+    model.world_digest = "of other files"
+    with pytest.raises(InputError, match="got files that have changed since"):
+        model.truth("cet")
     model.world = tmp_path / "gone"
     with pytest.raises(InputError, match=r"got no folder .*gone"):
         model.truth("cet")
+
+
+def test_a_loaded_model_knows_which_world_wrote_its_stories(folder, tmp_path, monkeypatch):
+    for name in ("models", "data"):
+        shutil.copytree(folder / name, tmp_path / name)
+    params = load_params(folder / "params.yaml")
+    params["data"] |= {"source": "world", "path": "welt"}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    noted = tmp_path / "data/figures/download.json"
+    noted.unlink(missing_ok=True)
+    assert (tinylm.load().world, tinylm.load().world_digest) == ("welt", None)
+    corpus = Downloaded(
+        source="world", path="welt", world="d1", evaluation_split="", splits={}, dropped={}
+    )
+    write_result(noted, corpus)
+    assert tinylm.load().world_digest == "d1"
 
 
 def test_truth_says_what_it_leaves_out(storyteller):

@@ -172,7 +172,9 @@ def test_a_run_that_breaks_a_rule_whatever_its_settings_say(run):
     words_of(TRAIN[:20]).save(run.folder / "data/vocab/tokenizer.json")
     assert "tokenizer: expected every word of the train stories, got all but" in refused(run)
     words_of([*TRAIN, "zebu"]).save(run.folder / "data/vocab/tokenizer.json")
-    assert "tokenizer: expected a model of the storybook, got one with the word 'zebu'" in refused(run)
+    assert "tokenizer: expected a model of the storybook, got one with the word 'zebu'" in refused(
+        run
+    )
     run.tokenizer.save(run.folder / "data/vocab/tokenizer.json")
     write_stories(run.folder / "data/stories/train.jsonl", TRAIN[1:])
     assert "train stories: expected SHA-256" in refused(run)

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.evaluate.test_truth import STORIES
+from tests.storybook.worlds import BAUERNHOF, world_in
 from tinylm.evaluate.free_texts import judge, read_free_text, usual_surprises
+from tinylm.storybook.check import read_world
 from tinylm.storybook.language import END
 from tinylm.storybook.truth import Truth
 from tinylm.storybook.world import storybook
@@ -61,7 +63,7 @@ def test_texts_are_judged_word_by_word(drawn):
         grams += zip(*(written[start:] for start in range(4)), strict=False)
     stories = [read_free_text(" ".join(story), True, storybook()) for story in WORDS]
     usual = usual_surprises(stories)
-    free = judge(texts, usual)
+    free = judge(texts, usual, storybook())
     assert free.texts == len(drawn)
     assert free.excess_nats.value == pytest.approx((nats - expected) / words)
     if mistakes:
@@ -79,7 +81,21 @@ def test_a_hero_is_named_once(stories):
     """The hero is the first child of a story: all others are chosen among fewer persons, or later."""
     texts = [read_free_text(" ".join(WORDS[story]), True, storybook()) for story in stories]
     heroes = {next(word for word in WORDS[story] if word in NAMES) for story in stories}
-    assert judge(texts, NONE).names == len(heroes)
-    assert judge(texts, NONE, copies=3).distinct == pytest.approx(
-        judge(texts, NONE).distinct / 3, abs=1e-6
+    assert judge(texts, NONE, storybook()).names == len(heroes)
+    assert judge(texts, NONE, storybook(), copies=3).distinct == pytest.approx(
+        judge(texts, NONE, storybook()).distinct / 3, abs=1e-6
     )
+
+
+def test_a_world_without_heroes_has_no_number_of_names(tmp_path):
+    """None, not zero: the model did not fail to name one. Forty persons are too few to be told apart."""
+    persons = ", ".join(f"p{number}x" for number in range(41))
+    few = persons.rpartition(",")[0]
+    plots = {"slots.txt": "a: person\n", "plots.txt": "story:\n{a} sings\n"}
+    for words, names in ((persons, 1), (few, None)):
+        folder = tmp_path / str(names)
+        world = world_in(folder, plots | {"lexicon.txt": f"person:\n{words}\n"})
+        text = read_free_text("p1x sings", True, world)
+        assert judge([text, text], NONE, world).names == names
+    bauernhof = read_world(BAUERNHOF)
+    assert judge([read_free_text("", True, bauernhof)], NONE, bauernhof).names is None

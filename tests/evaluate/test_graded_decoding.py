@@ -85,7 +85,8 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_p
     assert grade.free.texts == (1 if own.temperature == 0 else 2)
     assert grades[BEAMS] == DecodingGrade(free=grades[BEAMS].free)
     true_stories = [read_free_text(story.text, True, storybook()) for story in STORIES[:2]]
-    assert grades[GENERATOR].free == judge(true_stories, usual_surprises(true_stories))
+    usual = usual_surprises(true_stories)
+    assert grades[GENERATOR].free == judge(true_stories, usual, storybook())
     assert abs(grades[GENERATOR].free.excess_nats.value) < 1e-6
     assert grades[GENERATOR].cut == Interval(0.0, 0.0, 0.0)
     assert len(plotted(grades)) == 3 * (len(grades) - 1)

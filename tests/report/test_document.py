@@ -195,7 +195,7 @@ def test_the_first_impossible_word_is_marked(run, settings):
     """In a run of the storybook, whose generator alone can tell."""
     sample = run.tables.rows("samples")[0] | {"prompt": "once upon a time there", "finished": False}
     sample["continuation"] = "was a clever zebra named anna"
-    changed = altered(run, tables__samples=pd.DataFrame([sample]), params__data__source="storybook")
+    changed = altered(run, tables__samples=pd.DataFrame([sample]), download__source="storybook")
     assert "**zebra**" not in write_document(changed, settings, {})
     judged = Plausibility(1, Interval(0.0, 0.0, 1.0), None, {"person": 1})
     markdown = write_document(altered(changed, evaluate__sense=judged), settings, {})

@@ -39,9 +39,12 @@ def test_the_first_stories_have_the_pinned_bytes_under_any_hash_seed(hash_seed):
 
 def test_stories_that_the_other_split_has_are_skipped(monkeypatch):
     drawn = iter(["A b.", "C d.", "a B!", "E f.", "e, f", "G h."])
-    monkeypatch.setattr(
-        "tinylm.storybook.corpus.sample_story", lambda sampler, world: Story(next(drawn), 0.0)
-    )
+
+    def next_story(sampler, world):
+        text = next(drawn)
+        return Story(text, 0.0), world.normalise(text)
+
+    monkeypatch.setattr("tinylm.storybook.corpus.sample_story", next_story)
     train, evaluation = generate(train=2, evaluation=2, seed=0)
     assert [story.text for story in evaluation] == ["A b.", "C d."]
     assert [story.text for story in train] == ["E f.", "G h."]

@@ -1,5 +1,6 @@
 """Worlds: exact probabilities in any language, and what is wrong with one by file and line."""
 
+import dataclasses
 import math
 import random
 import re
@@ -16,8 +17,11 @@ from hypothesis import strategies as st
 from tests.storybook.worlds import BAUERNHOF, FRENCH, drawn_files, world_in, write_world
 from tests.support.size import ROOT
 from tinylm.base.config import InputError
+from tinylm.report.values import world_of_run
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.finished_run import FinishedRun
 from tinylm.storybook.check import problems_of, read_world, try_stories, world_of
-from tinylm.storybook.corpus import Sampler, generate, sample_telling
+from tinylm.storybook.corpus import Sampler, generate, sample_story, sample_telling
 from tinylm.storybook.language import END
 from tinylm.storybook.truth import Truth
 from tinylm.storybook.world import FILES, STORYBOOK, World, storybook
@@ -165,6 +169,8 @@ FAULTS = [
     ("plots.txt", "[hero=la]", "[hero=las]", "line 6: expected a slot, or a word or part of hero, got [hero=las]"),
     ("plots.txt", "[hero=la]", "[hera]", "line 6: expected a guard [slot], [!slot] or [slot=value], got [hera]"),
     ("plots.txt", "2| ^{il} dort", "0| ^{il} dort", "line 8: expected a weight of at least 1, got 0"),
+    ("plots.txt", "2| ^{il} dort", "99999999999| ^{il} dort", "line 8: expected a weight of at most 10 digits, got 11"),
+    ("plots.txt", "^{il} dort.", "^{il} dort. # bis", "line 8: expected a comment in a line of its own, got '2| ^{il}"),
     ("plots.txt", "2| ^{il} dort", "x| ^{il} dort", "line 8: expected a whole number before |, got"),
     ("plots.txt", "^{il} dort", "^{il dort", "line 8: expected a closed bracket, got '{il dort.'"),
     ("plots.txt", "^{il} dort", "^il} dort", "line 8: expected pairs of brackets, got"),
@@ -186,6 +192,10 @@ FAULTS = [
     ("lexicon.txt", "lieu:\nla forêt, le pré, l'étang\n", "lieu:\n", "lexicon.txt, line 7: expected words below lieu:, got none"),
     ("lexicon.txt", "chat/le", "chat", "lexicon.txt, line 2: expected WORD/le, got 'chat'"),
     ("lexicon.txt", "chat/le", "chat/les", "lexicon.txt, line 2: expected le to be le or la, got 'les'"),
+    ("lexicon.txt", "ami/le:", "animal/la:", "lexicon.txt, line 4: expected a new list, got 'animal' again"),
+    ("lexicon.txt", "ami/le:", "ami/le/il:", "line 4: expected each part once, also with those of a table, got 'il' 2 times"),
+    ("lexicon.txt", "ami/le:", "ami/le/le:", "line 4: expected each part once, also with those of a table, got 'le' 2 times"),
+    ("lexicon.txt", "lieu:", "lieu/:", "line 7: expected each part once, also with those of a table, got one without a name"),
     ("lexicon.txt", "oie/la", "chat/la", "lexicon.txt, line 2: expected each word once, got 'chat' as in line 2"),
     ("lexicon.txt", "lieu:", "temps:\nhier\n\nlieu:",
      "lexicon.txt, line 7: expected a list that a story uses, got temps:"),
@@ -197,6 +207,8 @@ FAULTS = [
     ("slots.txt", "ami: ami", "ami ami", "slots.txt, line 2: expected 'slot: list' or 'slot: list by slot.part', got 'ami ami'"),
     ("slots.txt", "ami: ami", "ami: ami\nlui: ami", "slots.txt, line 3: expected a slot that a story uses, got 'lui'"),
     ("slots.txt", "hero: animal", "hero a b c d: animal", "lexicon.txt, line 1: expected at least 5 words, one for each slot"),
+    ("language.txt", "pronouns:", "agreement/le/a:\nle/b\n\npronouns:", "line 4: expected one table for 'le', got two"),
+    ("language.txt", "le/ce/il:", "le/ce/ce:", "language.txt, line 1: expected each part once"),
     ("language.txt", "hero: il", "heros: il", "language.txt, line 5: expected a slot of slots.txt, got 'heros'"),
     ("language.txt", "hero: il", "hero: il ils", "language.txt, line 5: expected a part of the slot 'hero', got 'ils'"),
     ("language.txt", "[aeiouâéh]", "[aei", "language.txt, line 8: expected a regular expression, got '[aei'"),
@@ -252,6 +264,61 @@ def test_stories_show_what_the_rules_do_not(tmp_path, plots, expected):
         try_stories(world)
 
 
+MARKS = "'`\u2018\u2019\uff07\u00b7\u05f3\u05f4-\u2010\u2011\u058a\u05be\uff0d\u200c\u200d"
+
+
+@pytest.mark.parametrize("words", ["x1, y2", "ab, cd"])
+@pytest.mark.parametrize("mark", [*MARKS, *".,:;/!_\u0f0b", ""])
+def test_pieces_that_would_be_one_word_are_found_before_a_story_has_them(tmp_path, mark, words):
+    """However rare the phrase is; words that a mark separates may stand without a space."""
+    plots = f"story:\n9999| oui {{*a}}\n1| non {{*b}}{mark}{{*a}}\n"
+    lexicon = f"a:\n1a, 2b\n\nb:\n{words}\n"
+    files = {"lexicon.txt": lexicon, "slots.txt": "", "plots.txt": plots}
+    first, second = words.split(", ")[0], "1a"
+    is_one_word = " " not in storybook().normalise(f"{first}{mark}{second}")
+    if not is_one_word:
+        assert world_in(tmp_path / "w", files).problems.lines == []
+        return
+    with pytest.raises(InputError, match="line 3: expected a space between"):
+        world_in(tmp_path / "w", files)
+
+
+@pytest.mark.parametrize("phrase", ["{*n} .5", "Mc^donald {*n}", '\u05d0"{*h}'])
+def test_no_story_has_words_that_its_pieces_do_not_tell(tmp_path, phrase):
+    """What no rule about neighbouring pieces finds is an error when the first such story is told."""
+    plots = f"story:\n30| oui {{*n}} {{*h}}\n1| non {phrase}\n"
+    files = {"lexicon.txt": "n:\n7, 8, 9\n\nh:\n\u05d1, \u05d2\n", "slots.txt": ""}
+    world = world_in(tmp_path / "w", files | {"plots.txt": plots})
+    sampler = Sampler("pieces")
+    with pytest.raises(InputError, match=r"expected the words 'non .*, got 'non "):
+        _ = [sample_story(sampler, world) for _ in range(500)]
+
+
+def test_words_that_change_are_told_in_the_form_that_the_reader_expects(worlds):
+    sampler = Sampler("forms")
+    for world in worlds.values():
+        for _ in range(100):
+            story, words = sample_story(sampler, world)
+            assert words == world.normalise(story.text)
+
+
+def test_comments_and_continued_lines_may_be_indented_by_any_white_space(tmp_path):
+    plots = "story:\n{*a} dort\n  # comment\n\u3000et {*a}\n\u00a0mange\n"
+    files = {"lexicon.txt": "a/b:\nx / y, z/ u\n", "slots.txt": "", "plots.txt": plots}
+    world = world_in(tmp_path / "w", files)
+    assert world.render(world.rule("story").phrases.options[0][::-1][1:2]) == "dort et"
+    assert [entry["b"] for entry in world.lists["a"].options] == ["y", "u"]
+
+
+def test_every_word_of_a_long_list_can_be_drawn(tmp_path):
+    words = ", ".join(f"w{number}" for number in range(60_010))
+    files = {"lexicon.txt": f"a:\n{words}\n", "slots.txt": "", "plots.txt": "story:\n{*a}\n"}
+    world = World(write_world(tmp_path / "w", files))
+    truth = Truth(world)
+    assert min(truth.next_words().probs.values()) > 0
+    assert truth.read("w60009")
+
+
 def test_a_missing_file_or_folder_is_one_clear_line(tmp_path):
     folder = write_world(tmp_path / "w", FRENCH)
     (folder / "slots.txt").unlink()
@@ -265,6 +332,25 @@ def test_a_missing_file_or_folder_is_one_clear_line(tmp_path):
     assert world_of("local", "inputs/stories") is None
     assert world_of("storybook", "inputs/stories") is storybook()
     assert set(FILES) == {path.name for path in STORYBOOK.iterdir()}
+
+
+def test_a_world_that_has_changed_since_is_not_taken_for_the_one_that_wrote_the_stories(tmp_path):
+    folder = write_world(tmp_path / "w", FRENCH)
+    digest = World(folder).digest()
+    plots = folder / "plots.txt"
+    plots.write_bytes(FRENCH["plots.txt"].replace("\n", "\r\n").encode())
+    assert world_of("world", "w", tmp_path, digest).digest() == digest
+    write_world(folder, {"plots.txt": FRENCH["plots.txt"].replace("3|", "4|", 1)})
+    with pytest.raises(InputError, match="got files that have changed since; run dvc repro"):
+        world_of("world", "w", tmp_path, digest)
+    assert world_of("world", "w", tmp_path).digest() != digest
+    corpus = Downloaded(
+        source="world", path="w", world=digest, evaluation_split="", splits={}, dropped={}
+    )
+    run = FinishedRun(params={"data": {"source": "storybook"}}, folder=str(tmp_path))
+    assert world_of_run(run) is storybook()
+    with pytest.raises(InputError, match="got files that have changed since"):
+        world_of_run(dataclasses.replace(run, download=corpus))
 
 
 def test_the_world_of_the_page_is_complete(tmp_path):

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 
 from tinylm.api.results import Attention, NextWord, NextWords, Text
+from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible, warn_caller
 from tinylm.bench.settings import length_penalty
@@ -28,9 +29,10 @@ from tinylm.evaluate.truth import explain, problem_with
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.params.presets.write import params_or_preset
+from tinylm.run.downloaded import Downloaded
+from tinylm.run.result_files import read_result
 from tinylm.run.trained_model import load_trained
-from tinylm.storybook.check import read_world
-from tinylm.storybook.world import storybook
+from tinylm.storybook.check import world_of
 from tinylm.text.cleaning import clean_text
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -85,6 +87,9 @@ def load(
     data = params.get("data") or {}
     if data.get("source") == "world":
         model.world = data.get("path")
+        noted = Path(folder).parent / paths.results("download")
+        if noted.exists():
+            model.world_digest = read_result(Downloaded, noted, "download").world
     return model
 
 
@@ -114,6 +119,7 @@ class LanguageModel:
         self.slide = slide
         self.length_penalty = length_penalty
         self.world: str | Path | None = None
+        self.world_digest: str | None = None  # of the world that wrote the stories, if it is known
         self.step = "auto"
         self.use_cache = True
 
@@ -223,9 +229,10 @@ class LanguageModel:
         A row for each word, up to the first impossible one, and one for the word after the text; its
         columns are those of `tinylm.evaluate.truth.explain`. decode: adds the distribution that the
         decoding settings sample from. Raises InputError for a model that was not trained on the
-        storybook or on `world`, and if the folder of this world is missing.
+        storybook or on `world`, and if the folder of this world is missing or has changed.
         """
-        world = storybook() if self.world is None else read_world(self.world, follow=False)
+        source = "storybook" if self.world is None else "world"
+        world = world_of(source, str(self.world), digest=self.world_digest)
         if problem := problem_with(self.tokenizer, world):
             raise InputError(f"truth: {problem}")
         self._warn_of_unknown(

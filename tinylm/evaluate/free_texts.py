@@ -71,11 +71,17 @@ def usual_surprises(stories: Sequence[FreeText]) -> np.ndarray:
     return means
 
 
-def judge(texts: Sequence[FreeText], usual: np.ndarray, copies: int = 1) -> FreeTexts:
+def names_heroes(world: World) -> bool:
+    """Whether the stories have heroes that `FreeText.name` finds."""
+    return any(len(words.options) > MANY for words in world.lists_of_kind("person"))
+
+
+def judge(texts: Sequence[FreeText], usual: np.ndarray, world: World, copies: int = 1) -> FreeTexts:
     """usual: from `usual_surprises`; its last value stands for all later words.
 
     copies: how often each text counts as written in `distinct`, for a method that varies nothing.
     """
+    names = {text.name for text in texts} - {None}
     read = [(len(text.positions), text.is_mistaken) for text in texts]
     surprise = []
     for text in texts:
@@ -87,7 +93,7 @@ def judge(texts: Sequence[FreeText], usual: np.ndarray, copies: int = 1) -> Free
         texts=len(texts),
         words=value_and_interval(read, _words_per_mistake) if any(m for _, m in read) else None,
         excess_nats=value_and_interval(surprise, pooled_ratio) if surprise else None,
-        names=len({text.name for text in texts} - {None}),
+        names=len(names) if names_heroes(world) else None,
         distinct=round(distinct_n(written, NGRAM), 6),
     )
 

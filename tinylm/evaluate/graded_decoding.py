@@ -29,7 +29,7 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, FreeTexts
 from tinylm.storybook.language import END
-from tinylm.storybook.world import storybook
+from tinylm.storybook.world import World, storybook
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID
 
@@ -84,6 +84,7 @@ def grade_decoding(
 
     Beam search and the generator, which is never wrong, come last.
     """
+    world = world_of_texts(run)
     settings = graded_settings(decode)
     by_setting = sums_of_stories(run.model, run.tokenizer, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
@@ -91,15 +92,15 @@ def grade_decoding(
     usual = usual_surprises(true_texts)
     grades = {}
     for name, chosen in settings.items():
-        free = _judge(free_texts(run, chosen), usual)
+        free = _judge(free_texts(run, chosen), usual, world)
         grades[name] = _grade(by_setting[name], plain, free)
-    beams = _judge([best_text(run, BeamSettings(width=5))], usual)
+    beams = _judge([best_text(run, BeamSettings(width=5))], usual, world)
     nothing = 0 * by_setting[PLAIN]
     nothing["words"] = by_setting[PLAIN]["words"]
     return {
         **grades,
         BEAMS: DecodingGrade(free=beams),
-        GENERATOR: _grade(nothing, plain, judge(true_texts[:TEXTS], usual)),
+        GENERATOR: _grade(nothing, plain, judge(true_texts[:TEXTS], usual, world)),
     }
 
 
@@ -135,9 +136,9 @@ def _grade(sums: pd.DataFrame, plain: pd.Series, free: FreeTexts) -> DecodingGra
     return DecodingGrade(**measures, free=free)
 
 
-def _judge(texts: Sequence[FreeText], usual: np.ndarray) -> FreeTexts:
+def _judge(texts: Sequence[FreeText], usual: np.ndarray, world: World) -> FreeTexts:
     """A method that always writes the same text has written it TEXTS times."""
-    return judge(texts, usual, copies=TEXTS // len(texts))
+    return judge(texts, usual, world, copies=TEXTS // len(texts))
 
 
 def _decoder(run: TrainedRun) -> Decoder:
@@ -166,7 +167,12 @@ def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
 
 
 def _read(run: TrainedRun, ids: Sequence[int], is_finished: bool) -> FreeText:
-    return read_free_text(run.tokenizer.decode(ids), is_finished, run.world or storybook())
+    return read_free_text(run.tokenizer.decode(ids), is_finished, world_of_texts(run))
+
+
+def world_of_texts(run: TrainedRun) -> World:
+    """The world that judges the model's texts."""
+    return run.world or storybook()
 
 
 def text_of(story: ComparedStory) -> FreeText:

@@ -67,7 +67,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         evaluation=evaluation,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
         corpus=corpus,
-        world=world_of(corpus.source, corpus.path),
+        world=world_of(corpus.source, corpus.path, digest=corpus.world),
         tokens=trained.tokens,
         epochs=trained.epochs,
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),

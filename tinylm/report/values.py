@@ -77,7 +77,9 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
 
 
 def world_of_run(run: FinishedRun) -> World | None:
-    """What wrote the stories of a run; None for other text. Raises InputError if its folder is missing."""
+    """What wrote the stories of a run; None for other text. Raises InputError, see `world_of`."""
+    if corpus := run.download:
+        return world_of(corpus.source, corpus.path, run.folder, corpus.world)
     return world_of(str(run.param("data", "source")), run.param("data", "path"), run.folder)
 
 

@@ -162,14 +162,14 @@ class FreeTexts:
     words: how many are written for each impossible one; None without an impossible word.
     excess_nats: the generator's surprise per word before the first impossible one, minus that at the same positions of its
     own stories. Below 0, the texts keep to likelier words than the generator does.
-    names: how many different names the heroes have; 0 in worlds other than the storybook.
+    names: how many different names the heroes have; None in a world that names none.
     distinct: different sequences of four words / all of them.
     """
 
     texts: int
     words: Interval | None
     excess_nats: Interval | None
-    names: int
+    names: int | None
     distinct: float
 
 

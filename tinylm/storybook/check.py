@@ -23,20 +23,30 @@ from tinylm.storybook.world import World, storybook
 
 DRAWN = 50  # stories that are told and read again
 SAME = 1e-6  # nats between the two probabilities of a story, at most
-_IN_WORD = re.compile(r"['\u2018\u2019\u2010\u2011-]")
-# Where two pieces meet without a space, by the letters (l) and marks (m) around the border.
-_JOINED = re.compile(r"l\|l|lm\|l|l\|ml")
+# Where two pieces meet inside a word, by the classes of `_class_of` around the border.
+_JOINED = re.compile(r"[ld]m?\|[ld]|[ld]\|m[ld]|dn\|d|d\|nd")
 
 
-def world_of(source: str, path: str | None, folder: str | Path = ".") -> World | None:
+def world_of(
+    source: str, path: str | None, folder: str | Path = ".", digest: str | None = None
+) -> World | None:
     """The world that wrote the stories of `data.source`, None for stories of others.
 
-    path: `data.path`, relative to the folder of the run. Raises InputError if a world's folder is
-    missing or cannot be read.
+    path: `data.path`, relative to the folder of the run. digest: of the world that wrote them, as
+    stage download noted it; None if unknown. Raises InputError if a world's folder is missing, cannot
+    be read, or has changed since.
     """
     if source == "storybook":
         return storybook()
-    return read_world(Path(folder) / (path or ""), follow=False) if source == "world" else None
+    if source != "world":
+        return None
+    world = read_world(Path(folder) / (path or ""), follow=False)
+    if digest not in (None, world.digest()):
+        raise InputError(
+            f"{world.folder}: expected the world that wrote the stories, got files that have changed "
+            "since; run dvc repro, or restore them"
+        )
+    return world
 
 
 def read_world(folder: str | Path, follow: bool = True) -> World:
@@ -247,7 +257,7 @@ class _Texts:
         return self._silent[op]
 
     def shapes(self, op: Op, of_rules: Mapping[str, set[str]]) -> set[str]:
-        """How the texts of an op begin and end: l is a letter, m a mark inside words, s anything else."""
+        """How the texts of an op begin and end, by the classes of `_class_of`."""
         if isinstance(op, Call):
             return of_rules[op.rule]
         if op not in self._shapes:
@@ -387,13 +397,22 @@ def _shown(op: Op) -> str:
 
 @cache
 def _shape(text: str) -> str:
-    letters = []
-    for letter in text.replace("^", ""):
-        if _IN_WORD.match(letter):
-            letters.append("m")
-        else:
-            letters.append("s" if letter.isspace() or not storybook().normalise(letter) else "l")
-    return _short("".join(letters))
+    return _short("".join(map(_class_of, text.replace("^", ""))))
+
+
+@cache
+def _class_of(character: str) -> str:
+    """What a character is where words are split.
+
+    l: a letter; d: a digit; m: a mark inside words, such as "-"; n: one between digits, such as ".";
+    s: anything else, which separates words.
+    """
+    normalise = storybook().normalise
+    if normalise(character):
+        return "d" if character.isdecimal() else "l"
+    if " " not in normalise(f"a{character}a"):
+        return "m"
+    return "s" if " " in normalise(f"1{character}1") else "n"
 
 
 def _short(shape: str) -> str:

@@ -189,11 +189,22 @@ class Story:
     log_prob: float
 
 
-def sample_story(sampler: Sampler, world: World) -> Story:
-    """One story, drawn by the sampler."""
+def sample_story(sampler: Sampler, world: World) -> tuple[Story, str]:
+    """(one story, drawn by the sampler; its words).
+
+    Raises InputError if words of two pieces were written as one, so that no reader could tell them.
+    """
     sampler.log_prob = 0.0
-    text = world.render(sample_telling(sampler, world).pieces)
-    return Story(text, round(sampler.log_prob, 6))
+    telling = sample_telling(sampler, world)
+    text = world.render(telling.pieces)
+    words = world.normalise(text)
+    told = " ".join(world.words_of_telling(telling.pieces, telling.origins))
+    if words != told:
+        raise InputError(
+            f"{world.plots.path}: in the story {text[:300]!r}: expected the words {told[:300]!r}, "
+            f"got {words[:300]!r}; a word is told by one piece"
+        )
+    return Story(text, round(sampler.log_prob, 6)), words
 
 
 def generate(
@@ -214,8 +225,7 @@ def _different(world: World, count: int, seed: str, seen: set[str]) -> Iterator[
     sampler = Sampler(seed)
     found = repeats = 0
     while found < count:
-        story = sample_story(sampler, world)
-        key = world.normalise(story.text)
+        story, key = sample_story(sampler, world)
         repeats = repeats + 1 if key in seen else 0
         if repeats > MOST_REPEATS:
             raise InputError(

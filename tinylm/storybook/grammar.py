@@ -30,6 +30,7 @@ from tinylm.storybook.lexicon import (
     refuse,
 )
 
+MOST_DIGITS = 10  # of a weight; the sampler draws 64 bits
 _RULE_LINE = re.compile(r"(?:(\d+)\|)?\s*((?:\[[^]]*\]\s*)*)(.*)")
 _PHRASE_PART = re.compile(r"([^{<(]+)|\{([^}]*)\}|<([^>]*)>|\(([^)]*)\)")
 _STRAY = re.compile(r"[]}>)[|]")
@@ -174,8 +175,14 @@ class _Compiler:
         """(weight, guards, ops). Raises InputError."""
         match = _RULE_LINE.fullmatch(self.line.text)
         assert match, self.line
-        weight = int(match[1] or 1)
-        self.expect(weight > 0, "a weight of at least 1", str(weight))
+        digits = match[1] or "1"
+        weight = int(digits[:MOST_DIGITS])
+        self.expect(weight > 0, "a weight of at least 1", digits[:20])
+        self.expect(
+            len(digits) <= MOST_DIGITS,
+            f"a weight of at most {MOST_DIGITS} digits",
+            f"{len(digits)}",
+        )
         guards = re.findall(r"\[([^]]*)\]", match[2])
         for guard in guards:
             self.check_guard(guard)

@@ -22,6 +22,7 @@ from tinylm.storybook.lexicon import (
     Line,
     Section,
     WorldFile,
+    check_parts,
     entries_of,
     read_entry,
 )
@@ -78,6 +79,9 @@ def read_language(file: WorldFile) -> Language:
     for header, section in sections.items():
         name, *parts = header.split("/")
         if name == "agreement" and len(parts) > 1:
+            if parts[0] in agreement:
+                file.report(section.number, f"expected one table for {parts[0]!r}, got two")
+            check_parts(file, section.number, parts)
             agreement[parts[0]] = _table(file, section, parts)
         elif header not in _OPTIONAL:
             expected = f"agreement/KEY/PART: or {': or '.join(_OPTIONAL)}:"

@@ -7,6 +7,8 @@ as in `kin/he/call:`; then the entries follow, separated by commas, as in `aunt/
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -18,6 +20,7 @@ from tinylm.text.cleaning import unify
 Indices = tuple[int, ...]
 # "" is its word; other parts go with it (pronouns, past tense, food)
 Entry = dict[str, str]
+_LATE_COMMENT = re.compile(r"\s#")
 
 
 class Line(NamedTuple):
@@ -46,7 +49,10 @@ class WorldFile:
         self.problems.add(place(self.path, number) + problem)
 
     def lines(self) -> list[Line]:
-        """The lines without blank ones and comments (`#`); an indented line continues the one before."""
+        """The lines without blank ones and comments (`#`); an indented line continues the one before.
+
+        Any white space indents, also that of scripts without a space between words.
+        """
         try:
             text = unify(self.path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
@@ -57,9 +63,11 @@ class WorldFile:
             return []
         lines: list[Line] = []
         for number, line in enumerate(text.splitlines(), start=1):
-            if line.startswith("#") or not line.strip():
+            if line.lstrip().startswith("#") or not line.strip():
                 continue
-            if line.startswith((" ", "\t")) and lines:
+            if _LATE_COMMENT.search(line):
+                self.report(number, f"expected a comment in a line of its own, got {line[:60]!r}")
+            if line[0].isspace() and lines:
                 before = lines.pop()
                 lines.append(Line(f"{before.text} {line.strip()}", before.number))
             else:
@@ -128,7 +136,7 @@ class WordList(Weighted):
     """
 
     def __init__(self, entries: Sequence[Entry], parts: frozenset[str], lines: Indices) -> None:
-        super().__init__(entries, [60_000 // (rank + 60) for rank in range(len(entries))])
+        super().__init__(entries, [max(60_000 // (rank + 60), 1) for rank in range(len(entries))])
         self.parts = parts
         self.number, *self.numbers = lines
 
@@ -154,8 +162,8 @@ def entries_of(section: Section) -> Iterator[Line]:
 
 def read_entry(file: WorldFile, line: Line, names: Sequence[str]) -> Entry | None:
     """The parts of an entry `word/part/part`; None, and a problem, if their number is wrong."""
-    values = line.text.split("/")
-    if len(values) == len(names) and values[0].strip():
+    values = [value.strip() for value in line.text.split("/")]
+    if len(values) == len(names) and values[0]:
         return dict(zip(names, values))
     shown = "/".join(name or "WORD" for name in names)
     file.report(line.number, f"expected {shown}, got {line.text!r}")
@@ -167,6 +175,10 @@ def read_lists(file: WorldFile, agreement: Agreement) -> dict[str, WordList]:
     lists = {}
     for header, section in file.sections().items():
         name, *parts = header.split("/")
+        agreeing = [part for key in parts for part in _added_by(agreement, key)]
+        if name in lists:
+            file.report(section.number, f"expected a new list, got {name!r} again")
+        check_parts(file, section.number, ["", *parts, *agreeing])
         entries = []
         numbers = [section.number]
         for line in entries_of(section):
@@ -176,14 +188,23 @@ def read_lists(file: WorldFile, agreement: Agreement) -> dict[str, WordList]:
                 numbers.append(line.number)
         if not entries:
             file.report(section.number, f"expected words below {header}:, got none")
-        agreeing = [part for key in parts for part in _parts_of(agreement.get(key, {}))]
         lists[name] = WordList(entries, frozenset([*parts, *agreeing]), tuple(numbers))
     return lists
 
 
-def _parts_of(table: Mapping[str, Entry]) -> Iterator[str]:
-    """The parts that a table of agreement gives."""
-    yield from next(iter(table.values()), {})
+def check_parts(file: WorldFile, number: int, parts: Sequence[str]) -> None:
+    """Add a problem for each part that an entry would have twice. parts: "" is the word."""
+    for part, count in Counter(parts).items():
+        if count > 1:
+            got = f"{part!r} {count} times" if part else "one without a name"
+            file.report(number, f"expected each part once, also with those of a table, got {got}")
+
+
+def _added_by(agreement: Agreement, key: str) -> Iterator[str]:
+    """The parts that the table of a part adds to it."""
+    for part in next(iter(agreement.get(key, {}).values()), {}):
+        if part != key:
+            yield part
 
 
 def _agreeing(file: WorldFile, line: Line, entry: Entry, agreement: Agreement) -> Entry:

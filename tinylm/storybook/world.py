@@ -50,6 +50,7 @@ class World:
         self._words: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self._forms: dict[tuple[str, str], str] = {}
         self._split = Splitter(lower_case=True, punctuation="drop")
+        self._either = {sound.either: sound for sound in self.sounds.values()}
         self._changing = _pattern_of(self.sounds)
 
     @property
@@ -62,11 +63,11 @@ class World:
         return WorldFile(self.folder / name, self.problems)
 
     def digest(self) -> str:
-        """A hash of the content of the files."""
+        """A hash of the content of the files, whatever their line ends."""
         content = hashlib.sha256()
         for name in FILES:
             path = self.folder / name
-            content.update(path.read_bytes() if path.exists() else b"")
+            content.update(path.read_bytes().replace(b"\r\n", b"\n") if path.exists() else b"")
             content.update(b"\0")
         return content.hexdigest()[:16]
 
@@ -83,6 +84,11 @@ class World:
         with `lower_case: true` and `punctuation: drop`.
         """
         return " ".join(self._split(text))
+
+    def lists_of_kind(self, kind: str) -> list[WordList]:
+        """The lists whose words are of this kind."""
+        names = {name for name, of_list in self._kinds.items() if of_list == kind}
+        return [words for name, words in self.lists.items() if name.partition(":")[0] in names]
 
     def words_of(self, piece: str, origin: str) -> tuple[tuple[str, str], ...]:
         """(word, kind) of each word of a piece; words from no list are of kind "plot".
@@ -105,6 +111,16 @@ class World:
         text = re.sub(r" +(?=[.,!?;])", "", text)
         text = re.sub(r"\^(\W*)(\w)", lambda match: match[1] + _capital(match[2]), text)
         return self._changing.sub(self._as_it_sounds, text) if self.sounds else text
+
+    def words_of_telling(self, pieces: Sequence[str], origins: Sequence[str]) -> list[str]:
+        """The words of a story piece by piece, as `Truth` reads them; `render` must write the same."""
+        words = []
+        for piece, origin in zip(pieces, origins, strict=True):
+            words += [word for word, _ in self.words_of(piece, origin)]
+        for index, word in enumerate(words):
+            if sound := self._either.get(word):
+                words[index] = sound.form("".join(words[index + 1 : index + 2]))
+        return words
 
     def _as_it_sounds(self, match: re.Match[str]) -> str:
         written, following = match.groups()
