@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_313, ("tests",): 22_749}
+TOTAL_LINES = {("tinylm", "stages"): 31_313, ("tests",): 22_769}
 TOTAL_WORDS = 24_900  # of all pages, without their generated parts
 
 
