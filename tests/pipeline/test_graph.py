@@ -67,7 +67,7 @@ def test_params_are_the_sections_that_a_script_reads():
 
 def test_there_are_few_parameters():
     """A key exists because somebody would change it; anything else is a constant."""
-    assert sum(len(values) for values in PARAMS.values()) <= 106, "remove a key, or raise this"
+    assert sum(len(values) for values in PARAMS.values()) <= 107, "remove a key, or raise this"
 
 
 def test_dependencies_are_outputs_of_an_earlier_stage_or_files_of_the_repository():

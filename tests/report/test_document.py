@@ -26,7 +26,7 @@ from tinylm.report.values import shown_heads
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
 from tinylm.run.benches import CacheSpeed, RecomputeSpeed
 from tinylm.run.downloaded import SplitCounts
-from tinylm.run.evaluated import Plausibility
+from tinylm.run.evaluated import DecodingGrade, Divergence, FreeTexts, Plausibility, WordMeasures
 from tinylm.run.finished_run import FILES, RESULTS, FinishedRun, Sentence, read_run
 from tinylm.run.interval import Interval
 
@@ -201,6 +201,26 @@ def test_the_first_impossible_word_is_marked(run, settings):
     markdown = write_document(altered(changed, evaluate__sense=judged), settings, {})
     assert "> was a clever **zebra** named anna\n" in markdown
     assert "The first impossible word is “zebra”; possible words: " in markdown
+
+
+def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
+    """The grades then have it only as section decode."""
+    share = Interval(0.123, 0.1, 0.2)
+    free = FreeTexts(texts=1, words=None, nats=share, names=None, distinct=0.5)
+    grade = DecodingGrade(
+        total_variation=share, impossible=share, cut=share, difference=share, free=free
+    )
+    measures = dict.fromkeys(("true", "model", "excess", "kl", "impossible"), share)
+    kinds = {"plot": WordMeasures(words=9, **measures)}
+    truth = Divergence(
+        stories=2, words=9, unknown_nats=0.0, unseen_mass=0.0, kinds=kinds, **measures
+    )
+    grades = dict.fromkeys(("section decode", "temperature 1", "the generator"), grade)
+    changed = altered(
+        run, evaluate__truth=truth, evaluate__decoding=grades, download__source="storybook"
+    )
+    markdown = write_document(changed, settings, {})
+    assert "greedy decoding draws an impossible word with a probability of 12.3 %" in markdown
 
 
 def test_a_shown_head_comes_with_an_example_of_its_role(run):
