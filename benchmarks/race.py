@@ -34,7 +34,7 @@ PAGE = ROOT / "docs/how-to/race.md"
 WORK = Path(".bench/race")
 LEVEL = 0.01  # p of a better entry is below this
 COLUMNS = (
-    "entry", "nats above the floor", "seeds", "entry before", "p", "verdict", "updates", "operations", "minutes",
+    "entry", "nats above the floor", "seeds", "best before", "p", "verdict", "updates", "operations", "minutes",
     "processor",
 )  # fmt: skip
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
