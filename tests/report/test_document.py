@@ -206,7 +206,7 @@ def test_the_first_impossible_word_is_marked(run, settings):
 def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
     """The grades then have it only as section decode."""
     share = Interval(0.123, 0.1, 0.2)
-    free = FreeTexts(texts=1, words=None, nats=share, names=None, distinct=0.5)
+    free = FreeTexts(texts=1, words=None, excess_nats=share, names=None, distinct=0.5)
     grade = DecodingGrade(
         total_variation=share, impossible=share, cut=share, difference=share, free=free
     )
