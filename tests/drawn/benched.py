@@ -375,7 +375,7 @@ def decoding_rows(run: Run) -> Rows:
         (setting, name, grade[key]["value"])
         for setting, grade in grades.items()
         for name, key in series.items()
-        if grade[key] is not None
+        if key in grade
     ]
 
 

@@ -616,7 +616,7 @@ def decoding_is_graded_by_the_generator_and_the_weights(drawn: DrawnRun, folder:
             problem
         )
     for name, grade in grades.items():
-        if grade["total_variation"] is None:
+        if grade.get("total_variation") is None:
             continue
         apart, cut, wrong = (
             grade[key]["value"] for key in ("total_variation", "cut", "impossible")
