@@ -31,6 +31,7 @@ def surprises(words):
 
 
 SURPRISES = [surprises(words) for words in WORDS]
+USUAL = usual_surprises([read_free_text(" ".join(story), True, storybook()) for story in WORDS])
 
 
 @st.composite
@@ -42,7 +43,7 @@ def drawn_texts(draw):
     return story, kept, end
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(drawn_texts(), min_size=1, max_size=4))
 def test_texts_are_judged_word_by_word(drawn):
     texts = []
@@ -61,9 +62,7 @@ def test_texts_are_judged_word_by_word(drawn):
             reached = [values for values in SURPRISES if len(values) > place]
             expected += np.mean([values[place] for values in reached])
         grams += zip(*(written[start:] for start in range(4)), strict=False)
-    stories = [read_free_text(" ".join(story), True, storybook()) for story in WORDS]
-    usual = usual_surprises(stories)
-    free = judge(texts, usual, storybook())
+    free = judge(texts, USUAL, storybook())
     assert free.texts == len(drawn)
     assert free.excess_nats.value == pytest.approx((nats - expected) / words)
     if mistakes:
