@@ -12,7 +12,7 @@ from tinylm.cli.command import add_model_options
 
 EXAMPLES = """\
   tinylm truth "once upon a time there was a"
-  tinylm truth "once upon a time there was a brave girl named" --decode      what top-k or min-p keeps
+  tinylm truth "once upon a time there was a brave girl named" --decode      what the decoding filters keep
 """
 
 

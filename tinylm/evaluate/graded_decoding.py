@@ -29,7 +29,7 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, FreeTexts
 from tinylm.storybook.language import END
-from tinylm.storybook.world import World, storybook
+from tinylm.storybook.world import World
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import SOS_ID
 
@@ -84,7 +84,8 @@ def grade_decoding(
 
     Beam search and the generator, which is never wrong, come last.
     """
-    world = world_of_texts(run)
+    assert run.world is not None  # else there would be no stories to compare
+    world, decoder = run.world, _decoder(run)
     settings = graded_settings(decode)
     by_setting = sums_of_stories(run.model, run.tokenizer, stories, settings)
     plain = by_setting[PLAIN]["total_variation"]
@@ -92,15 +93,14 @@ def grade_decoding(
     usual = usual_surprises(true_texts)
     grades = {}
     for name, chosen in settings.items():
-        free = _judge(free_texts(run, chosen), usual, world)
+        free = _judge(free_texts(run, decoder, chosen), usual, world)
         grades[name] = _grade(by_setting[name], plain, free)
-    beams = _judge([best_text(run, BeamSettings(width=5))], usual, world)
-    nothing = 0 * by_setting[PLAIN]
-    nothing["words"] = by_setting[PLAIN]["words"]
+    beams = _judge([best_text(run, decoder, BeamSettings(width=5))], usual, world)
+    exact = by_setting[PLAIN].assign(total_variation=0.0, impossible=0.0, cut=0.0)
     return {
         **grades,
         BEAMS: DecodingGrade(free=beams),
-        GENERATOR: _grade(nothing, plain, judge(true_texts[:TEXTS], usual, world)),
+        GENERATOR: _grade(exact, plain, judge(true_texts[:TEXTS], usual, world)),
     }
 
 
@@ -150,29 +150,25 @@ def _decoder(run: TrainedRun) -> Decoder:
     )
 
 
-def free_texts(run: TrainedRun, settings: DecodeSettings) -> list[FreeText]:
+def free_texts(run: TrainedRun, decoder: Decoder, settings: DecodeSettings) -> list[FreeText]:
     """TEXTS whole stories that the model writes; a single one if they are all the same."""
     count = 1 if settings.temperature == 0.0 else TEXTS
     most = run.model.settings.context - 1
-    texts = generate(_decoder(run), [[SOS_ID]] * count, settings, max_new_tokens=most)
+    texts = generate(decoder, [[SOS_ID]] * count, settings, max_new_tokens=most)
     return [_read(run, text.ids, text.finished) for text in texts]
 
 
-def best_text(run: TrainedRun, settings: BeamSettings) -> FreeText:
+def best_text(run: TrainedRun, decoder: Decoder, settings: BeamSettings) -> FreeText:
     """The likeliest story that beam search finds, from an empty prompt."""
     most = run.model.settings.context - 1
-    ((best,),) = beam_search(_decoder(run), [[SOS_ID]], settings, max_new_tokens=most)
+    ((best,),) = beam_search(decoder, [[SOS_ID]], settings, max_new_tokens=most)
     is_finished = best.ids[-1:] == [run.tokenizer.eos_id]
     return _read(run, best.ids, is_finished)
 
 
 def _read(run: TrainedRun, ids: Sequence[int], is_finished: bool) -> FreeText:
-    return read_free_text(run.tokenizer.decode(ids), is_finished, world_of_texts(run))
-
-
-def world_of_texts(run: TrainedRun) -> World:
-    """The world that judges the model's texts."""
-    return run.world or storybook()
+    assert run.world is not None
+    return read_free_text(run.tokenizer.decode(ids), is_finished, run.world)
 
 
 def text_of(story: ComparedStory) -> FreeText:

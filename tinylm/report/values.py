@@ -90,7 +90,7 @@ def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:
 
 
 def nearest_decoding(run: FinishedRun) -> list[tuple[str, DecodingGrade]]:
-    """Each setting that draws words with its grade, the nearest to the generator first."""
+    """The settings that sample words, each with its grade, nearest to the generator first."""
     grades = (run.evaluate.decoding if run.evaluate else None) or {}
     distances = {}
     for name, grade in grades.items():

@@ -42,7 +42,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def isolated(text: str) -> str:
-    """The text. Text from right to left is put between marks that keep the order of what follows."""
+    """The text, with marks around right-to-left parts, so that what follows them stays in order."""
     if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text):
         return f"\u2068{text}\u2069"
     return text

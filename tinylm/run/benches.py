@@ -128,7 +128,7 @@ class CacheTimes(StageTimes):
     trials: int
 
     def of_longest(self) -> tuple[CacheSpeed | None, CacheSpeed | None]:
-        """The largest measured length with and without the cache; None where it was not measured."""
+        """The rows of the longest texts, with and without the cache; None for a way that was not measured."""
         longest = max((speed.new_tokens for speed in self.settings), default=None)
         by_cache = {row.cache: row for row in self.settings if row.new_tokens == longest}
         return by_cache.get(True), by_cache.get(False)

@@ -43,8 +43,8 @@ def world_of(
     world = read_world(Path(folder) / (path or ""), follow=False)
     if digest not in (None, world.digest()):
         raise InputError(
-            f"{world.folder}: expected the world that wrote the stories, got files that have changed "
-            "since; run dvc repro, or restore them"
+            f"{world.folder}: expected the files that the stories were written from, got changed ones; "
+            "run dvc repro, or restore them"
         )
     return world
 

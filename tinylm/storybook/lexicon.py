@@ -1,4 +1,4 @@
-"""The words of a world: lists of entries with parts and weights.
+"""A world's word lists: entries with their parts and weights.
 
 `lexicon.txt` has a section for each list. Its first line names the list and the parts of its entries,
 as in `kin/he/call:`; then the entries follow, separated by commas, as in `aunt/she/Auntie`.
@@ -45,7 +45,7 @@ class WorldFile:
         self.problems = problems
 
     def report(self, number: int, problem: str) -> None:
-        """Add a problem of a line."""
+        """Note a problem on a line."""
         self.problems.add(place(self.path, number) + problem)
 
     def lines(self) -> list[Line]:

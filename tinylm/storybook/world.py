@@ -145,7 +145,7 @@ class World:
         return frozenset(self.normalise(" ".join(texts)).split())
 
     def reachable(self, problems: Problems | None = None) -> dict[str, Rule]:
-        """The rules that a story can call, by name with arguments.
+        """Every rule that a story can reach, under its name with arguments.
 
         problems: takes what is wrong in a rule, which is then left out; otherwise raises InputError.
         """
