@@ -14,7 +14,7 @@ No two tellings may have the same words. The sooner two phrases differ, the less
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -256,3 +256,22 @@ class _Compiler:
                 words |= set(entry.values())
         known = value is None or value in self.symbols.slots or value in words
         self.expect(known, f"a slot, or a word or part of {match[1]}", f"[{text}]")
+
+
+def ops_of(rules: Iterable[Rule]) -> Iterator[Op]:
+    """The ops of all phrases of the rules."""
+    for rule in rules:
+        for phrase in rule.phrases.options:
+            yield from phrase
+
+
+def shown(op: Op) -> str:
+    """An op as plots.txt has it, for messages."""
+    if isinstance(op, str):
+        return repr(op[:20])
+    if isinstance(op, Call):
+        return f"<{op.rule}>"
+    if isinstance(op, Assign):
+        return f"({op.target}={op.source})"
+    name = op.slot if isinstance(op, Mention) else f"*{op.kind}"
+    return f"{{{name}.{op.part}}}" if op.part else f"{{{name}}}"
