@@ -28,7 +28,7 @@ CLASSES = 10  # heroes and places that are told apart: the most frequent ones of
 SLOT_OF = {"gender": "hero", "number": "food", "hero": "hero", "place": "place"}
 FACTS = (*SLOT_OF, "next")
 FORMS = ("he", "him", "his", "himself")  # parts of the hero's entry
-KIND_OF = {name: kind for kind, (_, names, _) in WORLD.language.kinds.items() for name in names}
+KIND_OF = {name: kind for kind, found in WORLD.language.kinds.items() for name in found.lists}
 
 
 class Word(NamedTuple):

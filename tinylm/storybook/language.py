@@ -58,16 +58,21 @@ class Sound(NamedTuple):
         return self.changed if is_changed else self.plain
 
 
-class Language(NamedTuple):
-    """language.txt. Each name comes with the number of its line.
+class Kind(NamedTuple):
+    """A kind of word. meaning: what it contains. lists: their names. line: its number."""
 
-    sounds: by plain word. pronouns: {part: (slot, line)}. kinds: {kind: (meaning, lists, line)}.
-    """
+    meaning: str
+    lists: tuple[str, ...]
+    line: int
+
+
+class Language(NamedTuple):
+    """language.txt. pronouns: {part: (slot, number of the line)}. sounds: by plain word."""
 
     agreement: Agreement
     pronouns: dict[str, tuple[str, int]]
     sounds: dict[str, Sound]
-    kinds: dict[str, tuple[str, tuple[str, ...], int]]
+    kinds: dict[str, Kind]
 
 
 def read_language(file: WorldFile) -> Language:
@@ -139,8 +144,8 @@ def _sounds(file: WorldFile, lines: list[Line]) -> dict[str, Sound]:
     return sounds
 
 
-def _kinds(file: WorldFile, lines: list[Line]) -> dict[str, tuple[str, tuple[str, ...], int]]:
-    kinds: dict[str, tuple[str, tuple[str, ...], int]] = {}
+def _kinds(file: WorldFile, lines: list[Line]) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = {}
     listed: set[str] = set()
     for line in lines:
         match = _KIND.fullmatch(line.text.strip())
@@ -153,5 +158,5 @@ def _kinds(file: WorldFile, lines: list[Line]) -> dict[str, tuple[str, tuple[str
         listed |= set(lists)
         if match[1] in kinds or match[1] in OF_RULES:
             file.report(line.number, f"expected a new kind, got {match[1]!r} again")
-        kinds[match[1]] = (match[2], lists, line.number)
+        kinds[match[1]] = Kind(match[2], lists, line.number)
     return kinds

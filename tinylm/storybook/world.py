@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tinylm.base.config import Problems
 from tinylm.storybook.grammar import Call, Rule, Slot, Symbols, compile_rule, read_slots
-from tinylm.storybook.language import OF_RULES, Sound, read_language
+from tinylm.storybook.language import OF_RULES, Kind, Sound, read_language
 from tinylm.storybook.lexicon import WordList, WorldFile, read_lists
 from tinylm.text.words import Splitter
 
@@ -170,21 +170,17 @@ class World:
         return found
 
 
-def _kinds_of_lists(
-    kinds: Mapping[str, tuple[str, tuple[str, ...], int]], lists: Iterable[str]
-) -> dict[str, str]:
+def _kinds_of_lists(kinds: Mapping[str, Kind], lists: Iterable[str]) -> dict[str, str]:
     """The kind of each list; `food:meat` and other lists of `food` are one, by the name before the colon."""
     if not kinds:
         return {name: name for name in dict.fromkeys(name.partition(":")[0] for name in lists)}
-    return {name: kind for kind, (_, names, _) in kinds.items() for name in names}
+    return {name: kind for kind, found in kinds.items() for name in found.lists}
 
 
-def _meanings(
-    kinds: Mapping[str, tuple[str, tuple[str, ...], int]], lists: Iterable[str]
-) -> dict[str, str]:
+def _meanings(kinds: Mapping[str, Kind], lists: Iterable[str]) -> dict[str, str]:
     """What each kind contains."""
     if kinds:
-        return {kind: meaning for kind, (meaning, _, _) in kinds.items()}
+        return {kind: found.meaning for kind, found in kinds.items()}
     return {name: f"words of the list {name}" for name in lists}
 
 
