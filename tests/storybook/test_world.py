@@ -178,6 +178,7 @@ FAULTS = [
     ("plots.txt", "fin:\n", "fin:\n\nother:\n", "line 5: expected phrases below fin:, got none"),
     ("plots.txt", "story:\n", "", "line 1: expected a header such as 'story:', got '3| ^{hero.ce}"),
     ("plots.txt", "fin:\n", "fin:\n2| ^{il} dort!\n", "line 9: expected other words than the phrase in line 6, got the same"),
+    ("plots.txt", "fin:\n", ":fin:\n", "line 5: expected a rule's name without a colon, got ':fin'"),
     ("plots.txt", "encore:", "rien:\nbon\n\nencore:", "line 10: expected a rule that a story uses, got rien:"),
     ("plots.txt", "1| Dans {*lieu}, {il} danse.<encore>", "9| Dans <encore><encore>",
      "line 11: expected stories that end: fewer than 1 further call of encore"),
@@ -228,6 +229,34 @@ def test_a_fault_is_named_with_its_file_and_line(tmp_path, name, old, new, expec
     with pytest.raises(InputError) as caught:
         world_in(tmp_path / "w", files)
     assert expected in str(caught.value), str(caught.value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(sorted(FRENCH)),
+    place=st.floats(0, 1, exclude_max=True),
+    length=st.integers(0, 9),
+    written=st.text("{}<>()[]|/:,.^*#=! \n\t019aéhlo", max_size=6),
+)
+def test_a_damaged_world_is_refused_or_tells_stories_that_it_can_read(name, place, length, written):
+    """Refused with a file of the world in each line."""
+    text = FRENCH[name]
+    start = int(place * len(text))
+    files = FRENCH | {name: text[:start] + written + text[start + length :]}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            world = world_in(Path(folder) / "world", files)
+            try_stories(world)
+        except InputError as error:
+            for line in str(error).splitlines():
+                assert line.startswith(folder), line
+            return
+        sampler = Sampler("damaged")
+        for _ in range(5):
+            words, log_prob = draw_words(world, sampler)
+            truth = Truth(world)
+            assert all(truth.read(word) for word in words), words
+            assert truth.log_prob >= log_prob - 1e-9  # more where the words can be told in two ways
 
 
 def test_all_faults_are_named_at_once(tmp_path):

@@ -65,11 +65,12 @@ def problems_of(world: World, follow: bool = True) -> Problems:
     _check_lists(world)
     _check_slots(world)
     _check_language(world)
+    _check_names_of_rules(world)
     rules = world.reachable(problems)
     if not follow:
         return problems
     for name, section in world.symbols.rules.items():
-        if name not in {called.partition(":")[0] for called in rules}:
+        if ":" not in name and name not in {called.partition(":")[0] for called in rules}:
             with problems.collected():  # what is wrong in a rule that no story calls
                 if not any("$" in line.text for line in section.lines):
                     world.rule(name)
@@ -95,6 +96,15 @@ def _check_lists(world: World) -> None:
                     number, f"expected each word once, got {entry['']!r} as in line {seen[word]}"
                 )
             seen.setdefault(word, number)
+
+
+def _check_names_of_rules(world: World) -> None:
+    """A colon separates a rule's name from its arguments, so no name has one."""
+    for name, section in world.symbols.rules.items():
+        if not name or ":" in name:
+            world.plots.report(
+                section.number, f"expected a rule's name without a colon, got {name!r}"
+            )
 
 
 def _check_slots(world: World) -> None:
