@@ -27,7 +27,8 @@ from benchmarks.race_entry import (
 from tinylm.base.command import CommandFailed, Parser
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
-from tinylm.run.interval import student_critical_value, student_p_value
+from tinylm.evaluate.significance import p_value, seed_error
+from tinylm.run.interval import student_critical_value
 
 RECORD = ROOT / "benchmarks/race.json"
 PAGE = ROOT / "docs/how-to/race.md"
@@ -59,22 +60,6 @@ def mean_over_seeds(values: Sequence[float]) -> Mean:
     mean = statistics.fmean(values)
     half = student_critical_value(0.05, count - 1) * statistics.stdev(values) / math.sqrt(count)
     return Mean(mean, mean - half, mean + half)
-
-
-def welch_p(first: Sequence[float], second: Sequence[float]) -> float:
-    """The two-sided p value of Welch's t-test (1947) that two means are equal.
-
-    The degrees of freedom are Satterthwaite's, rounded down, which makes p slightly larger.
-    """
-    sides = [
-        (statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)
-    ]
-    variance = sum(part for part, _ in sides)
-    difference = statistics.fmean(second) - statistics.fmean(first)
-    if variance == 0:
-        return float(difference == 0)
-    degrees = variance**2 / sum(part**2 / df for part, df in sides)
-    return student_p_value(difference / math.sqrt(variance), math.floor(degrees + 1e-9))
 
 
 # ---------------------------------------------------------------- judging
@@ -122,21 +107,25 @@ def judged(name: str, what: str, work: Path, stories_seed: int) -> Row:
     row["runs"] = measured(work / name, stories_seed)
     if before:
         runs_before = measured(work / before, stories_seed)
-        row["before"] = {"entry": before, "nats": nats_of(runs_before)}
-        row["p"] = p_against_before(row)
-        row["better"] = is_better(row)
+        measures = [{"seed": run["seed"], "nats": run["nats"]} for run in runs_before]
+        row["before"] = {"entry": before, "runs": measures}
+        gain, row["p"] = gain_and_p(row)
+        row["better"] = gain > 0 and row["p"] < LEVEL
     return row
 
 
-def p_against_before(row: Row) -> float:
-    """p of the difference between the entry and the one before, on the same stories."""
-    return float(f"{welch_p(row['before']['nats'], nats_of(row['runs'])):.3g}")
+def gain_and_p(row: Row) -> tuple[float, float]:
+    """(nats by which the entry is nearer than the one before, p), on the same stories.
 
-
-def is_better(row: Row) -> bool:
-    """Whether the entry is nearer to the floor than the one before, with p below LEVEL."""
-    gain = statistics.fmean(row["before"]["nats"]) - statistics.fmean(nats_of(row["runs"]))
-    return gain > 0 and row["p"] < LEVEL
+    The test is that of `tinylm compare`: paired where both have the same seeds.
+    """
+    before, entry = (
+        {run["seed"]: run["nats"] for run in side["runs"]} for side in (row["before"], row)
+    )
+    error = seed_error(before, entry)
+    assert error is not None  # every entry has at least FEWEST_SEEDS finite losses
+    gain = statistics.fmean(before.values()) - statistics.fmean(entry.values())
+    return gain, float(f"{p_value(gain, [error]):.3g}")
 
 
 # ---------------------------------------------------------------- the table
@@ -161,7 +150,7 @@ def cells(row: Row) -> list[str]:
         row["what"],
         f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})",
         str(len(runs)),
-        f"{statistics.fmean(before['nats']):.3f}" if before else "–",
+        f"{statistics.fmean(nats_of(before['runs'])):.3f}" if before else "–",
         f"{row['p']:.2g}" if before else "–",
         verdict if before else "the start",
         range_of([run["updates"] for run in runs], ",.0f"),
