@@ -128,7 +128,7 @@ def min_p(scores: Tensor, p: float) -> Tensor:
 def eta(scores: Tensor, epsilon: float) -> Tensor:
     """Drop the tokens whose probability is below min(epsilon, sqrt(epsilon) * exp(-entropy)).
 
-    (B, N) -> (B, N). Hewitt et al. 2022, section 4.2: where many tokens are likely, the entropy is
+    (B, N) -> (B, N). Eta sampling (Hewitt et al. 2022): where many tokens are likely, the entropy is
     high, and less likely tokens stay. scores: the result of `scale`; the largest of a row is 0.
     epsilon = 0 keeps all. The likeliest token stays: its probability is at least exp(-entropy).
     """
