@@ -14,6 +14,7 @@ from tinylm.evaluate.intervals import Statistic, bootstrap_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
 from tinylm.run.interval import Interval
+from tinylm.train.cores import cores, map_on_cores
 from tinylm.vocab.rows import UNSCORED
 
 
@@ -67,7 +68,6 @@ def token_log_probs(
     return np.concatenate(parts)
 
 
-@torch.no_grad()
 def sequence_nats(
     model: TinyLM, sequences: Sequence[Sequence[int] | np.ndarray], batch_rows: int
 ) -> np.ndarray:
@@ -79,12 +79,18 @@ def sequence_nats(
     device = model.embedding.device
     lengths = [len(sequence) for sequence in sequences]
     order = np.argsort(lengths, kind="stable")
-    nats = np.zeros(len(sequences))
-    for start in range(0, len(order), batch_rows):
-        indices = order[start : start + batch_rows]
+    batches = [order[start : start + batch_rows] for start in range(0, len(order), batch_rows)]
+
+    @torch.no_grad()
+    def nats_of(indices: np.ndarray) -> np.ndarray:
         rows = [torch.as_tensor(np.asarray(sequences[i], dtype=np.int64)) for i in indices]
         inputs = pad_sequence([row[:-1] for row in rows], batch_first=True)
         targets = pad_sequence([row[1:] for row in rows], batch_first=True, padding_value=UNSCORED)
         losses = model.token_loss(inputs.to(device), targets.to(device))  # (rows, T)
-        nats[indices] = losses.double().sum(dim=1).cpu().numpy()
+        return losses.double().sum(dim=1).cpu().numpy()
+
+    nats = np.zeros(len(sequences))
+    of_batches = map_on_cores(nats_of, batches, cores(device))
+    for indices, of_batch in zip(batches, of_batches, strict=True):
+        nats[indices] = of_batch
     return nats

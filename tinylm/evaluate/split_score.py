@@ -22,6 +22,7 @@ from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import LossWithInterval, SplitLoss
 from tinylm.text.stories import read_texts
+from tinylm.train.cores import cores
 from tinylm.train.validation import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
 from tinylm.vocab.coverage import coverage
@@ -137,7 +138,8 @@ def _losses(
     nats = np.zeros(len(store.ids))  # of each token, summed over the rows that score it
     times = np.zeros(len(store.ids))  # that each token is scored
     batches = scoring_batches(store, layout, BATCH_ROWS, context, pad_id)
-    for batch, losses in target_losses(model, batches):
+    count = cores(model.embedding.device)
+    for batch, losses in target_losses(model, batches, count=count):
         values = losses.double().cpu().numpy()  # (B, T)
         is_scored = batch.targets.numpy() >= 0
         first_targets = starts[: len(values), None] + 1

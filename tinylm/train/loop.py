@@ -12,6 +12,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.progress import Progress
 from tinylm.model.checkpoint import checkpoint_name
 from tinylm.train.core_share import CoreShare
+from tinylm.train.cores import cores
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.graphs import new_trainer
 from tinylm.train.preparation import TrainingRun
@@ -160,8 +161,9 @@ class _Loop:
         trainer = self.trainer
         model = trainer.model
         settings = trainer.settings
+        count = cores(model.embedding.device)
         nats, tokens = self.run.group.summed_loss(
-            lambda batches: split_loss(model, batches, settings.precision), self.held_out()
+            lambda batches: split_loss(model, batches, settings.precision, count), self.held_out()
         )
         loss = nats / tokens
         if not math.isfinite(nats):

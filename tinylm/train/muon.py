@@ -1,9 +1,12 @@
 """Muon from scratch: momentum whose every update is orthogonalised."""
 
 from collections import defaultdict
+from functools import partial
 
 import torch
 from torch import Tensor
+
+from tinylm.train.cores import cores, map_on_cores
 
 # Of compositions of odd quintics a x + b x^3 + c x^5, those that stay closest to 1: the first on
 # [0.02, 1], each later one on the interval that those before it leave (Amsel et al. 2025,
@@ -12,7 +15,7 @@ QUINTICS = ((7.7110, -22.1138, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.
 # The first quintic grows fast beyond 1, which rounding may reach for a matrix of rank one.
 MARGIN = 1.02
 MOMENTUM = 0.9  # share of the momentum that an update keeps
-STACK = 4  # matrices orthogonalised together: enough to keep all cores busy
+STACK = 4  # matrices orthogonalised together, which saves calls
 
 MatrixUpdate = tuple[Tensor, Tensor, Tensor]  # matrix, gradient, momentum
 
@@ -75,10 +78,12 @@ class Muon:
 
         lr is a scalar on the device in a CUDA graph. number: of the update, which `Adam` needs.
         """
+        stacks = []
         for tasks in self._tasks_by_shape().values():
             together = len(tasks) if isinstance(lr, Tensor) else STACK
-            for start in range(0, len(tasks), together):
-                self._apply_update(lr, tasks[start : start + together])
+            stacks += [tasks[start : start + together] for start in range(0, len(tasks), together)]
+        count = cores(self.momentum[0].device) if stacks else 1
+        map_on_cores(partial(self._apply_update, lr), stacks, count, _products)
 
     def _tasks_by_shape(self) -> dict[torch.Size, list[MatrixUpdate]]:
         """Every piece of every matrix that has a gradient, by its shape with rows <= columns."""
@@ -108,6 +113,12 @@ class Muon:
                 wide.sub_(direction * (lr * stretch))
             else:
                 wide.sub_(direction, alpha=lr * stretch)
+
+
+def _products(tasks: list[MatrixUpdate]) -> int:
+    """The operations of one product for each matrix, up to a factor."""
+    rows, columns = _wide(tasks[0][0]).shape
+    return len(tasks) * rows * rows * columns
 
 
 def _wide(matrix: Tensor) -> Tensor:

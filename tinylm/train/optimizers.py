@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tinylm.train.cores import cores, map_on_cores, one_thread
+
 EPS = 1e-8  # as Kingma and Ba 2015 recommend
 
 
@@ -62,10 +64,13 @@ class Adam:
         if isinstance(number, Tensor):
             self._apply_fused_update(lr, number, tensors)
         elif self.fused:
-            number_tensor = torch.tensor(
-                float(number), dtype=torch.float32, device=tensors[0][0].device
-            )
-            self._apply_fused_update(lr, number_tensor, tensors)
+            device = tensors[0][0].device
+            number_tensor = torch.tensor(float(number), dtype=torch.float32, device=device)
+
+            def update_one(of_parameter: tuple[Tensor, ...]) -> None:
+                self._apply_fused_update(lr, number_tensor, [[tensor] for tensor in of_parameter])
+
+            map_on_cores(update_one, updated, cores(device), lambda each: each[0].numel())
         else:
             self._apply_update(lr, number, *tensors)
 
@@ -119,12 +124,20 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> floa
     Pascanu et al. 2013, algorithm 1. None: never scale. Returns the norm before clipping.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
+    count = cores(grads[0].device)
     # Rows first, in float32, then float64: one float32 sum of millions of squares loses digits.
-    rows = [torch.linalg.vector_norm(grad, dim=-1).flatten() for grad in grads]
-    norm = float(torch.linalg.vector_norm(torch.cat(rows), dtype=torch.float64))
+    rows = map_on_cores(_norms_of_rows, grads, count, Tensor.numel)
+    with one_thread():
+        norm = float(torch.linalg.vector_norm(torch.cat(rows), dtype=torch.float64))
     if max_norm is not None and norm > max_norm:
-        torch._foreach_mul_(grads, max_norm / norm)
+        factor = max_norm / norm
+        map_on_cores(lambda grad: grad.mul_(factor), grads, count, Tensor.numel)
     return norm
+
+
+@torch.no_grad()
+def _norms_of_rows(grad: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(grad, dim=-1).flatten()
 
 
 @torch.no_grad()

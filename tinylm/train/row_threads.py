@@ -1,23 +1,20 @@
 """Gradients on several cores: each thread computes the gradients of its own rows.
 
-torch divides every operation among its threads, which wait for each other after each one: over a
-thousand times per update. Here each thread runs the whole model on its share of the rows, and the
-threads wait once per update. The gradient is the same sum over rows, up to rounding.
+Each thread runs the whole model on its share of the rows, so the threads wait for each other once
+per update, instead of after each of over a thousand operations. The gradient is the same sum over
+rows, up to rounding.
 """
 
 import copy
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor, nn
 
 from tinylm.model.thread_random import own_generator
 from tinylm.model.transformer import TinyLM
+from tinylm.train.cores import MAX_THREADS, cores, map_on_cores
 from tinylm.vocab.batches import Batch
-
-# More threads would need more memory for gradients, and would wait for Python's global lock.
-MAX_THREADS = 4
 
 # (model, mini-batches) -> summed loss in nats; adds to the gradients of the model's parameters
 Accumulate = Callable[[TinyLM, list[Batch]], Tensor]
@@ -41,16 +38,12 @@ class RowThreads:
 
     def __init__(self, model: TinyLM, rows: int) -> None:
         self._models = [model]
-        self._max_threads = 1
         can_divide = model.ops.draws_in_thread or model.settings.dropout == 0
-        if can_divide and model.embedding.device.type == "cpu":
-            self._max_threads = min(rows, MAX_THREADS)
-        self._pool = ThreadPoolExecutor(self._max_threads)
+        self._max_threads = min(rows, MAX_THREADS) if can_divide else 1
 
     def run(self, accumulate: Accumulate, batches: Sequence[Batch]) -> Tensor:
         """Add the gradients of all mini-batches to those of the model; returns the sum of nats."""
-        available = torch.get_num_threads()
-        count = min(available, self._max_threads)
+        count = cores(self._models[0].embedding.device, self._max_threads)
         if count == 1:
             return accumulate(self._models[0], list(batches))
         while len(self._models) < count:
@@ -58,32 +51,31 @@ class RowThreads:
         seeds = torch.randint(1 << 62, (count,), device="cpu").tolist()
 
         def accumulate_share(index: int) -> Tensor:
-            torch.set_num_threads(available // count)  # applies to this thread only
             share = [batch.rows(index, count) for batch in batches]
             with own_generator(seeds[index]):
                 return accumulate(self._models[index], [batch for batch in share if batch.tokens])
 
-        others = [self._pool.submit(accumulate_share, index) for index in range(1, count)]
-        try:
-            nats = accumulate_share(0)  # in this thread, the one that `CoreShare` watches
-            for other in others:
-                nats = nats + other.result()
-        finally:
-            torch.set_num_threads(available)
+        nats, *others = map_on_cores(accumulate_share, range(count), count)
+        for of_other in others:
+            nats = nats + of_other
         for model in self._models[1:count]:
             self._move_gradients(model)
         return nats
 
     def _move_gradients(self, model: nn.Module) -> None:
         """Add the gradients of a thread's model to the first model's, and clear them."""
-        totals, addends = [], []
+        sums = []
         pairs = zip(self._models[0].parameters(), model.parameters(), strict=True)
         for parameter, own in pairs:
             if parameter.grad is None:
                 parameter.grad = own.grad
             elif own.grad is not None:
-                totals.append(parameter.grad)
-                addends.append(own.grad)
+                sums.append((parameter.grad, own.grad))
             own.grad = None
-        if totals:
-            torch._foreach_add_(totals, addends)
+        count = cores(self._models[0].embedding.device)
+        map_on_cores(_add_to_first, sums, count, lambda pair: pair[0].numel())
+
+
+def _add_to_first(pair: tuple[Tensor, Tensor]) -> None:
+    total, addend = pair
+    total.add_(addend)

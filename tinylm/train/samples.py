@@ -10,6 +10,7 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.model.transformer import TinyLM
+from tinylm.train.cores import one_thread
 from tinylm.vocab.tokenizer import Tokenizer
 
 TEMPERATURE = 0.7
@@ -31,8 +32,9 @@ class SamplePrinter:
 
     def __call__(self, tokens: int) -> None:
         """tokens: the number of tokens that the model has been trained on."""
-        (continuation,) = generate(
-            self._decoder, [self._prompt], self._settings, max_new_tokens=NEW_TOKENS
-        )
+        with one_thread():
+            (continuation,) = generate(
+                self._decoder, [self._prompt], self._settings, max_new_tokens=NEW_TOKENS
+            )
         text = self._tokenizer.decode([*self._prompt, *continuation.ids])
         print(f"sample after {tokens:,} tokens: {visible(text)}", flush=True)

@@ -1,0 +1,72 @@
+"""Work on several cores: the same results in the same order, whatever is divided."""
+
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinylm.train.cores import MAX_THREADS, cores, map_on_cores, one_thread
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+sizes = st.lists(st.integers(0, 1000), max_size=12)
+
+
+@given(sizes, st.integers(1, MAX_THREADS))
+def test_every_item_is_computed_once_and_results_keep_the_order(items, count):
+    computed = []
+
+    def double(item):
+        computed.append(item)
+        return 2 * item
+
+    assert map_on_cores(double, items, count, size=float) == [2 * item for item in items]
+    assert sorted(computed) == sorted(items)
+
+
+@given(sizes, st.integers(1, MAX_THREADS))
+def test_no_core_has_more_than_the_largest_item_above_another(items, count):
+    loads = {}
+
+    def note(item):
+        thread = threading.get_ident()
+        loads[thread] = loads.get(thread, 0) + item
+
+    map_on_cores(note, items, count, size=float)
+    if len(loads) == count:
+        assert max(loads.values()) - min(loads.values()) <= max(items)
+
+
+def test_torchs_threads_are_divided_and_restored(two_threads):
+    used = map_on_cores(lambda item: torch.get_num_threads(), [1, 2], 2)
+    assert used == [1, 1]
+    assert torch.get_num_threads() == 2
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_of_any_core_is_raised(two_threads, failing):
+    def fail(item):
+        if item == failing:
+            raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match=f"item {failing}"):
+        map_on_cores(fail, [0, 1], 2)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_card_is_left_to_one_thread(two_threads):
+    assert cores(torch.device("cpu")) == 2
+    assert cores(torch.device("cpu"), most=1) == 1
+    assert cores(torch.device("meta")) == 1

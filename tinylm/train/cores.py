@@ -1,0 +1,82 @@
+"""Work on several cores at once: each core has a thread, which computes whole items alone.
+
+torch divides every operation among its threads, which wait for each other after each one. That is
+slow for small tensors, and slower still when another program holds one of the cores.
+"""
+
+import contextlib
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+# More threads would need more memory, and would wait for Python's global lock.
+MAX_THREADS = 4
+
+# The calling thread is one of them. The others start when they are first needed.
+_others = ThreadPoolExecutor(MAX_THREADS - 1)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores(device: torch.device, most: int = MAX_THREADS) -> int:
+    """How many threads can share the work on a device: torch's threads on a CPU, at most `most`."""
+    return min(torch.get_num_threads(), most) if device.type == "cpu" else 1
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes in the calling thread alone, for work on tensors too small to be divided."""
+    available = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(available)
+
+
+def map_on_cores(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    count: int,
+    size: Callable[[Item], float] = lambda item: 1.0,
+) -> list[Result]:
+    """function(item) of each item, in the items' order, on `count` cores (see `cores`).
+
+    The items are divided before any of them is computed, by size: the same ones go to the same
+    thread each time. torch's threads are divided among the cores.
+    """
+    shares = [share for share in _shares(items, count, size) if share]
+    if len(shares) < 2:
+        return [function(item) for item in items]
+    available = torch.get_num_threads()
+
+    def compute(share: list[int]) -> list[Result]:
+        torch.set_num_threads(max(1, available // len(shares)))  # applies to this thread only
+        return [function(items[index]) for index in share]
+
+    futures = [_others.submit(compute, share) for share in shares[1:]]
+    try:
+        own = compute(shares[0])  # in this thread, the one that `CoreShare` watches
+        computed = [own, *(future.result() for future in futures)]
+    finally:
+        torch.set_num_threads(available)
+    results: dict[int, Result] = {}
+    for share, of_share in zip(shares, computed, strict=True):
+        results.update(zip(share, of_share, strict=True))
+    return [results[index] for index in range(len(items))]
+
+
+def _shares(items: Sequence[Item], count: int, size: Callable[[Item], float]) -> list[list[int]]:
+    """Indices of the items for each core: the largest first, each to the core with the least so far."""
+    sizes = [size(item) for item in items]
+    loads = [(0.0, core) for core in range(count)]
+    shares: list[list[int]] = [[] for _ in loads]
+    for index in sorted(range(len(items)), key=lambda index: -sizes[index]):
+        load, core = loads[0]
+        shares[core].append(index)
+        heapq.heapreplace(loads, (load + sizes[index], core))
+    return shares
