@@ -112,6 +112,20 @@ def test_the_kernels_are_the_same_when_they_are_compiled_for_avx2(tmp_path):
     assert list(tmp_path.glob("tinylm/training-*.so"))
 
 
+def test_choosing_a_decoding_step_does_not_load_torchs_compiler():
+    """It takes seconds, which each command and each trial of a bench would lose."""
+    lines = (
+        "import sys",
+        "from tests.support.small import random_model",
+        "from tinylm.kernels.decoding.step import decoding_step",
+        "print(decoding_step(random_model(9, 8)).name, 'torch._dynamo' in sys.modules)",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "False"
+
+
 SOURCE = 'extern "C" int seven() { return SEVEN; }\n'
 
 

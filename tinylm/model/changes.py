@@ -3,20 +3,15 @@
 Faster code reads a model's weights and skips its modules, so it serves unchanged models only.
 """
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
+from tinylm.model.as_built import attributes_of
 from tinylm.model.ops import Ops
-from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, FeedForward, Norm, SelfAttention, TinyLM, has_hooks
-
-# They concern training, or are compared by their class.
-_NOT_COMPARED = {"training", "dropout", "ops", "settings", "run_blocks"}
 
 
 def _methods() -> Iterator[tuple[type, str, Any]]:
@@ -42,7 +37,7 @@ def change_of(model: TinyLM) -> str:
             return f"{kind.__name__}.{name} was replaced"
     if type(model) is not TinyLM:
         return f"the model is a {type(model).__name__}"
-    expected = _unchanged(model.settings, model.vocab_size, model.width)
+    expected = model.as_built
     found: dict[str, nn.Module] = dict(model.named_modules(remove_duplicate=False))
     if found.keys() != expected.keys():
         first = min(found.keys() ^ expected.keys())
@@ -63,7 +58,7 @@ def _change_of_module(module: nn.Module, kind: type, attributes: dict[str, Any])
     for operation in _OPERATIONS:
         if _is_replaced(module, operation):
             return f"has another operation {operation}"
-    if _attributes(module) != attributes:
+    if attributes_of(module) != attributes:
         return "was changed: an attribute, a method or the shape of a weight"
     return ""
 
@@ -81,26 +76,3 @@ def _is_replaced(module: nn.Module, operation: str) -> bool:
     method = getattr(ops, operation, None)
     function = getattr(method, "__func__", method)
     return not str(getattr(function, "__module__", "")).startswith("tinylm.")
-
-
-@functools.lru_cache(maxsize=8)
-def _unchanged(
-    settings: ModelSettings, vocab_size: int, width: int
-) -> dict[str, tuple[type, dict[str, Any]]]:
-    """Class and attributes of each module of a new model, which has no memory for its weights."""
-    with torch.device("meta"):
-        model = TinyLM(settings, torch.empty(vocab_size, width))
-    modules = model.named_modules(remove_duplicate=False)
-    return {name: (type(module), _attributes(module)) for name, module in modules}
-
-
-def _attributes(module: nn.Module) -> dict[str, Any]:
-    """What an instance has set: the number of heads, say, or a method; and the shapes of its tensors."""
-    found: dict[str, Any] = {}
-    for name, value in vars(module).items():
-        if name[0] != "_" and name not in _NOT_COMPARED:
-            found[name] = value
-    for tensors in (module._parameters, module._buffers):
-        for name, tensor in tensors.items():
-            found[name] = None if tensor is None else tensor.shape
-    return found

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tinylm.model.as_built import parts_of
 from tinylm.model.initialisation import initialise
 from tinylm.model.kv_cache import KVCache, LayerCache
 from tinylm.model.norms import NORMS
@@ -264,6 +265,7 @@ class TinyLM(nn.Module):
         mean_square = self.embedding.detach().square().mean()
         self.register_buffer("embedding_scale", mean_square.clamp(min=1e-12).rsqrt())
         initialise(self, settings, self.width)
+        self.as_built = parts_of(self)
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
         """An empty cache for `rows` sequences of at most `capacity` tokens (default: the context)."""
