@@ -11,7 +11,6 @@ the next word. A kind of position is, from the first mention of the fact on:
 The next kind is looked for after an article, which does not give it away, and after other words.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -28,13 +27,13 @@ CLASSES = 10  # heroes and places that are told apart: the most frequent ones of
 SLOT_OF = {"gender": "hero", "number": "food", "hero": "hero", "place": "place"}
 FACTS = (*SLOT_OF, "next")
 FORMS = ("he", "him", "his", "himself")  # parts of the hero's entry
-KIND_OF = {name: kind for kind, found in WORLD.language.kinds.items() for name in found.lists}
 
 
 class Word(NamedTuple):
-    """A word of a story, the piece that it is from with its origin, and whether it ends the piece."""
+    """A word of a story, its kind, the piece that it is from with its origin, and whether it ends the piece."""
 
     text: str
+    kind: str
     piece: str
     origin: str
     is_last: bool
@@ -51,11 +50,12 @@ class Story(NamedTuple):
 
 def story_of(telling: Telling) -> Story:
     """The words of a telling that is finished."""
-    texts = iter(WORLD.normalise(WORLD.render(telling.pieces)).split())
+    texts = iter(WORLD.words_of_telling(telling.pieces, telling.origins))
     words = []
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
-        count = len(WORLD.normalise(piece).split())
-        words += [Word(next(texts), piece, origin, left == 0) for left in reversed(range(count))]
+        kinds = [kind for _, kind in WORLD.words_of(piece, origin)]
+        for number, kind in enumerate(kinds, start=1):
+            words.append(Word(next(texts), kind, piece, origin, number == len(kinds)))
     return Story(words, telling.facts)
 
 
@@ -68,7 +68,7 @@ def draw(count: int = DRAWN) -> list[Story]:
 def label_of(story: Story, fact: str, number: int) -> str:
     """The fact at a word of the story. Only what comes next depends on the word."""
     if fact == "next":
-        return KIND_OF.get(re.split("[.:]", story.words[number + 1].origin)[0], "plot")
+        return story.words[number + 1].kind
     entry = story.facts[SLOT_OF[fact]]
     if fact == "number":
         return "plural" if entry[""].endswith("s") else "singular"

@@ -56,9 +56,8 @@ def fit(x: Tensor, labels: Tensor, classes: int, strength: float) -> nn.Linear:
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        loss: Tensor = (
-            F.cross_entropy(probe(x), labels) + strength / 2 * probe.weight.square().sum()
-        )
+        penalty = strength / 2 * probe.weight.square().sum()
+        loss: Tensor = F.cross_entropy(probe(x), labels) + penalty
         loss.backward()
         return loss
 
@@ -90,15 +89,14 @@ def control_labels(labels: Tensor, words: Tensor) -> Tensor:
 
 def probed(examples: Examples, groups: Tensor) -> Iterator[dict[str, float]]:
     """For each layer, the accuracies of the probe, of its control and of the most frequent label."""
-    train, test = groups % TEST != 0, groups % TEST == 0
-    labels = {
-        "accuracy": examples.labels,
-        "control": control_labels(examples.labels, examples.words),
-    }
-    majority = (examples.labels[test] == examples.labels[train].mode()[0]).double().mean().item()
+    test = groups % TEST == 0
+    train = ~test
+    labels = examples.labels
+    control = control_labels(labels, examples.words)
+    majority = (labels[test] == labels[train].mode()[0]).double().mean().item()
     for layer, x in enumerate(examples.streams):
         row = {"layer": layer, "majority": majority}
-        for name, wanted in labels.items():
+        for name, wanted in (("accuracy", labels), ("control", control)):
             probe = train_probe(x[train], wanted[train], groups[train] // TEST)
             row[name] = accuracy(probe, x[test], wanted[test])
         yield row

@@ -29,12 +29,13 @@ CHI_SQUARE = 27.9  # with 9 degrees of freedom, larger with a probability of 0.0
 def test_stories_of_every_plot_have_their_exact_probability(plot):
     sampler = Sampler(f"plot {plot}")
     words = story_of_plot(sampler, plot)
-    truth = Truth()
+    truth, unasked = Truth(), Truth()  # the second computes no more than the word's probability
     for word in [*words, END]:
         following = truth.next_words()
         assert math.fsum(following.probs.values()) == pytest.approx(1, abs=1e-9)
         assert following.kind in WORLD.meaning
-        assert truth.read(word)
+        assert unasked.read("a/an") == 0.0  # stands for both forms, in derivations only
+        assert truth.read(word) == unasked.read(word) == following.probs[word]
     assert truth.log_prob == pytest.approx(sampler.log_prob, abs=1e-9)
     assert truth.next_words().probs == {}
 

@@ -84,7 +84,7 @@ def test_drawn_words_cannot_be_told_from_the_true_distribution(worlds, name, sto
     rng = random.Random(1)
     bins: Counter[int] = Counter()
     for _ in range(stories):
-        truth = Truth(world)
+        truth, unasked = Truth(world), Truth(world)
         for word in draw_words(world, sampler)[0]:
             below = 0.0
             probs = truth.next_words().probs
@@ -94,7 +94,7 @@ def test_drawn_words_cannot_be_told_from_the_true_distribution(worlds, name, sto
                 below += prob
             if len(probs) > 1:
                 bins[min(int(10 * (below + probs[word] * rng.random())), 9)] += 1
-            truth.read(word)
+            assert truth.read(word) == unasked.read(word) == probs[word]
     expected = bins.total() / 10
     assert sum((bins[number] - expected) ** 2 for number in range(10)) / expected < CHI_SQUARE
 

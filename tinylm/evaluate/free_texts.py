@@ -9,9 +9,9 @@ import pandas as pd
 
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
-from tinylm.evaluate.truth import Position, read_words
 from tinylm.run.evaluated import FreeTexts
 from tinylm.storybook.language import END
+from tinylm.storybook.truth import NextWords, Truth
 from tinylm.storybook.world import World
 from tinylm.text.diversity import distinct_n
 
@@ -20,32 +20,16 @@ NGRAM = 4
 
 
 class FreeText(NamedTuple):
-    """A text with the positions that the generator can read, up to the first impossible word or `<unk>`.
+    """A text that the generator read, up to the first impossible word or `<unk>`.
 
-    is_mistaken: whether the last position has an impossible word.
+    surprises: the generator's, at each possible word, in nats. is_mistaken: whether an impossible word
+    follows. name: the hero's; None if the text has none, as in every world but the storybook.
     """
 
     text: str
-    positions: list[Position]
+    surprises: list[float]
     is_mistaken: bool
-
-    @property
-    def possible(self) -> list[Position]:
-        """The positions without an impossible word."""
-        return self.positions[:-1] if self.is_mistaken else self.positions
-
-    @property
-    def surprises(self) -> list[float]:
-        """The generator's surprise at each possible word, in nats."""
-        return [-math.log(nexts.probs[word]) for word, nexts in self.possible]
-
-    @property
-    def name(self) -> str | None:
-        """The hero's name; None if the text has none, as in every world but the storybook."""
-        for word, following in self.possible:
-            if following.kind == "person" and len(following.probs) > MANY:
-                return word
-        return None
+    name: str | None
 
 
 def read_free_text(text: str, is_finished: bool, world: World) -> FreeText:
@@ -54,11 +38,23 @@ def read_free_text(text: str, is_finished: bool, world: World) -> FreeText:
     words = world.normalise(readable).split()
     if is_finished and not unknown:
         words.append(END)
-    positions = read_words(words, world)
-    is_mistaken = len(positions) <= len(words)
-    return FreeText(
-        world.normalise(text), positions if is_mistaken else positions[:-1], is_mistaken
-    )
+    truth = Truth(world)
+    surprises: list[float] = []
+    name = None
+    may_name_hero = names_heroes(world)
+    for word in words:
+        is_hero = may_name_hero and name is None and chooses_hero(truth.next_words())
+        prob = truth.read(word)
+        if prob == 0.0:
+            break
+        surprises.append(-math.log(prob))
+        name = word if is_hero else name
+    return FreeText(world.normalise(text), surprises, len(surprises) < len(words), name)
+
+
+def chooses_hero(following: NextWords) -> bool:
+    """Whether the generator chooses the storybook's hero next."""
+    return following.kind == "person" and len(following.probs) > MANY
 
 
 def usual_surprises(stories: Sequence[FreeText]) -> np.ndarray:
@@ -72,7 +68,7 @@ def usual_surprises(stories: Sequence[FreeText]) -> np.ndarray:
 
 
 def names_heroes(world: World) -> bool:
-    """Whether the stories have heroes that `FreeText.name` finds."""
+    """Whether the stories have heroes that `chooses_hero` finds."""
     return any(len(words.options) > MANY for words in world.lists_of_kind("person"))
 
 
@@ -82,12 +78,13 @@ def judge(texts: Sequence[FreeText], usual: np.ndarray, world: World, copies: in
     copies: how often each text counts as written in `distinct`, for a method that varies nothing.
     """
     names = {text.name for text in texts} - {None}
-    read = [(len(text.positions), text.is_mistaken) for text in texts]
+    read = [(len(text.surprises) + text.is_mistaken, text.is_mistaken) for text in texts]
     surprise = []
     for text in texts:
-        if text.possible:
-            places = np.minimum(np.arange(len(text.possible)), len(usual) - 1)
-            surprise.append((sum(text.surprises) - usual[places].sum(), len(text.possible)))
+        if text.surprises:
+            words = len(text.surprises)
+            places = np.minimum(np.arange(words), len(usual) - 1)
+            surprise.append((sum(text.surprises) - usual[places].sum(), words))
     written = [text.text for text in texts for _ in range(copies)]
     return FreeTexts(
         texts=len(texts),

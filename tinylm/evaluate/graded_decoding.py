@@ -8,6 +8,7 @@ generator.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,7 +21,13 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.free_texts import FreeText, judge, read_free_text, usual_surprises
+from tinylm.evaluate.free_texts import (
+    FreeText,
+    chooses_hero,
+    judge,
+    read_free_text,
+    usual_surprises,
+)
 from tinylm.evaluate.intervals import pooled_ratio
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.trained_run import TrainedRun
@@ -174,7 +181,9 @@ def _read(run: TrainedRun, ids: Sequence[int], is_finished: bool) -> FreeText:
 def text_of(story: ComparedStory) -> FreeText:
     """A story of the generator, which ended it."""
     words = [word for word, _ in story.positions if word != END]
-    return FreeText(" ".join(words), story.positions, is_mistaken=False)
+    surprises = [-math.log(following.probs[word]) for word, following in story.positions]
+    heroes = (word for word, following in story.positions if chooses_hero(following))
+    return FreeText(" ".join(words), surprises, is_mistaken=False, name=next(heroes, None))
 
 
 def plotted(grades: Mapping[str, DecodingGrade]) -> list[tuple[str, str, float | None]]:

@@ -96,43 +96,63 @@ class Derivation(NamedTuple):
                 if first and option not in choice.banned:
                     yield *first, share * weights[option]
 
-    def read(self, word: str) -> Iterator[Derivation]:
-        """The derivations after the word: one for each way to write it."""
+    def probs_of(self, word: str) -> Iterator[float]:
+        """P(the words read and this one), for each way to write it next: a part of `next_words`."""
+        choice = self.choice
         if not self.allows(word):
             return
+        if self.unread or choice is None:
+            next_word = self.unread[0][0] if self.unread else END
+            if next_word == word:
+                yield self.prob
+        else:
+            share = self.prob / choice.weight_left
+            for option in _options_of(self.telling, choice).by_word.get(word, []):
+                if option not in choice.banned:
+                    yield share * choice.weighted.weights[option]
+
+    def read(self, word: str) -> list[Derivation]:
+        """The derivations after the word: one for each way to write it."""
+        if not self.allows(word):
+            return []
         if self.unread:
-            if self.unread[0][0] == word:
-                rest = self._replace(unread=self.unread[1:], form=None)
-                yield from rest.with_silent_options()
-        elif self.choice is not None:
-            options = _options_of(self.telling, self.choice)
-            yield from self._take(options.by_word.get(word, []), words_read=1)
+            if self.unread[0][0] != word:
+                return []
+            rest = Derivation(self.prob, self.unread[1:], self.telling, self.choice)
+            return rest.with_silent_options()
+        if self.choice is None:
+            return []
+        options = _options_of(self.telling, self.choice)
+        return self._take(options.by_word.get(word, []), words_read=1)
 
-    def with_silent_options(self) -> Iterator[Derivation]:
+    def with_silent_options(self) -> list[Derivation]:
         """This derivation, and those of its silent options."""
-        yield self
-        if not self.unread and self.choice is not None:
-            yield from self._take(_options_of(self.telling, self.choice).silent, words_read=0)
+        if self.unread or self.choice is None:
+            return [self]
+        silent = _options_of(self.telling, self.choice).silent
+        return [self, *self._take(silent, words_read=0)]
 
-    def _take(self, options: Sequence[int], words_read: int) -> Iterator[Derivation]:
+    def _take(self, options: Sequence[int], words_read: int) -> list[Derivation]:
         """The derivations in which one of these options is taken."""
         choice = self.choice
         assert choice is not None
+        derivations = []
         for option in options:
             if option not in choice.banned:
                 telling = self.telling.fork()
                 telling.take(choice, option)
                 prob = self.prob / choice.weight_left * choice.weighted.weights[option]
-                yield from _derivations(telling, prob, words_read)
+                derivations += _derivations(telling, prob, words_read)
+        return derivations
 
 
-def _derivations(telling: Telling, prob: float, words_read: int = 0) -> Iterator[Derivation]:
+def _derivations(telling: Telling, prob: float, words_read: int = 0) -> list[Derivation]:
     """Continue to the next choice. words_read: how many of the words told here have been read."""
     choice = telling.advance()
     words: Words = ()
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
         words += telling.world.words_of(piece, origin)
-    yield from Derivation(prob, words[words_read:], telling, choice).with_silent_options()
+    return Derivation(prob, words[words_read:], telling, choice).with_silent_options()
 
 
 @dataclass(frozen=True)
@@ -162,17 +182,19 @@ class Truth:
         self._prob = 1.0  # of the words read so far
         self._derivations = list(_derivations(Telling(self.world, [Call(START)]), 1.0))
         self._after_sounds: list[tuple[Sound, list[Derivation]]] = []
-        self._next = self._look_ahead()
+        self._next: NextWords | None = None  # until somebody asks
 
     def next_words(self) -> NextWords:
         """The generator's distribution of the next word, END for the end of the story."""
+        if self._next is None:
+            self._next = self._look_ahead()
         return self._next
 
-    def read(self, word: str) -> bool:
-        """Read the next word, or END. If it is impossible here, read nothing and return False."""
-        if word not in self._next.probs:
-            return False
-        prob = self._next.probs[word]
+    def read(self, word: str) -> float:
+        """Read the next word, or END.  -> its probability; if that is 0, nothing is read."""
+        prob = self._prob_of(word)
+        if prob == 0.0:
+            return 0.0
         self.log_prob += math.log(prob)
         self._prob *= prob
         derivations = _read(self._derivations, word)
@@ -183,8 +205,23 @@ class Truth:
             self._prob *= LARGE
             derivations = [each._replace(prob=each.prob * LARGE) for each in derivations]
         self._derivations = derivations
-        self._next = self._look_ahead()
-        return True
+        self._next = None
+        return prob
+
+    def _prob_of(self, word: str) -> float:
+        """The probability of a next word, without those of the others where they are not needed."""
+        if self._next is not None or self._has_forms(word):
+            return self.next_words().probs.get(word, 0.0)
+        total = 0.0
+        for derivation in self._derivations:
+            for prob in derivation.probs_of(word):
+                total += prob
+        return total / self._prob
+
+    def _has_forms(self, word: str) -> bool:
+        """Whether a word has two forms, so that the words after it decide how probable each is."""
+        sounds = self.world.sounds.values()
+        return any(word in (sound.plain, sound.changed, sound.either) for sound in sounds)
 
     def _look_ahead(self) -> NextWords:
         """The distribution of the next word."""
