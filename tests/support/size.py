@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_533, ("tests",): 23_362}
-TOTAL_WORDS = 25_800  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 31_564, ("tests",): 23_381}
+TOTAL_WORDS = 25_900  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)

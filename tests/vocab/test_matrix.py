@@ -1,6 +1,8 @@
 """The embedding matrix of each source, for each tokenizer."""
 
 import dataclasses
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,6 +98,23 @@ def test_divergence_is_refused(monkeypatch):
     texts = [f"{text} " * 20 for text in TEXTS]
     with pytest.raises(InputError, match="skipgram"):
         train_skipgram(texts, ["the"], 12)
+
+
+def test_a_fasttext_that_scales_vectors_to_length_1_is_refused(monkeypatch):
+    """A stand-in for fasttext-community, whose modules have the same names."""
+    import fasttext_pybind
+
+    class UnitVectors(fasttext_pybind.fasttext):
+        def getWordVector(self, vector, word):
+            super().getWordVector(vector, word)
+            values = np.asarray(vector)  # shares the vector's memory
+            values /= np.linalg.norm(values)
+
+    contents = vars(fasttext_pybind) | {"fasttext": UnitVectors}
+    monkeypatch.setitem(sys.modules, "fasttext_pybind", SimpleNamespace(**contents))
+    with pytest.raises(InputError, match=r"expected .*fasttext-modern.*, got .* length 1"):
+        matrix()
+    assert matrix(source="counts")[1]["covered"]
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

@@ -1,9 +1,10 @@
 """Skip-gram word vectors with character n-grams, trained by fastText.
 
 Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information". One thread, because only
-then is the update order reproducible. fastText 0.9.3 initialises the first tenth of its input
-matrix and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process,
-anything later. So the allocator returns zeros during training, and equal input gives equal bytes.
+then is the update order reproducible. fastText (0.9.3, and fasttext-modern
+0.10.0, which compiles the same sources) initialises the first tenth of its input matrix and leaves
+the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything later. So
+the allocator returns zeros during training, and equal input gives equal bytes.
 """
 
 import contextlib
@@ -26,6 +27,8 @@ MIN_N = 3  # shortest and longest character n-grams of a word
 MAX_N = 6
 BUCKETS = 20_000  # hash buckets of character n-grams
 LR = 0.05
+LINE_END = "</s>"  # fastText's word for it, which has no n-grams: its vector is always initialised
+CHECKED_WIDTH = 16  # of the vector that check_fasttext looks at
 NO_LABEL = " "  # words that begin with it are labels for fastText: no word has a space
 M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
 
@@ -68,16 +71,44 @@ def _fasttext_arguments(path: Path, width: int, seed: int) -> Any:
     return arguments
 
 
+def check_fasttext() -> None:
+    """Raise InputError if the installed fastText scales vectors to length 1.
+
+    Other distributions install modules of the same name: fasttext-community returns unit vectors.
+    An untrained vector shows it. Its values are at most 1 / width, so that it is at most
+    1 / sqrt(width) long.
+    """
+    import fasttext_pybind
+
+    model = fasttext_pybind.fasttext()
+    vector = fasttext_pybind.Vector(CHECKED_WIDTH)
+    with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
+        path = Path(folder) / "word.txt"
+        path.write_text("word\n", encoding="utf-8")
+        arguments = _fasttext_arguments(path, CHECKED_WIDTH, SEED)
+        arguments.epoch = 0
+        arguments.loss = fasttext_pybind.loss_name.softmax  # needs no table of negatives
+        with zeroed_memory():
+            fasttext_pybind.train(model, arguments)
+    model.getWordVector(vector, LINE_END)
+    if np.linalg.norm(np.array(vector)) > 0.99:
+        raise InputError(
+            "embedding.source = skipgram: expected a fastText that returns vectors as trained "
+            "(fasttext-modern), got one that scales them to length 1 (as fasttext-community does)"
+        )
+
+
 def train_skipgram(
     texts: Iterable[str], words: Sequence[str], width: int, seed: int = SEED
 ) -> np.ndarray:
     """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
 
     A word that is not in the texts and has no known character n-grams gets zeros. Raises InputError
-    if the training diverges.
+    if the training diverges, and as `check_fasttext`.
     """
     import fasttext_pybind
 
+    check_fasttext()
     model = fasttext_pybind.fasttext()
     vector = fasttext_pybind.Vector(width)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
