@@ -1,10 +1,10 @@
 """Skip-gram word vectors with character n-grams, trained by fastText.
 
 Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information". One thread, because only
-then is the update order reproducible. fastText (0.9.3, and fasttext-modern
-0.10.0, which compiles the same sources) initialises the first tenth of its input matrix and leaves
-the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything later. So
-the allocator returns zeros during training, and equal input gives equal bytes.
+then is the update order reproducible. fastText 0.9.3, and fasttext-modern 0.10.0, which compiles
+the same sources, initialise the first tenth of the input matrix and leave the rest as the allocator
+returns it (fastText's issue 1061): zeros in a fresh process, anything later. So the allocator
+returns zeros during training, and equal input gives equal bytes.
 """
 
 import contextlib
