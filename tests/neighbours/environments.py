@@ -13,6 +13,7 @@ TOOLS = {
     "transformers_generate": "python",
     "transformers_training": "python",
     "tokenizers_alone": "python",
+    "ctranslate2_converted": "python",
 }
 
 
