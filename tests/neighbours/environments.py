@@ -14,6 +14,7 @@ TOOLS = {
     "transformers_training": "python",
     "tokenizers_alone": "python",
     "ctranslate2_converted": "python",
+    "lm_eval_likelihoods": "python",
 }
 
 

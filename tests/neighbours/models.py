@@ -140,8 +140,10 @@ def write_model(
         shutil.rmtree(folder / "gguf")
         formats.append("gguf")
     rows = drawn_rows(trained, rng)
-    write_json(folder / "card.json", card_of(trained, formats, texts, rows))
-    np.savez(folder / "expected.npz", **expected_of(trained, rows))
+    card = card_of(trained, formats, texts, rows)
+    write_json(folder / "card.json", card)
+    of_texts = text_log_probs(trained, [ids for _, ids, _ in card["texts"]])
+    np.savez(folder / "expected.npz", **expected_of(trained, rows), text_log_probs=of_texts)
 
 
 def drawn_rows(trained: TrainedModel, rng: np.random.Generator) -> torch.Tensor:
@@ -247,3 +249,19 @@ def expected_of(trained: TrainedModel, rows: torch.Tensor) -> dict[str, np.ndarr
 def padded(rows: list[list[int]]) -> np.ndarray:
     """(B, NEW), -1 after the end of a row"""
     return np.array([row + [-1] * (NEW - len(row)) for row in rows])
+
+
+@torch.no_grad()
+def text_log_probs(trained: TrainedModel, texts: list[list[int]]) -> np.ndarray:
+    """Log-probability of each token in nats, after <sos> or, without one, after the first token.
+
+    The row of a text ends in nan, and the row of one longer than the context has nothing else.  (texts, T - 1)
+    """
+    context, opening = trained.model.settings.context, trained.tokenizer.sos_id
+    result = np.full((len(texts), context - 1), np.nan)
+    for row, ids in zip(result, texts, strict=True):
+        opened = torch.tensor(ids if opening is None else [opening, *ids])
+        if 1 < len(opened) <= context:
+            log_probs = trained.model(opened[None, :-1])[0].double().log_softmax(-1)
+            row[: len(opened) - 1] = log_probs.gather(1, opened[1:, None])[:, 0]
+    return result
