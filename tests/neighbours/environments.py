@@ -15,6 +15,7 @@ TOOLS = {
     "tokenizers_alone": "python",
     "ctranslate2_converted": "python",
     "lm_eval_likelihoods": "python",
+    "transformer_lens_bridge": "python",
 }
 
 
