@@ -16,6 +16,7 @@ TOOLS = {
     "ctranslate2_converted": "python",
     "lm_eval_likelihoods": "python",
     "transformer_lens_bridge": "python",
+    "onnx_runtime": "python",
 }
 
 
