@@ -24,7 +24,7 @@ from tests.drawn.corpora import plant_vocabulary
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.exports import drawn_shape, drawn_text, exported, spelled
 from tests.drawn.models import plain_model, random_model, settings_of
-from tests.drawn.rounding import BF16, F16, FACTOR, FP32, LARGEST, SHAKEN
+from tests.drawn.rounding import BF16, F16, FP32, LARGEST, SHAKEN
 from tinylm.base.files import sha256, write_json
 from tinylm.decoding import filters
 from tinylm.decoding.beam_search import beam_search
@@ -55,7 +55,10 @@ TOKENIZERS = {
 }
 ROWS, PROMPT, NEW = 4, 6, 20  # tokens
 BEAMS = 5
-UNITS = {"float32": FP32, "bfloat16": BF16, "float16": F16}
+SPREAD = 2.5  # standard deviation of logits
+# Half a unit in the last place, and how much larger than that of one random change an error may be: sums in float32 err
+# term by term, and those of the other types are in float32.
+UNITS = {"float32": (FP32, 20.0), "bfloat16": (BF16, 4.0), "float16": (F16, 4.0)}
 DECODE = (
     {"temperature": 0.7},
     {"temperature": 1.3, "top_k": 7},
@@ -115,9 +118,15 @@ def drawn_model(
     shape |= REQUIRED if form != "own" else {"norm": "post", "norm_kind": "layer"}
     if form == "neox":
         shape["positions"] = "rotary"
+    if (
+        rng.random() < 0.5
+    ):  # as wide as its heads: the export has no more channels, and ties the output
+        width = shape["heads"] * shape["head_width"]
+        shape |= {"output_bias": False, "tied_output": True}
     model = random_model(settings_of(drawn, **shape), len(tokenizer), width, drawn.number)
-    with torch.no_grad():
-        model.final_norm.gain.mul_(2.0)  # clear differences between the likeliest tokens
+    rows = torch.from_numpy(rng.integers(len(tokenizer), size=(ROWS, PROMPT)))
+    with torch.no_grad():  # logits as different as those of a trained model
+        model.final_norm.gain.mul_(SPREAD / model(rows).std(-1).mean())
     params = drawn.params()
     params["decode"] = {"seed": 1, **DECODE[rng.integers(len(DECODE))]}
     params["beam_bench"]["length_penalty"] = float(rng.choice([0.0, 0.6, 1.0]))
@@ -183,7 +192,7 @@ def card_of(
         "length_penalty": length_penalty,
         "new_tokens": NEW,
         "texts": list(encoded(tokenizer, texts)),
-        "rounding": {name: rounding(trained.model, rows, unit) for name, unit in UNITS.items()},
+        "rounding": {name: rounding(trained.model, rows, *unit) for name, unit in UNITS.items()},
     }
 
 
@@ -198,7 +207,7 @@ def encoded(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[
         yield text, ids, tokenizer.decode([index for index in ids if index != tokenizer.unk_id])
 
 
-def rounding(model: TinyLM, rows: torch.Tensor, unit: float) -> float | None:
+def rounding(model: TinyLM, rows: torch.Tensor, unit: float, factor: float) -> float | None:
     """How far logits may be from the exact ones if each operation errs by `unit`, as in tests/drawn/rounding.py."""
     exact = plain_model(model)(rows)
     generator = torch.Generator().manual_seed(0)
@@ -209,7 +218,7 @@ def rounding(model: TinyLM, rows: torch.Tensor, unit: float) -> float | None:
         largest = max(largest, float((plain(rows) - exact).abs().max()))
         if not plain.largest <= LARGEST[unit]:
             return None
-    return FACTOR * largest
+    return factor * largest
 
 
 @torch.no_grad()

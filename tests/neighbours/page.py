@@ -1,13 +1,13 @@
 """docs/reference/neighbours.md, from what the last run of `make neighbours` wrote."""
 
 import json
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from tests.support import reference
 
 RESULTS = Path(__file__).parent / "results.json"
+Lines = list[dict[str, Any]]
 
 
 def is_good(line: dict[str, Any]) -> bool:
@@ -25,26 +25,44 @@ def difference(line: dict[str, Any]) -> str:
 
 
 def page() -> str:
-    """The comparisons, a table for each tool, and below it what its users need to know."""
+    """For each tool: what goes wrong without an error, what it refuses, and what was compared."""
     results = json.loads(RESULTS.read_text("utf-8"))
     parts = [
-        "# What other tools do with our exports",
+        "# Other tools on exports",
         reference.MARK,
-        f"`make neighbours` draws {results['models']} small models with random weights, exports them, reads the exports with "
-        "other tools, and compares with what tinylm computes. A difference that is more than rounding explains is an error. "
-        f"These are the results of {results['date']} on {results['processor']}, with seed {results['seed']}.",
+        f"`make neighbours` exports {results['models']} small models with random weights, reads them with other tools, and "
+        "compares what they compute with tinylm. A difference that rounding does not explain is an error. These are the results of "
+        f"{results['date']}, with seed {results['seed']}, on {results['processor']}.",
     ]
-    for (tool, version), group in groupby(
-        results["lines"], lambda line: (line["tool"], line["version"])
-    ):
-        lines = list(group)
+    for (tool, version), lines in by_tool(results["lines"]):
         parts.append(f"## {tool} {version}")
-        rows = ["| compared | models | difference |", "|---|---|---|"]
+        wrong = [line for line in lines if line["bound"] is None and line["difference"] is not None]
+        refused = [line for line in lines if line["difference"] is None]
+        same = [line for line in lines if line["bound"] is not None]
+        parts += sentences("Goes wrong without an error, unless you do this:", wrong)
+        parts += sentences("Refused:", refused)
+        parts += sentences("Works, if you do this:", same)
+        rows = [
+            "| compared | models | largest difference | allowed | in |",
+            "|---|---|---|---|---|",
+        ]
         rows += [
-            f"| {line['compared']} | {line['models']} | {difference(line)} |" for line in lines
+            f"| {line['compared']} | {line['models']} | {line['difference']:.2g} | {line['bound']:.2g} | {line['unit']} |"
+            for line in same
         ]
         parts.append("\n".join(rows))
-        sentences = dict.fromkeys(line["says"] for line in lines if line["says"])
-        if sentences:
-            parts.append("\n".join(f"- {sentence}" for sentence in sentences))
     return "\n\n".join(parts)
+
+
+def by_tool(lines: Lines) -> list[tuple[tuple[str, str], Lines]]:
+    """((tool, version), its lines) in the order of their first lines."""
+    tools: dict[tuple[str, str], Lines] = {}
+    for line in lines:
+        tools.setdefault((line["tool"], line["version"]), []).append(line)
+    return list(tools.items())
+
+
+def sentences(heading: str, lines: Lines) -> list[str]:
+    """A heading and what the lines say, each sentence once; nothing if they say nothing."""
+    said = dict.fromkeys(line["says"] for line in lines if line["says"])
+    return [heading, "\n".join(f"- {sentence}" for sentence in said)] if said else []

@@ -5,7 +5,7 @@ It needs numpy alone, and nothing of tinylm: the scripts run in the environments
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,16 @@ class Report:
     def refused(self, compared: str, why: str) -> None:
         """A comparison that the tool cannot make, and why, in a sentence."""
         self._print(compared, 0, None, "", None, why)
+
+    def raises(self, compared: str, call: Callable[[], object], error: type, says: str) -> None:
+        """A call that raises `error`, as `says` tells users; once it does not, the sentence is out of date: that fails."""
+        try:
+            call()
+        except error:
+            self.refused(compared, says)
+        else:
+            self.failed = True
+            self.refused(compared, f"This works now, remove it: {says}")
 
     def _print(self, compared, models, difference, unit, bound, says) -> None:
         line = {

@@ -102,27 +102,22 @@ def is_neox(model: Written) -> bool:
 
 def check_refusals(models: list[Written], folder: Path) -> None:
     """What is not converted, or not loaded, as it is."""
-    compared = "conversion of GPT-NeoX as it is"
-    for model in list(filter(is_neox, models))[:1]:
-        try:
-            convert(model, folder)
-            report.compare(compared, "models refused before", [(1.0, 0.0)])
-        except AttributeError as error:
-            report.refused(
-                compared,
-                f"The converter asks transformers 5 for a name that only earlier versions have: {error}. Define "
-                "two names first, see Export.",
-            )
-    compared = "loading of models without special tokens (tokenizer longest_match) as they are"
-    for model in [each for each in models if not each.card["roles"] and not is_neox(each)][:1]:
-        try:
-            opened(model, convert(model, folder))
-            report.compare(compared, "models refused before", [(1.0, 0.0)])
-        except RuntimeError as error:
-            report.refused(
-                compared,
-                f'{error}: in config.json of the converted folder, write "" for bos_token, eos_token and unk_token.',
-            )
+    rotary = next(filter(is_neox, models), None)
+    if rotary is not None:
+        report.raises(
+            "conversion of GPT-NeoX, as it is",
+            lambda: convert(rotary, folder),
+            AttributeError,
+            "The converter asks transformers 5 for two names that only earlier versions have: define them first.",
+        )
+    bare = next((each for each in models if not each.card["roles"] and not is_neox(each)), None)
+    if bare is not None:
+        report.raises(
+            "loading of models without special tokens (tokenizer longest_match), as they are",
+            lambda: opened(bare, convert(bare, folder)),
+            RuntimeError,
+            'In config.json of the converted folder, write "" for bos_token, eos_token and unk_token.',
+        )
 
 
 def main() -> None:
