@@ -17,6 +17,7 @@ TOOLS = {
     "lm_eval_likelihoods": "python",
     "transformer_lens_bridge": "python",
     "onnx_runtime": "python",
+    "saelens_loader": "saelens",
 }
 
 
