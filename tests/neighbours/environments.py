@@ -18,6 +18,7 @@ TOOLS = {
     "transformer_lens_bridge": "python",
     "onnx_runtime": "python",
     "saelens_loader": "saelens",
+    "javascript_readers": "javascript",
 }
 
 
@@ -27,12 +28,32 @@ def command_of(tool: str) -> list[str]:
     folder = ROOT / f".venv-neighbours-{group}"
     needed = HERE / f"requirements-{group}.txt"
     installed = folder / needed.name  # a copy of what was installed
-    python = folder / "bin/python"
     if not installed.exists() or installed.read_bytes() != needed.read_bytes():
         print(f"{folder.name}: installing {needed.name} ...", file=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(needed)], check=True)
+        install = install_npm if group == "javascript" else install_pip
+        install(folder, needed)
         shutil.copy(needed, installed)
-    return [str(python), str(HERE / f"consumers/{tool}.py")]
+    if group == "javascript":
+        # Node looks for packages beside the script.
+        script = shutil.copy(HERE / f"consumers/{tool}.mjs", folder)
+        return ["node", str(script)]
+    return [str(folder / "bin/python"), str(HERE / f"consumers/{tool}.py")]
+
+
+def install_pip(folder: Path, needed: Path) -> None:
+    """A virtual environment with these packages."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, "--disable-pip-version-check", "-r", str(needed)], check=True)
+
+
+def install_npm(folder: Path, needed: Path) -> None:
+    """A folder with these packages, one name@version a line, for Node 20 or newer.
+
+    Optional ones are left out, which are gigabytes for graphics cards, and so are scripts that download.
+    """
+    folder.mkdir()
+    names = needed.read_text("utf-8").split()
+    npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--omit=optional"]
+    subprocess.run([*npm, "--ignore-scripts", *names], cwd=folder, check=True)
