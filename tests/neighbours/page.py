@@ -31,8 +31,8 @@ def page() -> str:
         "# Other tools on exports",
         reference.MARK,
         f"`make neighbours` exports {results['models']} small models with random weights, reads them with other tools, and "
-        "compares what they compute with tinylm. A difference that rounding does not explain is an error. These are the results of "
-        f"{results['date']}, with seed {results['seed']}, on {results['processor']}.",
+        "compares what they compute with tinylm. A difference that rounding does not explain is an error. "
+        f"These are the results of {results['date']}, with seed {results['seed']}, on {results['processor']}.",
     ]
     for (tool, version), lines in by_tool(results["lines"]):
         parts.append(f"## {tool} {version}")
@@ -47,7 +47,8 @@ def page() -> str:
             "|---|---|---|---|---|",
         ]
         rows += [
-            f"| {line['compared']} | {line['models']} | {line['difference']:.2g} | {line['bound']:.2g} | {line['unit']} |"
+            f"| {line['compared']} | {line['models']} | {line['difference']:.2g} | {line['bound']:.2g} "
+            f"| {line['unit'].removeprefix('largest difference of ')} |"
             for line in same
         ]
         parts.append("\n".join(rows))
