@@ -19,6 +19,7 @@ TOOLS = {
     "onnx_runtime": "python",
     "saelens_loader": "saelens",
     "javascript_readers": "javascript",
+    "llama_cpp_library": "llama_cpp",
 }
 
 

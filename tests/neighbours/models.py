@@ -44,8 +44,9 @@ from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
 
-# What transformers makes of a model; "own" is refused by --format transformers.
-FORMS = ("gpt2", "neox", "gpt2", "own")
+# What transformers makes of a model; "own" is refused by --format transformers. "blocks" is a GPT-2 of 256 columns,
+# which llama.cpp quantises in whole blocks.
+FORMS = ("blocks", "neox", "gpt2", "own")
 TOKENIZERS = {
     "words": {"tokenizer": "words", "lower_case": True, "punctuation": "drop"},
     "bpe": {"tokenizer": "bpe", "lower_case": False, "max_size": 400},
@@ -118,6 +119,9 @@ def drawn_model(
     shape |= REQUIRED if form != "own" else {"norm": "post", "norm_kind": "layer"}
     if form == "neox":
         shape["positions"] = "rotary"
+    if form == "blocks":
+        width = 256
+        shape |= {"heads": 4, "head_width": 64, "feed_forward": 512, "output_bias": False}
     if (
         rng.random() < 0.5
     ):  # as wide as its heads: the export has no more channels, and ties the output
