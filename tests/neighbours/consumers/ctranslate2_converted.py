@@ -12,6 +12,7 @@ from ctranslate2.converters import TransformersConverter
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
 BEAMS = 5
+PATIENCE = 20  # times BEAMS: so many texts may end before the search does
 LAYER_NORM_EPS = 1e-5  # of all models there
 report = Report("ctranslate2", ctranslate2.__version__)
 
@@ -40,6 +41,7 @@ class Converted:
             self.tokens(self.model.expected["prompts"]),
             beam_size=BEAMS if name == "beams" else 1,
             length_penalty=card["length_penalty"],
+            patience=PATIENCE,
             max_length=card["new_tokens"],
             suppress_sequences=[[card["tokens"][index]] for index in card["banned"]],
             end_token=[] if eos is None else [eos],
@@ -162,7 +164,12 @@ def check_tokens(converted: list[Converted]) -> None:
     beams = [each.decoded("beams") for each in converted]
     unit = "tokens that differ"
     report.compare("greedy, 20 tokens", unit, [(count, 0.0) for count in greedy])
-    report.compare(f"{BEAMS} beams, 20 tokens", unit, [(count, 0.0) for count, _ in beams])
+    report.compare(
+        f"{BEAMS} beams, 20 tokens, patience={PATIENCE}",
+        unit,
+        [(count, 0.0) for count, _ in beams],
+        "Without patience it stops once as many texts have ended as there are beams, though another may score better.",
+    )
     report.known(
         f"scores of {BEAMS} beams with suppress_sequences",
         "nats, divided by length ** length_penalty",
