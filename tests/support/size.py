@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_403, ("tests",): 24_825}
-TOTAL_WORDS = 25_865  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 31_403, ("tests",): 24_848}
+TOTAL_WORDS = 25_872  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)
