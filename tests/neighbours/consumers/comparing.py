@@ -14,6 +14,8 @@ import numpy as np
 
 NOTICED = 1e-3  # a difference of logits, nats or texts that is not rounding
 
+NONE_DRAWN = "No model was drawn for which this can be compared."
+
 
 @dataclass(frozen=True)
 class Written:
@@ -58,7 +60,7 @@ class Report:
         finite = [(np.nan_to_num(each, nan=np.inf), bound) for each, bound in pairs]
         finite = [(float(each), float(bound)) for each, bound in finite if bound < np.inf]
         if not finite:
-            self.refused(compared, says or "No model was drawn for which this can be compared.")
+            self.refused(compared, NONE_DRAWN)
             return
         difference, bound = max(
             finite, key=lambda pair: (pair[0] > pair[1], pair[0] / (pair[1] or 1))
@@ -71,6 +73,9 @@ class Report:
 
         Once the tool has none, the sentence is out of date: that fails, too.
         """
+        if not differences:
+            self.refused(compared, NONE_DRAWN)
+            return
         largest = max(map(float, differences))
         if largest < NOTICED:
             self.failed = True

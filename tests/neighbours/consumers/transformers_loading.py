@@ -1,5 +1,6 @@
 """`AutoModel...` and `AutoTokenizer` on exports: logits in every type, saving and loading again, tied weights, ids of texts."""
 
+import shutil
 import tempfile
 from collections.abc import Callable
 
@@ -190,6 +191,23 @@ report.known(
     TEXTS,
     [different_ids(each, read(each, add_eos_token=True)) for each in with_start],
     "`AutoTokenizer.from_pretrained(..., add_eos_token=True)` takes `<sos>` away: append `tokenizer.eos_token_id` yourself.",
+)
+
+
+def without_its_config(model: Written):
+    """What reads tokenizer.json where only the model's config.json is beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("config.json", "tokenizer.json"):
+            shutil.copy(model.folder / "transformers" / name, folder)
+        return AutoTokenizer.from_pretrained(folder)
+
+
+report.known(
+    "ids of drawn texts, without tokenizer_config.json",
+    TEXTS,
+    [different_ids(each, without_its_config(each)) for each in stock],
+    "Where tokenizer_config.json is missing beside tokenizer.json, `AutoTokenizer` takes the rules of GPT-2 or GPT-NeoX and "
+    "spells words by letters: copy both.",
 )
 words = [each for each in stock if "words" in each.folder.name]
 report.known(
