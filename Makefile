@@ -3,6 +3,7 @@
 # make test      set up everything, then run the tests that a change usually breaks (aim: 2 minutes on two quiet cores)
 # make test-all  those, then the rest
 # make any       draw legal runs on all cores for MINUTES=60, and check what must hold for each
+# make neighbours: what other tools compute with our exports of small models drawn at random (TOOLS="tokenizers_alone": these)
 # make lint      format, style and types
 # make size      lines and density of each package, and the budgets of ARCHITECTURE.md
 # make deps      write the code that each stage depends on into dvc.yaml
@@ -24,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro quick story test test-all any lint size deps golden coverage pages peers bench bench-gpu clean
+.PHONY: setup unmoved repro quick story test test-all any neighbours lint size deps golden coverage pages peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -121,6 +122,9 @@ MINUTES = 60
 any: .venv/.ready-dev
 	python -m tests.drawn --minutes $(MINUTES)
 
+neighbours: .venv/.ready-dev
+	python -m tests.neighbours $(if $(TOOLS),--tools $(TOOLS))
+
 deps: .venv/.ready-dev
 	python -m tests.support.closure
 
@@ -133,4 +137,4 @@ lint: .venv/.ready-dev
 	mypy
 
 clean:
-	rm -rf .venv .venv-pages .pages site .bench data models report runs dvc_plots
+	rm -rf .venv .venv-pages .venv-neighbours-* .pages site .bench data models report runs dvc_plots

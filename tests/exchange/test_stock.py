@@ -143,6 +143,59 @@ def test_padding_at_either_end_changes_nothing(random_model, ids, case):
     torch.testing.assert_close(last, logits[:, -1:], rtol=0, atol=1e-12)
 
 
+def padded_rows(ids, first):
+    """(rows, mask, labels) of texts of 13, 9, 5, 1 and 3 tokens; `first`: column of each one's first token."""
+    rows, mask = torch.full((5, 17), 2), torch.zeros(5, 17, dtype=torch.long)
+    for row, length in enumerate((13, 9, 5, 1, 3)):
+        begin = first(length)
+        rows[row, begin : begin + length] = ids[row, :length]
+        mask[row, begin : begin + length] = 1
+    return rows, mask, rows.masked_fill(mask == 0, -100)
+
+
+def nats(exported, ids):
+    """Summed over the predictions in each text alone."""
+    total = 0.0
+    for row, length in enumerate((13, 9, 5, 1, 3)):
+        logits = exported(ids[row : row + 1, :length]).logits[0, :-1]
+        total += float(F.cross_entropy(logits, ids[row, 1:length], reduction="sum"))
+    return total
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_padding_is_not_scored_on_either_side(random_model, ids, case):
+    """26 predictions; the loss is also right where labels are the ids, and where a trainer counts."""
+    exported = loaded(random_model(**case))
+    with torch.no_grad():
+        expected = nats(exported, ids)
+        for first in (lambda length: 0, lambda length: 17 - length, lambda length: 2):
+            rows, mask, labels = padded_rows(ids, first)
+            for given in (labels, rows):
+                found = exported(rows, attention_mask=mask, labels=given).loss
+                assert float(found) == pytest.approx(expected / 26, rel=1e-6)
+            options = {"attention_mask": mask, "labels": labels, "num_items_in_batch": 104}
+            assert float(exported(rows, **options).loss) == pytest.approx(expected / 104, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_packed_texts_do_not_see_each_other(random_model, ids, case):
+    """Two texts in a row, told apart by position_ids; padding may have any."""
+    exported = loaded(random_model(**case))
+    positions = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5]])
+    with torch.no_grad():
+        packed = exported(ids[:1], position_ids=positions).logits[0]
+        alone = [exported(part).logits[0] for part in (ids[:1, :7], ids[:1, 7:])]
+        torch.testing.assert_close(packed, torch.cat(alone), rtol=0, atol=1e-12)
+        rows, mask, _ = padded_rows(ids, lambda length: 17 - length)
+        expected = exported(rows, attention_mask=mask).logits
+        for padding in (0, 1):
+            counted = (mask.cumsum(-1) - 1).masked_fill(mask == 0, padding)
+            found = exported(rows, attention_mask=mask, position_ids=counted).logits
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="got 5 instead of 1"):
+        exported(ids[:1], position_ids=positions[:, :1] + torch.tensor([[0, 5, *range(2, 13)]]))
+
+
 def test_past_the_context_is_an_error_not_another_text(random_model):
     exported = loaded(random_model())
     with pytest.raises(ValueError, match="17"):

@@ -8,7 +8,7 @@ import pytest
 import transformers
 
 from tests.vocab.test_words import hostile_texts
-from tinylm.exchange.tokenizer_files import tokenizer_files
+from tinylm.exchange.tokenizer_files import TOKENIZER_CONFIG, TOKENIZER_JSON, tokenizer_files
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.byte_level import CHARACTER_OF
 from tinylm.vocab.gpt2 import Gpt2Tokenizer
@@ -114,6 +114,15 @@ def test_any_ids_become_our_text(tokenizer, read):
         ids = chooser.choices(pool, k=chooser.randint(0, 20))
         theirs = comparable(tokenizer, read.decode(ids, skip_special_tokens=True))
         assert theirs == decoded(tokenizer, ids), ids
+
+
+def test_javascript_opens_texts_and_cuts_lines(tokenizer):
+    """Readers there ask for `add_bos_token`, and keep a separator that is a string (make neighbours)."""
+    files = tokenizer_files(tokenizer, CONTEXT)
+    assert files[TOKENIZER_CONFIG].get("add_bos_token", False) == (tokenizer.sos_id is not None)
+    rule = files[TOKENIZER_JSON]["pre_tokenizer"]
+    for part in rule.get("pretokenizers", [rule]):
+        assert part["type"] != "Split" or "Regex" in part["pattern"]
 
 
 def test_special_tokens_have_their_roles_and_prompts_are_padded_on_the_left(tokenizer, read):

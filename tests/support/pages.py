@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from studies import answers
+from tests.neighbours import page as neighbours
 from tests.support import reference
 from tests.support.clone import ROOT
 from tests.support.literate import BLOCK, STORY
@@ -61,6 +62,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/parameters.md": reference.parameters,
     "docs/reference/commands.md": reference.commands,
     "docs/reference/python.md": reference.python,
+    "docs/reference/neighbours.md": neighbours.page,
     "docs/reference/assignment-answers.md": assignment_answers,
     "docs/tutorial/one-story.ipynb": notebook,
 }

@@ -16,6 +16,8 @@ from tinylm.exchange.configuration_tinylm import TinyLMConfig
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 
+UNSCORED = -100  # the label that transformers leaves out
+
 
 class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
     """TinyLM with the inputs and outputs of transformers."""
@@ -44,36 +46,79 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
+        position_ids: Tensor | None = None,
         logits_to_keep: int = 0,
+        num_items_in_batch: Tensor | int | None = None,
         **_: Any,
     ) -> CausalLMOutput:
         """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats.
 
-        attention_mask (B, T): 0 for padding, at either end of a row. logits_to_keep: how many of the
-        last positions have logits; 0 for all. Raises ValueError for more
-        tokens than the context.
+        attention_mask (B, T): 0 for padding, at either end of a row, which is never scored.
+        position_ids (B, T): count from 0 in each text of a row; by default a row is one text.
+        logits_to_keep: how many of the last positions have logits; 0 for all. num_items_in_batch: what
+        the sum of losses is divided by, which the Trainer counts over all batches of an update; by
+        default the number of scored labels. Raises ValueError for a text longer than the context and
+        for other position_ids.
         """
-        hidden = self._hidden_states(input_ids, attention_mask)
+        hidden = self._hidden_states(input_ids, attention_mask, position_ids)
         if logits_to_keep > 0:
             hidden = hidden[:, -logits_to_keep:]
         logits = self.tinylm.logits(hidden)
         loss = None
         if labels is not None:
-            scores = logits[:, :-1].flatten(0, 1).float()
-            loss = F.cross_entropy(scores, labels[:, 1:].flatten())
+            loss = _loss(logits, _scored(labels, attention_mask), num_items_in_batch)
         return CausalLMOutput(loss=loss, logits=logits)
 
-    def _hidden_states(self, ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def _hidden_states(
+        self, ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+    ) -> Tensor:
         """Hidden states after the last norm.  (B, T) -> (B, T, D)
 
-        Each row is rotated until its first token is at position 0. No token attends to the padding,
-        which is then behind the text. The result is rotated back.
+        Each text, and each stretch of padding, becomes a row of its own, so that no other token attends
+        to it. The results are put back in place.
         """
-        if attention_mask is None:
+        if attention_mask is None and position_ids is None:
             return self.tinylm.hidden_states(ids)
-        length = ids.shape[1]
-        first = attention_mask.long().argmax(-1, keepdim=True)  # (B, 1)
-        columns = torch.arange(length, device=ids.device)
-        rotated = ids.gather(1, (columns + first) % length)
-        hidden = self.tinylm.hidden_states(rotated)
-        return hidden.take_along_dim(((columns - first) % length)[..., None], 1)
+        is_text = torch.ones_like(ids) if attention_mask is None else attention_mask
+        starts = _starts(is_text.bool(), position_ids).flatten()
+        row = starts.cumsum(0) - 1  # of each token
+        column = torch.arange(len(row), device=ids.device) - starts.nonzero()[:, 0][row]
+        if position_ids is not None:
+            _check_positions(position_ids[is_text.bool()], column.view_as(ids)[is_text.bool()])
+        texts = ids.new_zeros(int(row[-1]) + 1, int(column.max()) + 1)
+        texts[row, column] = ids.flatten()
+        return self.tinylm.hidden_states(texts)[row, column].unflatten(0, ids.shape)
+
+
+def _starts(is_text: Tensor, position_ids: Tensor | None) -> Tensor:
+    """Where a text or a stretch of padding begins.  (B, T) bool"""
+    starts = torch.ones_like(is_text)
+    starts[:, 1:] = is_text[:, 1:] != is_text[:, :-1]
+    if position_ids is not None:
+        starts |= is_text & (position_ids == 0)
+    return starts
+
+
+def _check_positions(found: Tensor, expected: Tensor) -> None:
+    """Raise ValueError unless positions of tokens are those in their texts."""
+    is_wrong = found != expected
+    if is_wrong.any():
+        raise ValueError(
+            "position_ids: expected numbers that count from 0 in each text, "
+            f"got {int(found[is_wrong][0])} instead of {int(expected[is_wrong][0])}"
+        )
+
+
+def _scored(labels: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """The label of the token after each but the last; UNSCORED beside padding.  (B, T) -> (B, T - 1)"""
+    if attention_mask is None:
+        return labels[:, 1:]
+    is_text = attention_mask.bool()
+    return labels[:, 1:].masked_fill(~(is_text[:, 1:] & is_text[:, :-1]), UNSCORED)
+
+
+def _loss(logits: Tensor, targets: Tensor, count: Tensor | int | None) -> Tensor:
+    """Nats of the targets (B, T - 1) divided by `count`, or by their number.  logits (B, T, V)"""
+    scores = logits[:, :-1].flatten(0, 1).float()
+    nats = F.cross_entropy(scores, targets.flatten(), ignore_index=UNSCORED, reduction="sum")
+    return nats / ((targets != UNSCORED).sum() if count is None else count)

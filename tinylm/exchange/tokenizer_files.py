@@ -22,6 +22,8 @@ text. `decode(ids, skip_special_tokens=True)` gives the text of our `decode`. Wh
 import json
 from typing import Any
 
+from tinylm.vocab.byte_level import pre_tokenizer as words_of_bytes
+from tinylm.vocab.longest_match import KIND as LONGEST_MATCH
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 
@@ -35,6 +37,8 @@ def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     for role, index in _named_roles(tokenizer).items():
         config[f"{role}_token"] = tokenizer.tokens[index]
+    if tokenizer.sos_id is not None:
+        config["add_bos_token"] = True  # or pipelines of transformers.js leave it out
     config |= {
         "model_max_length": context,
         "padding_side": "left",  # a generated token goes to the right of its prompt
@@ -64,13 +68,17 @@ def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
 
 def _library(tokenizer: Tokenizer) -> Any:
     """The library's tokenizer: ours as it is saved, with what opens a text and joins words."""
-    from tokenizers import AddedToken, decoders, processors
+    from tokenizers import AddedToken, Regex, decoders, pre_tokenizers, processors
     from tokenizers import Tokenizer as Library
 
     library = Library.from_str(tokenizer.library().to_str())
     special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
     added = [AddedToken(token, normalized=False, special=True) for token in special]
     library.add_special_tokens(added)
+    if tokenizer.kind == LONGEST_MATCH:
+        # tokenizers.js removes what a Regex finds, but keeps the same text given as a string
+        line_ends = pre_tokenizers.Split(Regex("\n"), "removed")
+        library.pre_tokenizer = pre_tokenizers.Sequence([line_ends, words_of_bytes()])
     if isinstance(tokenizer, WordTokenizer) and tokenizer.splitter.punctuation == "keep":
         library.decoder = decoders.WordPiece(prefix=_NO_PREFIX, cleanup=True)
     if tokenizer.sos_id is not None:
