@@ -15,6 +15,7 @@ SOURCES = (
     f"exchange/{CONFIGURATION}.py",
     f"exchange/{WRAPPER}.py",
     "model/transformer.py",
+    "model/as_built.py",
     "model/initialisation.py",
     "model/ops.py",
     "model/kv_cache.py",
