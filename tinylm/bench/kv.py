@@ -129,6 +129,7 @@ def make_tasks(
     """Two tasks, without and with the cache.
 
     Each decodes once, to the longest length: a greedy text contains those of all shorter lengths.
+    So a way that runs out of memory is measured at no length.
     """
     without = KvTask(
         slide=slide,
