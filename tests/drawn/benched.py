@@ -184,7 +184,10 @@ def greedy_decoding_takes_the_likeliest_token(drawn: DrawnRun, folder: Path) -> 
 
 @holds("measured")
 def the_cache_leaves_all_ids_as_they_are(drawn: DrawnRun, folder: Path) -> None:
-    """kv_bench.json: every length was compared, and ids differ at ties alone."""
+    """kv_bench.json: every length was compared, and ids differ at ties alone.
+
+    One run of each way is measured at every length, so the first token and the ties are the same.
+    """
     run = Run(folder)
     settings = run.params["kv_bench"]
     found = run.json("data/figures/kv_bench")
@@ -196,6 +199,22 @@ def the_cache_leaves_all_ids_as_they_are(drawn: DrawnRun, folder: Path) -> None:
     ways = list(itertools.product(settings["lengths"], (False, True)))
     rows = run.json("data/times/kv_bench")["settings"]
     assert [(row["new_tokens"], row["cache"]) for row in rows] == ways, "times: settings"
+
+    ties = {length: [] for length in settings["lengths"]}
+    for tie in found["ties"]:
+        ties[tie["new_tokens"]].append({**tie, "new_tokens": None})
+    of_longest = ties[max(ties)]
+    for length, of_length in ties.items():
+        wanted = [tie for tie in of_longest if tie["position"] < length]
+        assert of_length == wanted, f"ties at {length}: expected {wanted}, got {of_length}"
+    for cache in (False, True):
+        in_order = sorted(
+            (row for row in rows if row["cache"] == cache), key=lambda row: row["new_tokens"]
+        )
+        first = {row["first_token_s"] for row in in_order}
+        assert len(first) == 1, f"cache {cache}: seconds to the first token {first}"
+        seconds = [row["new_tokens"] / row["low_tokens_per_s"] for row in in_order]
+        assert seconds == sorted(seconds), f"cache {cache}: slowest seconds {seconds}"
 
 
 @holds("measured")

@@ -1,7 +1,6 @@
 """Greedy decoding with and without the cache: the same ids at different cost."""
 
 import dataclasses
-import itertools
 import time
 from collections.abc import Sequence
 
@@ -17,7 +16,7 @@ from tinylm.bench import trials
 from tinylm.bench.device import peak_mib, synchronize
 from tinylm.bench.operations import STEPS, as_profile, shares
 from tinylm.bench.settings import PROMPT_TOKENS, KvBenchSettings
-from tinylm.bench.trials import Failure, Trials, six_digits
+from tinylm.bench.trials import Failure, Trials, six_digits, spread
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Sampling
 from tinylm.decoding.session import Session, decoding_mode
@@ -36,11 +35,15 @@ PLOT_COLUMNS = ("new_tokens", "series", "value")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KvTask:
-    """What a process needs for one setting. The model is the one in the working directory."""
+    """What a process needs to decode with or without the cache.
+
+    The model is the one in the working directory. lengths: the numbers of new tokens at which time
+    and memory are measured.
+    """
 
     slide: str
     prompts: list[list[int]]
-    new_tokens: int
+    lengths: tuple[int, ...]
     cache: bool
     eos_id: int | None
     runtime: RuntimeSettings
@@ -48,12 +51,17 @@ class KvTask:
     @property
     def name(self) -> str:
         """The setting, in words."""
-        return f"{self.new_tokens} new tokens, {_series(self)}"
+        return f"{', '.join(map(str, self.lengths))} new tokens, {_series(self.cache)}"
+
+    @property
+    def longest(self) -> int:
+        """The largest length."""
+        return max(self.lengths)
 
 
 @dataclasses.dataclass(frozen=True)
 class KvTimes:
-    """Speed of decoding a batch. rest_s_per_token: seconds for each token after the first."""
+    """Speed of decoding a batch to one length. rest_s_per_token: seconds for each token after the first."""
 
     tokens_per_s: float
     first_token_s: float
@@ -62,23 +70,28 @@ class KvTimes:
 
 @dataclasses.dataclass(frozen=True)
 class KvMeasurement:
-    """One setting, measured. ids: the new tokens of each row."""
+    """Decoding with or without the cache, measured.
 
-    times: KvTimes
+    times, peaks_mib: for each length. ids: the new tokens of each row, up to the longest length.
+    """
+
+    times: list[KvTimes]
     ids: list[list[int]]
-    peak_mib: float
+    peaks_mib: list[float]
 
     def __str__(self) -> str:
-        return f"{self.times.tokens_per_s:,.0f} tokens/s, peak {self.peak_mib:.1f} MiB"
+        speeds = ", ".join(f"{times.tokens_per_s:,.0f}" for times in self.times)
+        peaks = ", ".join(f"{peak:.1f}" for peak in self.peaks_mib)
+        return f"{speeds} tokens/s, peak {peaks} MiB"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KvResult:
     """The results of the bench.
 
-    compared: the lengths at which ids with and without the cache were compared. ties: differences
-    within rounding; any other one fails the bench. profile: the share of each kind of operation in
-    a decoding step.
+    settings: without and with the cache, as far as they could be measured. compared: the lengths at
+    which ids with and without the cache were compared. ties: differences within rounding; any other
+    one fails the bench. profile: the share of each kind of operation in a decoding step.
     """
 
     batch: int
@@ -113,19 +126,20 @@ def make_tasks(
     eos_id: int | None,
     runtime: RuntimeSettings,
 ) -> list[KvTask]:
-    """A task for each length, first without and then with the cache."""
-    tasks = []
-    for length, cache in itertools.product(settings.lengths, (False, True)):
-        task = KvTask(
-            slide=slide,
-            prompts=prompts,
-            new_tokens=length,
-            cache=cache,
-            eos_id=eos_id,
-            runtime=runtime,
-        )
-        tasks.append(task)
-    return tasks
+    """Two tasks, without and with the cache.
+
+    Each decodes once, to the longest length: a greedy text contains those of all shorter lengths.
+    So a way that runs out of memory is measured at no length.
+    """
+    without = KvTask(
+        slide=slide,
+        prompts=prompts,
+        lengths=settings.lengths,
+        cache=False,
+        eos_id=eos_id,
+        runtime=runtime,
+    )
+    return [without, dataclasses.replace(without, cache=True)]
 
 
 def run_bench(tasks: Sequence[KvTask]) -> KvResult:
@@ -143,15 +157,17 @@ def run_bench(tasks: Sequence[KvTask]) -> KvResult:
 
 
 def measure(task: KvTask) -> KvMeasurement:
-    """Ids, seconds and memory of one setting."""
+    """Ids, and seconds and memory at each length."""
     model = _model(task)
-    ids, times = _decode_after_warm_up(task, model)
-    return KvMeasurement(times, ids, _peak_mib(task, model, ids))
+    ids, seconds = _decode_after_warm_up(task, model)
+    peaks = [_peak_mib(task, model, ids, length) for length in task.lengths]
+    return KvMeasurement(_times(task, seconds), ids, peaks)
 
 
-def measure_times(task: KvTask) -> KvTimes:
-    """Decoding times of one setting."""
-    return _decode_after_warm_up(task, _model(task))[1]
+def measure_times(task: KvTask) -> list[KvTimes]:
+    """Decoding times at each length."""
+    _, seconds = _decode_after_warm_up(task, _model(task))
+    return _times(task, seconds)
 
 
 def _model(task: KvTask) -> TinyLM:
@@ -160,45 +176,56 @@ def _model(task: KvTask) -> TinyLM:
     return load_model(paths.MODELS, pick_device(task.runtime.device))[0]
 
 
-def _decode_after_warm_up(task: KvTask, model: TinyLM) -> tuple[list[list[int]], KvTimes]:
+def _decode_after_warm_up(task: KvTask, model: TinyLM) -> tuple[list[list[int]], list[float]]:
     _decode(task, model, task.prompts, 2)
-    ids, first, total = _decode(task, model, task.prompts, task.new_tokens)
-    times = KvTimes(
-        tokens_per_s=len(task.prompts) * task.new_tokens / total,
-        first_token_s=first,
-        rest_s_per_token=(total - first) / (task.new_tokens - 1),
-    )
-    return ids, times
+    return _decode(task, model, task.prompts, task.longest)
 
 
 def _decode(
     task: KvTask, model: TinyLM, prompts: list[list[int]], new_tokens: int
-) -> tuple[list[list[int]], float, float]:
-    """(new tokens of each row, seconds to the first one, seconds in total)."""
-    device = model.embedding.device
+) -> tuple[list[list[int]], list[float]]:
+    """(new tokens of each row, seconds from the start to each of them)."""
     decoder = Decoder(
         model=model, eos_id=task.eos_id, banned=[], slide=task.slide, use_cache=task.cache
     )
-    synchronize(device)
+    seconds = []
+    synchronize(model.embedding.device)
     start = time.perf_counter()
     with decoding_mode(model):
         sampling = Sampling(decoder, prompts, GREEDY, new_tokens)
-        sampling.step()
-        first = time.perf_counter() - start
-        for _ in range(new_tokens - 1):
-            sampling.step()
-    synchronize(device)
-    total = time.perf_counter() - start
-    return sampling.tokens.tolist(), first, total
+        for _ in range(new_tokens):
+            sampling.step()  # waits for the device, whose tokens it copies to the CPU
+            seconds.append(time.perf_counter() - start)
+    return sampling.tokens.tolist(), seconds
 
 
-def _peak_mib(task: KvTask, model: TinyLM, ids: list[list[int]]) -> float:
-    """The allocator's peak; without a cache, in the step with the longest window. ids: new tokens."""
+def _times(task: KvTask, seconds: list[float]) -> list[KvTimes]:
+    """The times at each length. seconds: from the start to each new token."""
+    first = seconds[0]
+    found = []
+    for length in task.lengths:
+        total = seconds[length - 1]
+        times = KvTimes(
+            tokens_per_s=len(task.prompts) * length / total,
+            first_token_s=first,
+            rest_s_per_token=(total - first) / (length - 1),
+        )
+        found.append(times)
+    return found
+
+
+def _peak_mib(task: KvTask, model: TinyLM, ids: list[list[int]], length: int) -> float:
+    """The allocator's peak in decoding to a length. ids: new tokens.
+
+    With the cache, whose size depends on the length, the text is decoded again; without, its step
+    with the longest window.
+    """
     device = model.embedding.device
     if task.cache:
-        return peak_mib(lambda: _decode(task, model, task.prompts, task.new_tokens), device)
+        return peak_mib(lambda: _decode(task, model, task.prompts, length), device)
     window = model.settings.context
-    widest = [[*prompt, *new[:-1]][:window] for prompt, new in zip(task.prompts, ids, strict=True)]
+    texts = zip(task.prompts, ids, strict=True)
+    widest = [[*prompt, *new[: length - 1]][:window] for prompt, new in texts]
     return peak_mib(lambda: _decode(task, model, widest, 1), device)
 
 
@@ -216,27 +243,28 @@ def profile_step(task: KvTask) -> dict[str, float]:
 def compare_ids(
     settings: Sequence[Trials[KvTask, KvMeasurement]],
 ) -> tuple[list[int], list[Tie]]:
-    """(lengths measured both with and without the cache, ties).
+    """(lengths measured both with and without the cache, ties at each of them).
 
     The two ways add the same numbers in a different order, so two words whose logits differ by no
     more than rounding may swap ranks. Where the ids of a row first differ, both words are scored
     again: within TIE nats it is a tie, and the rest of the row is not compared, since each path
     continues its own text. Raises CommandFailed with the position of any other difference.
     """
-    compared = []
+    ways = {run.task.cache: run for run in settings}
+    if len(ways) < 2:
+        return [], []
+    task = ways[False].task
+    with_cache = ways[True].first.ids
     ties = []
-    with_cache = {run.task.new_tokens: run.first.ids for run in settings if run.task.cache}
-    for run in settings:
-        task = run.task
-        if task.cache or task.new_tokens not in with_cache:
-            continue
-        compared.append(task.new_tokens)
-        others = with_cache[task.new_tokens]
-        for row in range(len(task.prompts)):
-            tie = _first_difference(task, row, run.first.ids[row], others[row])
-            if tie is not None:
-                ties.append(tie)
-    return compared, ties
+    for row, ids in enumerate(ways[False].first.ids):
+        tie = _first_difference(task, row, ids, with_cache[row])
+        if tie is not None:
+            ties.append(tie)
+    ties_by_length = []
+    for length in task.lengths:
+        inside = [tie for tie in ties if tie.position < length]
+        ties_by_length += [dataclasses.replace(tie, new_tokens=length) for tie in inside]
+    return list(task.lengths), ties_by_length
 
 
 def _first_difference(task: KvTask, row: int, ids: list[int], others: list[int]) -> Tie | None:
@@ -249,11 +277,11 @@ def _first_difference(task: KvTask, row: int, ids: list[int], others: list[int])
     gap = logit_gap(task, prefix, ids[position], others[position])
     if not gap <= TIE:
         raise CommandFailed(
-            f"kv_bench: the cache changes ids: {task.new_tokens} new tokens, prompt {row}, "
+            f"kv_bench: the cache changes ids: {task.longest} new tokens, prompt {row}, "
             f"new token {position}: {others[position]} with, {ids[position]} without; "
             f"their logits are {gap:.2g} nats apart, more than a tie ({TIE})"
         )
-    return Tie(task.new_tokens, row, position, gap)
+    return Tie(task.longest, row, position, gap)
 
 
 def logit_gap(task: KvTask, prefix: list[int], one: int, other: int) -> float:
@@ -265,15 +293,11 @@ def logit_gap(task: KvTask, prefix: list[int], one: int, other: int) -> float:
 
 def plotted_speeds(result: KvResult) -> list[tuple[int, str, float]]:
     """plots/kv_bench.csv: (new tokens, series, tokens per second)."""
-    rows = []
-    for run in result.settings:
-        speed = run.times_row()["tokens_per_s"]
-        rows.append((run.task.new_tokens, _series(run.task), speed))
-    return rows
+    return [(row.new_tokens, _series(row.cache), row.tokens_per_s) for row in _speeds(result)]
 
 
-def _series(task: KvTask) -> str:
-    return "cache" if task.cache else "no cache"
+def _series(cache: bool) -> str:
+    return "cache" if cache else "no cache"
 
 
 def results_of(result: KvResult) -> Cache:
@@ -298,16 +322,19 @@ def times_of(result: KvResult) -> CacheTimes:
 
 
 def _speeds(result: KvResult) -> list[CacheSpeed]:
-    """The speed and memory of each setting, to six significant digits."""
+    """The speed and memory at each length without and with the cache, to six significant digits."""
+    if not result.settings:
+        return []
     speeds = []
-    for run in result.settings:
-        speed = CacheSpeed(
-            new_tokens=run.task.new_tokens,
-            cache=run.task.cache,
-            **run.times_row(),
-            peak_mib=six_digits(run.first.peak_mib),
-        )
-        speeds.append(speed)
+    for index, length in enumerate(result.settings[0].task.lengths):
+        for run in result.settings:
+            speed = CacheSpeed(
+                new_tokens=length,
+                cache=run.task.cache,
+                **spread([times[index] for times in run.times]),
+                peak_mib=six_digits(run.first.peaks_mib[index]),
+            )
+            speeds.append(speed)
     return speeds
 
 

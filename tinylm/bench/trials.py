@@ -48,7 +48,7 @@ class Measurement(Protocol):
 
     @property
     def times(self) -> Any:
-        """A dataclass of numbers that vary from trial to trial."""
+        """Numbers that vary from trial to trial; for `Trials.times_row`, in a dataclass."""
 
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -68,13 +68,18 @@ class Trials(Generic[TaskT, MeasurementT]):
 
     def times_row(self) -> dict[str, float]:
         """Median (KEY), smallest (low_KEY) and largest (high_KEY) of each time, to six significant digits."""
-        row = {}
-        for field in dataclasses.fields(self.times[0]):
-            values = [getattr(times, field.name) for times in self.times]
-            row[field.name] = six_digits(statistics.median(values))
-            row[f"low_{field.name}"] = six_digits(min(values))
-            row[f"high_{field.name}"] = six_digits(max(values))
-        return row
+        return spread(self.times)
+
+
+def spread(trials: Sequence[Any]) -> dict[str, float]:
+    """As `Trials.times_row`, for any numbers. trials: a dataclass of numbers for each trial."""
+    row = {}
+    for field in dataclasses.fields(trials[0]):
+        values = [getattr(times, field.name) for times in trials]
+        row[field.name] = six_digits(statistics.median(values))
+        row[f"low_{field.name}"] = six_digits(min(values))
+        row[f"high_{field.name}"] = six_digits(max(values))
+    return row
 
 
 def six_digits(value: float) -> float:
