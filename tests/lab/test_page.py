@@ -201,10 +201,41 @@ def test_typed_words_show_what_the_model_expected_and_which_it_does_not_know(pag
     (first,) = page.call("() => [softmax(lab.model.logits(lab.read().at(0).hidden))[4]]")
     assert known["chance"] == pytest.approx(first)
     assert "unheard" in page.texts("#verdict")[0]
-    styles = page.call("() => find('#typed span').map((one) => one.style.values['--surprise'])")
+    styles = page.call("() => find('#typed button').map((one) => one.style.values['--surprise'])")
     assert float(styles[0]) == pytest.approx(min(1, -math.log(first) / 10), abs=0.006)
     page.fill("#prompt", "word4")
     assert "unheard" not in page.texts("#verdict")[0]
+
+
+def test_the_verdict_names_every_improbable_word(page):
+    words = [
+        {"text": text, "chance": 0.5, "isUnknown": False} for text in ("once", "a", "we", "go")
+    ]
+    assert page.call("(words) => verdict(lab, words)", words).startswith("No word here is very")
+    words[3] = {"text": "boy", "chance": 1 / 9900, "isUnknown": False}
+    assert page.call("(words) => verdict(lab, words)", words) == (
+        "Very improbable here (below 1 in 1,000): boy."
+    )
+    words[0] = {"text": "zzz", "chance": 0.5, "isUnknown": True}
+    told = page.call("(words) => verdict(lab, words)", words)
+    assert told.startswith(
+        "Not among its 41 words: zzz. Very improbable here (below 1 in 1,000): boy."
+    )
+    assert "2 of 4 words surprise the model" in told
+
+
+def test_a_typed_word_leads_to_its_place_in_the_story(page):
+    page.fill("#prompt", "word4 word5 word6")
+    page.click("#typed button", 1)
+    assert page.call("() => lab.chosen") == 2
+    assert not page.call("() => find('#view-next')[0].hidden"), "the tour shows no probabilities"
+
+
+def test_what_follows_the_first_impossible_word_is_not_judged(page):
+    page.fill("#prompt", "word5 word9 word4")
+    judged = "(name) => find('#story span').map((one) => one.classList.has(name))"
+    assert page.call(judged, "impossible") == [False, False, True, False]
+    assert page.call(judged, "unjudged") == [False, False, False, True]
 
 
 def test_an_opening_is_one_click_away(page):
@@ -250,12 +281,22 @@ def test_a_head_that_is_switched_off_changes_the_next_word(page):
     page.click("#write")
     page.click("#tabs button", 2)
     assert len(page.texts(".head")) == 4
-    assert "previous token 40.0 %" in page.texts(".head")[1]
+    page.click("#heads button", 1)
+    assert "previous token 40.0 %" in page.texts("#head-about")[0]
+    page.click("#story span", 5)
+    assert page.texts("#heads-about")[0].startswith(
+        "Where each head looked when the model predicted"
+    )
     before = page.call("() => lab.chances().before[7]")
     page.call(
         "() => { const box = find('#heads input')[1]; box.checked = false; box.send('change'); }"
     )
     assert page.call("() => lab.chances().before[7]") != before
+    assert page.texts("#banner p") == ["Layer 1, head 2 is off. Switch on"]
+    page.click("#banner button")
+    assert page.texts("#banner p") == []
+    assert page.call("() => lab.chances().before[7]") == before
+    assert page.call("() => find('#heads input').every((box) => box.checked)")
 
 
 def test_beams_and_earlier_checkpoints_are_shown(page):
@@ -273,7 +314,9 @@ def test_beams_and_earlier_checkpoints_are_shown(page):
     assert len(texts) == 2
     assert all(len(text.split()) > 2 for text in texts)
     page.click("#checkpoint-texts button", 0)
-    assert "after 1 epoch" in page.texts("#state")[0]
+    assert page.texts("#banner p") == ["The model after 1 epoch. Use the trained model"]
+    page.click("#banner button")
+    assert page.texts("#banner p") == []
 
 
 def test_the_story_goes_on_from_a_word_chosen_instead(page):

@@ -58,6 +58,11 @@ export class Lab {
     this.open();
   }
 
+  switchAllOn() {
+    this.off.clear();
+    this.open();
+  }
+
   // Begin a new text.
   start(prompt) {
     const { sos_id: sos } = this.tokenizer.rule;
@@ -99,11 +104,26 @@ export class Lab {
     return this.session;
   }
 
+  // The position whose prediction the views show: of the chosen token, otherwise of the next one,
+  // or of the last one where the text has ended
+  get looked() {
+    const next = this.ended ? this.ids.length - 1 : this.ids.length;
+    return this.chosen ?? next;
+  }
+
   // Chances at a position, by default of the next token; null if the window does not reach there
   chances(position = this.ids.length) {
     const hidden = this.read()?.at(position - 1)?.hidden;
     if (!hidden) return null;
     return nextChances(this.model.logits(hidden), this.ids.slice(0, position), this.drawRules());
+  }
+
+  // The model's own chances at a position, with these heads switched off; null without an earlier token
+  chancesWithout(off, position) {
+    if (position < 1) return null;
+    const model = this.model.withOff(off);
+    const session = new Session(model, this.ids.slice(0, position), { slide: this.facts.slide });
+    return softmax(session.next());
   }
 
   drawRules() {
@@ -140,6 +160,12 @@ export class Lab {
     const token = rule.shown[id] ?? rule.tokens[id];
     if (rule.kind === "words" || rule.specials.includes(id)) return token;
     return token.replaceAll("\u0120", "\u00b7").replaceAll("\u010a", "\u21b5");
+  }
+
+  // A head, given as layer.head from 0
+  headName(name) {
+    const [layer, head] = name.split(".").map(Number);
+    return `layer ${layer + 1}, head ${head + 1}`;
   }
 
   // The token at a position in quotation marks
