@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import json
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given
@@ -57,6 +59,22 @@ def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
     assert "'unsafe-eval'" not in policy
 
 
+def test_earlier_checkpoints_are_read_back_within_half_a_step():
+    model, earlier = random_model(VOCAB, WIDTH), random_model(VOCAB, WIDTH)
+    engine = Engine(build.build_page(model, RULE, FACTS, [("a", earlier)]))
+    read = "(n) => readTensors(facts, facts.checkpoints[n])"
+    for name, values in earlier.state_dict().items():
+        tensor = engine.call(f"(name) => ({read})(0)[name]", name)
+        found = np.array(list(tensor["data"].values())).reshape(values.shape)
+        expected = values.numpy()
+        if values.ndim != 2:
+            assert np.allclose(found, expected, rtol=2**-8)
+            continue
+        step = np.abs(found).max(axis=1, keepdims=True) / build.COARSEST
+        clipped = np.clip(expected, -build.COARSEST * step, build.COARSEST * step)
+        assert np.all(np.abs(found - clipped) <= 0.52 * step)
+
+
 @pytest.mark.parametrize(
     ("room", "held"), [(0, []), (1, ["a"]), (2, ["a", "c"]), (3, ["a", "b", "c"])]
 )
@@ -65,7 +83,8 @@ def test_checkpoints_are_held_as_long_as_they_fit(monkeypatch, room, held):
     checkpoints = [(name, model) for name in "abc"]
     alone = len(build.build_page(model, RULE, FACTS))
     one = len(build.build_page(model, RULE, FACTS, checkpoints[:1])) - alone
-    monkeypatch.setattr(build, "MAX_WEIGHTS", int((room + 1.5) * one))
+    (trained,) = Engine(build.build_page(model, RULE, FACTS)).facts["checkpoints"]
+    monkeypatch.setattr(build, "MAX_WEIGHTS", int(len(json.dumps(trained)) + (room + 0.5) * one))
     page = build.build_page(model, RULE, FACTS, checkpoints)
     assert [checkpoint["name"] for checkpoint in Engine(page).facts["checkpoints"]] == [
         *held,

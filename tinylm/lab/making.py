@@ -121,7 +121,7 @@ def _truth(tokenizer: Tokenizer, text: str, world: World) -> dict[str, Any]:
     positions = read_words(tokenizer.split(text), world)
     following: list[dict[int, float]] = [{} for _ in positions]
     for position, index, prob in zip(*true_tokens(tokenizer, positions), strict=True):
-        following[position][int(index)] = float(f"{prob:.4g}")
+        following[position][int(index)] = float(f"{prob:.3g}")
     return {"ids": tokenizer.encode(text), "next": following}
 
 

@@ -28,7 +28,7 @@ export class Lab {
 
   modelOf(checkpoint) {
     if (!this.models[checkpoint]) {
-      const tensors = readTensors(this.facts.checkpoints[checkpoint].tensors);
+      const tensors = readTensors(this.facts, this.facts.checkpoints[checkpoint]);
       this.models[checkpoint] = new Model(this.facts.settings, tensors);
       this.models[checkpoint].off = this.off;
     }
