@@ -59,6 +59,16 @@ def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
     assert "'unsafe-eval'" not in policy
 
 
+def test_links_lead_to_the_report_beside_the_page_and_to_the_project():
+    links = {"the report": "index.html", HOSTILE: 'https://a.example/"><b>'}
+    page = page_of(FACTS | {"links": links})
+    assert re.findall(r'<a href="([^"]*)">', page) == [
+        "index.html",
+        "https://a.example/&quot;&gt;&lt;b&gt;",
+    ]
+    assert len(tags_of(page)) == len(tags_of(page_of())) + 2 * (1 + len(links))
+
+
 def test_earlier_checkpoints_are_read_back_within_half_a_step():
     model, earlier = random_model(VOCAB, WIDTH), random_model(VOCAB, WIDTH)
     engine = Engine(build.build_page(model, RULE, FACTS, [("a", earlier)]))

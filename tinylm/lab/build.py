@@ -97,6 +97,7 @@ def build_page(
         "title": html.escape(facts["title"]),
         "about": html.escape(facts["about"]),
         "token": html.escape(facts["token"]),
+        "links": _links(facts.get("links", {})),
         "style": style,
         "script": script,
         "facts": json.dumps(page_facts, separators=(",", ":")).replace("<", "\\u003c"),
@@ -104,6 +105,14 @@ def build_page(
     skeleton = (PAGE / "lab.html").read_text("utf-8")
     page = re.sub(r"\{([a-z_]+)\}", lambda match: parts[match[1]], skeleton)
     return page.encode("utf-8")
+
+
+def _links(links: Mapping[str, str]) -> str:
+    """A line of links, by their text; nothing without one."""
+    anchors = [
+        f'<a href="{html.escape(target)}">{html.escape(text)}</a>' for text, target in links.items()
+    ]
+    return f'<p class="note">{" &middot; ".join(anchors)}</p>' if anchors else ""
 
 
 def _spread(checkpoints: Sequence[tuple[str, TinyLM]], room: int) -> Iterator[tuple[str, TinyLM]]:
