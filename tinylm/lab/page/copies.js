@@ -1,5 +1,4 @@
 // Words that a head supplied: it looked at an earlier copy of the word that came next.
-import { softmax } from "./model.js";
 
 const LEAST_WEIGHT = 0.3; // on earlier copies, for a head to be tried
 const TRIED = 8; // heads and words whose effect is computed, each by reading the text again
@@ -38,7 +37,7 @@ export function copiedWord(lab) {
   let found = null;
   for (const one of strong.slice(0, TRIED)) {
     const id = lab.ids[one.position];
-    const before = softmax(lab.model.logits(lab.session.at(one.position - 1).hidden))[id];
+    const before = lab.chanceOf(one.position);
     const off = new Set([...lab.off, `${one.layer}.${one.head}`]);
     const without = lab.chancesWithout(off, one.position)[id];
     const loss = before - without;

@@ -43,7 +43,9 @@ export class Lab {
 
   // A fresh session: the whole text is read again.
   open() {
-    this.session = new Session(this.model, this.ids, { slide: this.facts.slide, record: true });
+    const { slide } = this.facts;
+    this.session = new Session(this.model, this.ids, { slide, record: true });
+    this.intact = new Session(this.model.withOff(new Set()), this.ids, { slide }); // every head on
     this.changed();
   }
 
@@ -131,10 +133,24 @@ export class Lab {
     return { ...this.rules, banned, eos, slide: this.facts.slide };
   }
 
+  // The model's own chances at a position; null without an earlier token in its window
+  ownChances(position) {
+    const hidden = position > 0 ? this.read()?.at(position - 1)?.hidden : null;
+    return hidden ? softmax(this.model.logits(hidden)) : null;
+  }
+
+  // The same with every head on
+  intactChances(position) {
+    if (!this.off.size) return this.ownChances(position);
+    this.intact.become(this.ids);
+    this.intact.advance();
+    const hidden = position > 0 ? this.intact.at(position - 1)?.hidden : null;
+    return hidden ? softmax(this.model.logits(hidden)) : null;
+  }
+
   // What the model gave to the token at a position; null without an earlier token in its window
   chanceOf(position) {
-    const hidden = position > 0 ? this.read()?.at(position - 1)?.hidden : null;
-    return hidden ? softmax(this.model.logits(hidden))[this.ids[position]] : null;
+    return this.ownChances(position)?.[this.ids[position]] ?? null;
   }
 
   // Append the next token. The same seed, settings and choices give the same text.

@@ -93,11 +93,11 @@ export function bindHeads(lab) {
 
   // The likeliest tokens with every head on, beside what is left with heads off
   function showEffect(position) {
-    const on = lab.chancesWithout(new Set(), position);
+    const on = lab.intactChances(position);
     $("effect-bars").replaceChildren();
     if (!on) return;
     const isChanged = lab.off.size > 0;
-    const now = isChanged ? lab.chancesWithout(lab.off, position) : on;
+    const now = isChanged ? lab.ownChances(position) : on;
     const ids = [...largest(on, SHOWN_WORDS), ...(isChanged ? largest(now, 2) : [])];
     const taken = lab.ids[position];
     if (taken !== undefined) ids.push(taken);
