@@ -25,6 +25,7 @@ FULL = (
     "exchange/publishing/test_hand_in.py::test_what_is_missing",
     "exchange/test_presets.py",
     "kernels/test_native.py::test_the_kernels_are_the_same_when_they_are_compiled_for_avx2",
+    "lab/test_browser.py::test_step_6_the_time_without_a_cache_grows_with_the_text",
     "lab/test_engine.py::test_greedy_text_far_past_the_context",
     "lab/test_engine.py::test_logits_and_attention_of_every_architecture",
     "test_stages.py::test_a_full_disk",

@@ -98,7 +98,8 @@ class FakeElement {
   }
 
   getContext() {
-    return { fillRect() {} };
+    const methods = ["fillRect", "fillText", "save", "restore", "translate", "rotate"];
+    return Object.fromEntries(methods.map((name) => [name, () => {}]));
   }
 
   focus() {}

@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import json
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given
@@ -57,6 +59,32 @@ def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
     assert "'unsafe-eval'" not in policy
 
 
+def test_links_lead_to_the_report_beside_the_page_and_to_the_project():
+    links = {"the report": "index.html", HOSTILE: 'https://a.example/"><b>'}
+    page = page_of(FACTS | {"links": links})
+    assert re.findall(r'<a href="([^"]*)">', page) == [
+        "index.html",
+        "https://a.example/&quot;&gt;&lt;b&gt;",
+    ]
+    assert len(tags_of(page)) == len(tags_of(page_of())) + 2 * (1 + len(links))
+
+
+def test_earlier_checkpoints_are_read_back_within_half_a_step():
+    model, earlier = random_model(VOCAB, WIDTH), random_model(VOCAB, WIDTH)
+    engine = Engine(build.build_page(model, RULE, FACTS, [("a", earlier)]))
+    read = "(n) => readTensors(facts, facts.checkpoints[n])"
+    for name, values in earlier.state_dict().items():
+        tensor = engine.call(f"(name) => ({read})(0)[name]", name)
+        found = np.array(list(tensor["data"].values())).reshape(values.shape)
+        expected = values.numpy()
+        if values.ndim != 2:
+            assert np.allclose(found, expected, rtol=2**-8)
+            continue
+        step = np.abs(found).max(axis=1, keepdims=True) / build.COARSEST
+        clipped = np.clip(expected, -build.COARSEST * step, build.COARSEST * step)
+        assert np.all(np.abs(found - clipped) <= 0.52 * step)
+
+
 @pytest.mark.parametrize(
     ("room", "held"), [(0, []), (1, ["a"]), (2, ["a", "c"]), (3, ["a", "b", "c"])]
 )
@@ -65,7 +93,8 @@ def test_checkpoints_are_held_as_long_as_they_fit(monkeypatch, room, held):
     checkpoints = [(name, model) for name in "abc"]
     alone = len(build.build_page(model, RULE, FACTS))
     one = len(build.build_page(model, RULE, FACTS, checkpoints[:1])) - alone
-    monkeypatch.setattr(build, "MAX_WEIGHTS", int((room + 1.5) * one))
+    (trained,) = Engine(build.build_page(model, RULE, FACTS)).facts["checkpoints"]
+    monkeypatch.setattr(build, "MAX_WEIGHTS", int(len(json.dumps(trained)) + (room + 0.5) * one))
     page = build.build_page(model, RULE, FACTS, checkpoints)
     assert [checkpoint["name"] for checkpoint in Engine(page).facts["checkpoints"]] == [
         *held,
@@ -201,10 +230,41 @@ def test_typed_words_show_what_the_model_expected_and_which_it_does_not_know(pag
     (first,) = page.call("() => [softmax(lab.model.logits(lab.read().at(0).hidden))[4]]")
     assert known["chance"] == pytest.approx(first)
     assert "unheard" in page.texts("#verdict")[0]
-    styles = page.call("() => find('#typed span').map((one) => one.style.values['--surprise'])")
+    styles = page.call("() => find('#typed button').map((one) => one.style.values['--surprise'])")
     assert float(styles[0]) == pytest.approx(min(1, -math.log(first) / 10), abs=0.006)
     page.fill("#prompt", "word4")
     assert "unheard" not in page.texts("#verdict")[0]
+
+
+def test_the_verdict_names_every_improbable_word(page):
+    words = [
+        {"text": text, "chance": 0.5, "isUnknown": False} for text in ("once", "a", "we", "go")
+    ]
+    assert page.call("(words) => verdict(lab, words)", words).startswith("No word here is very")
+    words[3] = {"text": "boy", "chance": 1 / 9900, "isUnknown": False}
+    assert page.call("(words) => verdict(lab, words)", words) == (
+        "Very improbable here (below 1 in 1,000): boy."
+    )
+    words[0] = {"text": "zzz", "chance": 0.5, "isUnknown": True}
+    told = page.call("(words) => verdict(lab, words)", words)
+    assert told.startswith(
+        "Not among its 41 words: zzz. Very improbable here (below 1 in 1,000): boy."
+    )
+    assert "2 of 4 words surprise the model" in told
+
+
+def test_a_typed_word_leads_to_its_place_in_the_story(page):
+    page.fill("#prompt", "word4 word5 word6")
+    page.click("#typed button", 1)
+    assert page.call("() => lab.chosen") == 2
+    assert not page.call("() => find('#view-next')[0].hidden"), "the tour shows no probabilities"
+
+
+def test_what_follows_the_first_impossible_word_is_not_judged(page):
+    page.fill("#prompt", "word5 word9 word4")
+    judged = "(name) => find('#story span').map((one) => one.classList.has(name))"
+    assert page.call(judged, "impossible") == [False, False, True, False]
+    assert page.call(judged, "unjudged") == [False, False, False, True]
 
 
 def test_an_opening_is_one_click_away(page):
@@ -250,12 +310,22 @@ def test_a_head_that_is_switched_off_changes_the_next_word(page):
     page.click("#write")
     page.click("#tabs button", 2)
     assert len(page.texts(".head")) == 4
-    assert "previous token 40.0 %" in page.texts(".head")[1]
+    page.click("#heads button", 1)
+    assert "previous token 40.0 %" in page.texts("#head-about")[0]
+    page.click("#story span", 5)
+    assert page.texts("#heads-about")[0].startswith(
+        "Where each head looked when the model predicted"
+    )
     before = page.call("() => lab.chances().before[7]")
     page.call(
         "() => { const box = find('#heads input')[1]; box.checked = false; box.send('change'); }"
     )
     assert page.call("() => lab.chances().before[7]") != before
+    assert page.texts("#banner p") == ["Layer 1, head 2 is off. Switch on"]
+    page.click("#banner button")
+    assert page.texts("#banner p") == []
+    assert page.call("() => lab.chances().before[7]") == before
+    assert page.call("() => find('#heads input').every((box) => box.checked)")
 
 
 def test_beams_and_earlier_checkpoints_are_shown(page):
@@ -273,7 +343,9 @@ def test_beams_and_earlier_checkpoints_are_shown(page):
     assert len(texts) == 2
     assert all(len(text.split()) > 2 for text in texts)
     page.click("#checkpoint-texts button", 0)
-    assert "after 1 epoch" in page.texts("#state")[0]
+    assert page.texts("#banner p") == ["The model after 1 epoch. Use the trained model"]
+    page.click("#banner button")
+    assert page.texts("#banner p") == []
 
 
 def test_the_story_goes_on_from_a_word_chosen_instead(page):

@@ -9,7 +9,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,12 @@ from tinylm.vocab.words import WordTokenizer
 PAGE = Path(__file__).parent / "page"
 NORM_KINDS = ("layer", "rms", "std")  # of page/model.js
 MAX_PARAMETERS = 20_000_000  # a page of about 27 MB, 80 MB in the browser's memory
-MAX_WEIGHTS = 8 << 20  # bytes of all weights; earlier checkpoints above it are dropped
+MAX_WEIGHTS = 2_945_000  # bytes of all weights, so that a page with checkpoints has 3 MiB at most
+COARSEST = 4  # the largest number of an earlier checkpoint's weights, which are -4 to 4
+PAIRS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in "\"'<>&\\`")  # 81 are used
+CLIPPED = np.linspace(
+    0.5, 1.0, 11
+)  # scales tried for a row of coarse weights, as shares of its largest
 
 
 def bundle(with_app: bool = True) -> str:
@@ -55,7 +60,7 @@ def build_page(
     rule: of the tokenizer (`rule_of`).
     facts: what the page shows of the run (`tinylm.lab.making.facts`).
     checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
-    evenly spaced, the first always among them.
+    evenly spaced, the first always among them. Their weights are rounded more coarsely.
     Raises InputError for a model of more than MAX_PARAMETERS, or with a norm that page/model.js lacks.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
@@ -68,9 +73,11 @@ def build_page(
     if kind not in NORM_KINDS:
         wanted = ", ".join(NORM_KINDS)
         raise InputError(f"story lab: model.norm_kind: expected one of {wanted}, got {kind}")
-    trained = _packed("the trained model", model)
-    room = MAX_WEIGHTS // len(json.dumps(trained)) - 1
-    earlier = [_packed(name, weights) for name, weights in _spread(checkpoints, room)]
+    trained = _packed("the trained model", model, _exactly)
+    room = MAX_WEIGHTS - len(json.dumps(trained))
+    one = len(json.dumps(_packed("earlier", model, _coarsely)))
+    chosen = _spread(checkpoints, room // one)
+    earlier = [_packed(name, weights, _coarsely) for name, weights in chosen]
     page_facts = {
         **facts,
         "settings": {
@@ -79,6 +86,7 @@ def build_page(
             "width": model.width,
         },
         "tokenizer": rule,
+        "pairs": PAIRS,
         "checkpoints": [*earlier, trained],
     }
     script = bundle()
@@ -89,6 +97,7 @@ def build_page(
         "title": html.escape(facts["title"]),
         "about": html.escape(facts["about"]),
         "token": html.escape(facts["token"]),
+        "links": _links(facts.get("links", {})),
         "style": style,
         "script": script,
         "facts": json.dumps(page_facts, separators=(",", ":")).replace("<", "\\u003c"),
@@ -96,6 +105,14 @@ def build_page(
     skeleton = (PAGE / "lab.html").read_text("utf-8")
     page = re.sub(r"\{([a-z_]+)\}", lambda match: parts[match[1]], skeleton)
     return page.encode("utf-8")
+
+
+def _links(links: Mapping[str, str]) -> str:
+    """A line of links, by their text; nothing without one."""
+    anchors = [
+        f'<a href="{html.escape(target)}">{html.escape(text)}</a>' for text, target in links.items()
+    ]
+    return f'<p class="note">{" &middot; ".join(anchors)}</p>' if anchors else ""
 
 
 def _spread(checkpoints: Sequence[tuple[str, TinyLM]], room: int) -> Iterator[tuple[str, TinyLM]]:
@@ -106,22 +123,57 @@ def _spread(checkpoints: Sequence[tuple[str, TinyLM]], room: int) -> Iterator[tu
         yield checkpoints[index]
 
 
-def _packed(name: str, model: TinyLM) -> dict[str, Any]:
-    """A checkpoint as page/weights.js reads it: matrices in int8, vectors in float32."""
+def _packed(
+    name: str, model: TinyLM, pack: Callable[[np.ndarray], dict[str, str]]
+) -> dict[str, Any]:
+    """A checkpoint as page/weights.js reads it; pack: for each tensor, `_exactly` or `_coarsely`."""
     tensors = {}
     for tensor_name, tensor in model.state_dict().items():
         values = tensor.detach().cpu().numpy()
-        packed = _int8(values) if values.ndim == 2 else {"numbers": _base64(values.astype("<f4"))}
-        tensors[tensor_name] = {"shape": list(values.shape), **packed}
+        tensors[tensor_name] = {"shape": list(values.shape), **pack(values)}
     return {"name": name, "tensors": tensors}
 
 
-def _int8(matrix: np.ndarray) -> dict[str, str]:
-    """A float32 scale for each row, and numbers from -127 to 127, the row's largest."""
+def _exactly(matrix: np.ndarray) -> dict[str, str]:
+    """A matrix as a float32 scale for each row, and numbers from -127 to 127, the row's largest.
+
+    Other tensors stay in float32.
+    """
+    if matrix.ndim != 2:
+        return {"numbers": _base64(matrix.astype("<f4"))}
     scales = (np.abs(matrix).max(axis=1) / 127).astype("<f4")
     divisors = np.where(scales > 0, scales, 1)[:, None]
     numbers = np.rint(matrix / divisors).clip(-127, 127).astype(np.int8)
     return {"scales": _base64(scales), "numbers": _base64(numbers)}
+
+
+def _coarsely(matrix: np.ndarray) -> dict[str, str]:
+    """A matrix as a scale for each row, and numbers from -4 to 4, two in one character of PAIRS.
+
+    Of the scales in CLIPPED, a row has the one whose numbers are nearest to it. Scales and other
+    tensors are in bfloat16.
+    """
+    if matrix.ndim != 2:
+        return {"bfloat16": _base64(_bfloat16(matrix))}
+    largest = np.abs(matrix).max(axis=1)
+    largest = np.where(largest > 0, largest, 1)
+    scales = CLIPPED[:, None] * largest / COARSEST  # (scales tried, rows)
+    numbers = np.rint(matrix / scales[:, :, None]).clip(-COARSEST, COARSEST)
+    errors = np.square(numbers * scales[:, :, None] - matrix).sum(axis=2)
+    best = errors.argmin(axis=0)
+    rows = np.arange(len(matrix))
+    levels = numbers[best, rows].astype(int).ravel() + COARSEST
+    if levels.size % 2:
+        levels = np.append(levels, 0)
+    pairs = levels[::2] * (2 * COARSEST + 1) + levels[1::2]
+    text = "".join(PAIRS[pair] for pair in pairs.tolist())
+    return {"bfloat16": _base64(_bfloat16(scales[best, rows])), "coarse": text}
+
+
+def _bfloat16(values: np.ndarray) -> np.ndarray:
+    """The upper 16 bits of each float32, rounded."""
+    bits = np.asarray(values, dtype="<f4").view("<u4")
+    return ((bits + np.uint32(0x8000)) >> 16).astype("<u2")
 
 
 def _base64(values: np.ndarray) -> str:

@@ -1,5 +1,6 @@
 """From the folder of a trained model to its page."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from tinylm.storybook.world import World
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
+LINKS = {  # for those who were sent the page; OWNER stands there as in README
+    "tinylm, the project": "https://github.com/OWNER/tinylm",
+    "its pages": "https://OWNER.github.io/tinylm",
+}
 NEW_TOKENS = 120  # default length of a continuation
 OPENINGS = 6  # offered at most
 SAMPLES = 3  # whole sample stories, offered if the generator of their corpus is known
@@ -34,19 +39,25 @@ def write_lab(run: FinishedRun, params: dict[str, Any], folder: str | Path) -> b
     root = Path(folder)
     (root / paths.REPORT_LAB).unlink(missing_ok=True)
     with optional(paths.REPORT_LAB):
-        page = make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run)
+        links = {"the report of this run": Path(paths.REPORT_PAGE).name, **LINKS}
+        page = make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run, links)
         write_bytes(root / paths.REPORT_LAB, page)
         return True
     return False
 
 
 def make_page(
-    models: str | Path, vocab: str | Path, params: dict[str, Any], run: FinishedRun | None
+    models: str | Path,
+    vocab: str | Path,
+    params: dict[str, Any],
+    run: FinishedRun | None,
+    links: Mapping[str, str] = LINKS,
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
-    run: what the model's run measured, and its title; None without a run. Raises InputError
-    naming the file.
+    run: what the model's run measured, and its title; None without a run.
+    links: text and target of those at the top of the page.
+    Raises InputError naming the file.
     """
     model, _ = load_model(models)
     check_vocabulary(models, vocab)
@@ -59,7 +70,7 @@ def make_page(
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide
     shown = facts(model, tokenizer, decode, run, title)
-    shown |= {"slide": slide, "length_penalty": length_penalty(params)}
+    shown |= {"slide": slide, "length_penalty": length_penalty(params), "links": dict(links)}
     checkpoints = []
     for epoch, earlier in load_checkpoints(models):
         name = f"after {epoch:g} epochs"
@@ -121,7 +132,7 @@ def _truth(tokenizer: Tokenizer, text: str, world: World) -> dict[str, Any]:
     positions = read_words(tokenizer.split(text), world)
     following: list[dict[int, float]] = [{} for _ in positions]
     for position, index, prob in zip(*true_tokens(tokenizer, positions), strict=True):
-        following[position][int(index)] = float(f"{prob:.4g}")
+        following[position][int(index)] = float(f"{prob:.3g}")
     return {"ids": tokenizer.encode(text), "next": following}
 
 

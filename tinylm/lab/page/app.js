@@ -1,4 +1,5 @@
 // Opens what the page holds, builds the model and binds the views.
+import { bindBanner } from "./banner.js";
 import { $ } from "./dom.js";
 import { Lab } from "./lab.js";
 import { openTokenizer } from "./tokenizer.js";
@@ -24,13 +25,21 @@ function bindViews(lab) {
   for (const button of document.querySelectorAll("[data-view]")) {
     button.addEventListener("click", () => {
       show(button.dataset.view);
-      if (root.classList.contains("stacked")) $("tabs").scrollIntoView();
+      if (!root.classList.contains("stacked")) return;
+      $("tabs").style.scrollMarginTop = `${$("text-part").offsetHeight}px`; // it stays at the top
+      $("tabs").scrollIntoView();
     });
   }
   const narrow = matchMedia("(max-width: 62rem)");
   const stack = () => root.classList.toggle("stacked", narrow.matches);
   narrow.addEventListener("change", stack);
   stack();
+  // The tour shows nothing of a chosen word, so a choice there leads on to its probabilities.
+  for (const id of ["story", "typed"]) {
+    $(id).addEventListener("click", () => {
+      if (!$("view-tour").hidden && lab.chosen !== null) show("next");
+    });
+  }
   show("tour");
 }
 
@@ -38,6 +47,7 @@ function openLab() {
   const facts = JSON.parse($("facts").textContent);
   const lab = new Lab(facts, openTokenizer(facts.tokenizer));
   const { token } = facts;
+  bindBanner(lab);
   bindTyped(lab);
   bindWriting(lab, token);
   bindNext(lab, token);

@@ -62,3 +62,5 @@ export function bar(kind, value, number) {
 
 export const pause = (ms = 0) => new Promise((done) => setTimeout(done, ms));
 export const frame = () => new Promise((done) => requestAnimationFrame(done));
+
+export const capitalised = (text) => text[0].toUpperCase() + text.slice(1);

@@ -28,7 +28,7 @@ export class Lab {
 
   modelOf(checkpoint) {
     if (!this.models[checkpoint]) {
-      const tensors = readTensors(this.facts.checkpoints[checkpoint].tensors);
+      const tensors = readTensors(this.facts, this.facts.checkpoints[checkpoint]);
       this.models[checkpoint] = new Model(this.facts.settings, tensors);
       this.models[checkpoint].off = this.off;
     }
@@ -43,7 +43,9 @@ export class Lab {
 
   // A fresh session: the whole text is read again.
   open() {
-    this.session = new Session(this.model, this.ids, { slide: this.facts.slide, record: true });
+    const { slide } = this.facts;
+    this.session = new Session(this.model, this.ids, { slide, record: true });
+    this.intact = new Session(this.model.withOff(new Set()), this.ids, { slide }); // every head on
     this.changed();
   }
 
@@ -55,6 +57,11 @@ export class Lab {
   switchHead(name, on) {
     if (on) this.off.delete(name);
     else this.off.add(name);
+    this.open();
+  }
+
+  switchAllOn() {
+    this.off.clear();
     this.open();
   }
 
@@ -99,6 +106,13 @@ export class Lab {
     return this.session;
   }
 
+  // The position whose prediction the views show: of the chosen token, otherwise of the next one,
+  // or of the last one where the text has ended
+  get looked() {
+    const next = this.ended ? this.ids.length - 1 : this.ids.length;
+    return this.chosen ?? next;
+  }
+
   // Chances at a position, by default of the next token; null if the window does not reach there
   chances(position = this.ids.length) {
     const hidden = this.read()?.at(position - 1)?.hidden;
@@ -106,15 +120,37 @@ export class Lab {
     return nextChances(this.model.logits(hidden), this.ids.slice(0, position), this.drawRules());
   }
 
+  // The model's own chances at a position, with these heads switched off; null without an earlier token
+  chancesWithout(off, position) {
+    if (position < 1) return null;
+    const model = this.model.withOff(off);
+    const session = new Session(model, this.ids.slice(0, position), { slide: this.facts.slide });
+    return softmax(session.next());
+  }
+
   drawRules() {
     const { banned, eos_id: eos } = this.tokenizer.rule;
     return { ...this.rules, banned, eos, slide: this.facts.slide };
   }
 
+  // The model's own chances at a position; null without an earlier token in its window
+  ownChances(position) {
+    const hidden = position > 0 ? this.read()?.at(position - 1)?.hidden : null;
+    return hidden ? softmax(this.model.logits(hidden)) : null;
+  }
+
+  // The same with every head on
+  intactChances(position) {
+    if (!this.off.size) return this.ownChances(position);
+    this.intact.become(this.ids);
+    this.intact.advance();
+    const hidden = position > 0 ? this.intact.at(position - 1)?.hidden : null;
+    return hidden ? softmax(this.model.logits(hidden)) : null;
+  }
+
   // What the model gave to the token at a position; null without an earlier token in its window
   chanceOf(position) {
-    const hidden = position > 0 ? this.read()?.at(position - 1)?.hidden : null;
-    return hidden ? softmax(this.model.logits(hidden))[this.ids[position]] : null;
+    return this.ownChances(position)?.[this.ids[position]] ?? null;
   }
 
   // Append the next token. The same seed, settings and choices give the same text.
@@ -140,6 +176,12 @@ export class Lab {
     const token = rule.shown[id] ?? rule.tokens[id];
     if (rule.kind === "words" || rule.specials.includes(id)) return token;
     return token.replaceAll("\u0120", "\u00b7").replaceAll("\u010a", "\u21b5");
+  }
+
+  // A head, given as layer.head from 0
+  headName(name) {
+    const [layer, head] = name.split(".").map(Number);
+    return `layer ${layer + 1}, head ${head + 1}`;
   }
 
   // The token at a position in quotation marks

@@ -143,6 +143,11 @@ export class Model {
     this.heads = Array.from({ length: heads }, (_, head) => ({ start: head * columns, columns }));
   }
 
+  // The same weights with these heads switched off instead
+  withOff(off) {
+    return Object.assign(Object.create(Model.prototype), this, { off });
+  }
+
   // For each layer the keys and values of each token so far, 2 * inner numbers
   newCache() {
     return this.blocks.map(() => []);

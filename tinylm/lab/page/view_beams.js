@@ -4,6 +4,9 @@ import { $, make, numberIn, pause, percent, startStop } from "./dom.js";
 import { continuation } from "./session.js";
 
 export function bindBeams(lab, token) {
+  // A narrow screen shows the name before the number, since the table's head has no room there.
+  const number = (name, value) => make("td", { className: "number", "data-name": name }, value);
+
   function resultRow(name, from, { ids, logProb }) {
     const text = lab.tokenizer.decode(ids) || "(ends at once)";
     const use = make("button", { type: "button", title: "Go on from this text" }, text);
@@ -13,8 +16,8 @@ export function bindBeams(lab, token) {
       {},
       make("th", { scope: "row" }, name),
       make("td", { className: "text" }, use),
-      make("td", {}, percent(Math.exp(logProb / ids.length))),
-      make("td", {}, logProb.toFixed(2)),
+      number(`per ${token}`, percent(Math.exp(logProb / ids.length))),
+      number("log-probability", logProb.toFixed(2)),
     );
   }
 

@@ -1,51 +1,55 @@
-// Every head over the text: where it attends, what the run measured of it, and a switch.
+// Every head over the text: where it looked for a prediction, what the run measured of it, and a switch.
+import { bindMap } from "./attention_map.js";
+import { copiedWord } from "./copies.js";
 import { largest } from "./decoding.js";
-import { $, make, percent } from "./dom.js";
+import { $, bar, capitalised, make, percent } from "./dom.js";
+
+const SHOWN_WORDS = 6; // in the bars of the next token
 
 // Weights as pixels; the square root keeps small ones visible.
-function paint(canvas, width, height, weight) {
-  canvas.width = width;
-  canvas.height = height;
+function paint(canvas, weights) {
+  canvas.width = weights.length;
+  canvas.height = 1;
   const context = canvas.getContext("2d");
   context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--heat");
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      context.globalAlpha = Math.sqrt(weight(y, x));
-      context.fillRect(x, y, 1, 1);
-    }
-  }
+  weights.forEach((weight, x) => {
+    context.globalAlpha = Math.sqrt(weight);
+    context.fillRect(x, 0, 1, 1);
+  });
 }
 
-// Roles and what the right token loses without the head; "" if the run did not measure them
-function measuredWords(token, { roles = [], increase, low, high } = {}) {
-  const words = roles.map(({ name, score }) => `${name} ${percent(score)}`);
+// By how much the right token becomes less or more probable without the head; "" if it is not known
+function costOf({ increase, low, high } = {}) {
+  if (increase === undefined) return "";
   const isClear = low > 0 || high < 0;
+  if (!isClear) return "no measurable change";
   const change = 100 * Math.expm1(-increase);
   const sign = change > 0 ? "+" : "\u2212";
-  if (isClear) words.push(`off: right ${token} ${sign}${Math.abs(change).toFixed(1)} %`);
-  else if (increase !== undefined) words.push("off: no measurable change");
-  return words.join("; ");
+  return `${sign}${Math.abs(change).toFixed(1)} %`;
 }
 
 export function bindHeads(lab) {
   const { layers, heads } = lab.facts.settings;
+  const { token } = lab.facts;
   const cells = [];
+  const showMap = bindMap(lab);
+  let copied = {}; // the text and position of the copied word that is described
 
   function addCell(layer, head) {
-    const name = `Layer ${layer + 1}, head ${head + 1}`;
     const id = `${layer}.${head}`;
+    const name = capitalised(lab.headName(id));
     const strip = make("canvas", { className: "strip", "aria-hidden": "true" });
+    const weight = make("span", { className: "weight" });
     const target = make("span", { className: "target" });
-    const title = make("strong", {}, name);
-    const button = make("button", { type: "button", "aria-pressed": "false" }, title, target);
-    const role = make("span", { className: "role" }, measuredWords(lab.facts.token, lab.facts.heads[id]));
-    const box = { type: "checkbox", checked: true, "aria-label": `${name} is on` };
-    const tick = make("input", box);
-    const label = make("label", {}, tick, "on");
-    const cell = make("div", { className: "head" }, button, strip, role, label);
+    const top = make("span", { className: "top" }, make("strong", {}, `Head ${head + 1}`), weight);
+    const button = make("button", { type: "button", "aria-pressed": "false", "aria-label": name }, top, strip, target);
+    const tick = make("input", { type: "checkbox", checked: true, "aria-label": `${name} is on` });
+    const cost = costOf(lab.facts.heads[id]);
+    const label = make("label", {}, tick, ...(cost ? [make("span", { className: "off" }, "off"), cost] : ["on"]));
+    const cell = make("div", { className: "head" }, button, label);
     button.addEventListener("click", () => lab.lookAt(layer, head));
     tick.addEventListener("change", () => lab.switchHead(id, tick.checked));
-    cells.push({ layer, head, id, cell, button, strip, target });
+    cells.push({ layer, head, id, name, cell, button, strip, weight, target, tick });
     $("heads").append(cell);
   }
 
@@ -58,42 +62,98 @@ export function bindHeads(lab) {
     });
   }
 
-  function showCell({ layer, head, id, cell, button, strip, target }, maps) {
+  function showCell({ layer, head, id, name, cell, button, strip, weight, target, tick }, maps) {
     const isChosen = String(layer === lab.head[0] && head === lab.head[1]);
     cell.dataset.chosen = isChosen;
     cell.dataset.off = String(lab.off.has(id));
+    tick.checked = !lab.off.has(id);
     button.setAttribute("aria-pressed", isChosen);
-    if (!maps) return;
-    const weights = maps[layer][head];
+    const weights = maps?.[layer][head] ?? [];
+    paint(strip, weights);
     const [best] = largest(weights, 1);
-    paint(strip, weights.length, 1, (_, x) => weights[x]);
-    target.textContent = `${percent(weights[best])} on ${lab.quoted(lab.session.start + best)}`;
+    weight.textContent = maps ? `${Math.round(100 * weights[best])} %` : "";
+    target.textContent = maps ? lab.quoted(lab.session.start + best) : "";
+    target.title = target.textContent;
+    const where = maps ? `: ${weight.textContent} on ${target.textContent}` : "";
+    button.setAttribute("aria-label", `${name}${where}`);
   }
 
-  function showMap([layer, head], seen) {
-    const rows = seen.map(({ maps }) => maps[layer][head]);
-    paint($("map"), rows.length, rows.length, (y, x) => rows[y][x] ?? 0);
-    const { token } = lab.facts;
-    const axes = `each row is a ${token} of the text, each column a ${token} that it attends to`;
-    $("map-about").textContent = `Layer ${layer + 1}, head ${head + 1}: ${axes}.`;
+  // What the run measured of the chosen head
+  function showMeasured([layer, head]) {
+    const id = `${layer}.${head}`;
+    const measured = lab.facts.heads[id];
+    const name = capitalised(lab.headName(id));
+    const roles = (measured?.roles ?? []).map((role) => `${role.name} ${percent(role.score)}`);
+    const cost = costOf(measured);
+    const parts = [];
+    if (roles.length) parts.push(`usually looks at: ${roles.join(", ")}`);
+    if (cost) parts.push(`without it, probability of the right ${token}: ${cost}`);
+    $("head-about").textContent = parts.length ? `${name} over many stories: ${parts.join("; ")}.` : "";
+  }
+
+  // The likeliest tokens with every head on, beside what is left with heads off
+  function showEffect(position) {
+    const on = lab.intactChances(position);
+    $("effect-bars").replaceChildren();
+    if (!on) return;
+    const isChanged = lab.off.size > 0;
+    const now = isChanged ? lab.ownChances(position) : on;
+    const ids = [...largest(on, SHOWN_WORDS), ...(isChanged ? largest(now, 2) : [])];
+    const taken = lab.ids[position];
+    if (taken !== undefined) ids.push(taken);
+    for (const id of new Set(ids)) {
+      const word = make("span", { className: "word" }, lab.word(id));
+      const row = make("li", { className: id === taken ? "taken" : "" }, word, bar("before", on[id], percent(on[id])));
+      if (isChanged) row.append(bar("after", now[id], percent(now[id])));
+      $("effect-bars").append(row);
+    }
+    $("effect-bars").classList.toggle("single", !isChanged);
+    $("effect-off").hidden = !isChanged;
+  }
+
+  function about(position, maps) {
+    if (!maps) return position < 1 ? "Nothing was read before the first token." : "The model's window does not reach there.";
+    const what = position < lab.ids.length ? lab.quoted(position) : `the next ${token}`;
+    return `Where each head looked when the model predicted ${what} (standing at ${lab.quoted(position - 1)}).`;
+  }
+
+  function findCopy() {
+    const found = copiedWord(lab);
+    if (!found) {
+      $("copied-about").textContent =
+        `No head looked at an earlier copy of a ${token} here. Let the model write on, or take a longer text.`;
+      return;
+    }
+    const { position, layer, head, weight, before, without } = found;
+    lab.head = [layer, head];
+    copied = { ids: lab.ids, position };
+    lab.choose(position);
+    const name = capitalised(lab.headName(`${layer}.${head}`));
+    $("copied-about").textContent =
+      `To predict ${lab.quoted(position)}, ${lab.headName(`${layer}.${head}`)} looked with ${percent(weight)} of its ` +
+      `weight at an earlier ${lab.quoted(position)}. ${name} off: the probability goes from ${percent(before)} to ${percent(without)}.`;
   }
 
   $("heads").style.setProperty("--heads", heads);
   for (let layer = 0; layer < layers; layer++) {
+    $("heads").append(make("p", { className: "layer" }, `Layer ${layer + 1}`));
     for (let head = 0; head < heads; head++) addCell(layer, head);
   }
+  $("copied").addEventListener("click", findCopy);
   lab.watch(() => {
     const isOpen = !$("view-heads").hidden;
     const session = isOpen ? lab.read() : null;
-    const position = lab.chosen ?? lab.ids.length - 1;
-    const maps = session?.at(position)?.maps;
+    const position = lab.looked;
+    const maps = session?.at(position - 1)?.maps;
     const [layer, head] = lab.head;
     shade(maps?.[layer][head], session?.start);
     if (!isOpen) return;
-    $("heads-about").textContent = maps
-      ? `Where each head attends from ${lab.quoted(position)}. Choose a head to shade the story.`
-      : "The model's window does not reach there.";
+    $("heads-about").textContent = about(position, maps);
+    if (lab.ids !== copied.ids || position !== copied.position) $("copied-about").textContent = "";
     for (const cell of cells) showCell(cell, maps);
-    showMap(lab.head, session?.seen ?? []);
+    showEffect(position);
+    showMeasured(lab.head);
+    $("map-part").hidden = !maps;
+    if (maps) showMap(lab.head, session);
   });
 }

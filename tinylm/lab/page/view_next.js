@@ -36,7 +36,7 @@ export function bindNext(lab, token) {
 
   lab.watch(() => {
     if ($("view-next").hidden) return;
-    const position = lab.chosen ?? lab.ids.length;
+    const position = lab.looked;
     const chances = lab.chances(position);
     if (!chances) {
       $("next-about").textContent = "The model has read nothing before this position.";
@@ -48,8 +48,6 @@ export function bindNext(lab, token) {
     const ids = largest(chances.before, SHOWN);
     const taken = lab.ids[position];
     if (taken !== undefined && !ids.includes(taken)) ids.push(taken);
-    const shown = ids.flatMap((id) => [chances.before[id], chances.after[id], truth?.[id] ?? 0]);
-    $("next-bars").style.setProperty("--full", Math.max(...shown));
     $("next-bars").classList.toggle("three", Boolean(truth));
     refill($("next-bars"), ids.map((id) => row(id, position, chances, truth)));
   });

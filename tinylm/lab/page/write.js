@@ -1,5 +1,6 @@
 // The story: prompt, buttons, rules, tokens on the screen.
 import { $, frame, make, numberIn, startStop } from "./dom.js";
+import { firstImpossible } from "./truth.js";
 
 const RULES = ["temperature", "topK", "topP", "minP", "penalty", "seed"];
 
@@ -24,6 +25,7 @@ export function bindWriting(lab, token) {
   function showStory() {
     const box = $("story");
     const { rule } = lab.tokenizer;
+    const impossible = firstImpossible(lab) ?? Infinity;
     const spans = lab.ids.map((id, position) => {
       const isPiece = rule.kind !== "words" && !rule.specials.includes(id);
       const text = isPiece ? lab.tokenizer.decode([id]) : `${lab.word(id)} `;
@@ -33,21 +35,22 @@ export function bindWriting(lab, token) {
       span.classList.toggle("given", position < lab.given);
       span.classList.toggle("special", rule.specials.includes(id));
       span.classList.toggle("unknown", id === rule.unk_id);
+      span.classList.toggle("impossible", position === impossible);
+      span.classList.toggle("unjudged", position > impossible);
       return span;
     });
     box.replaceChildren(...spans);
+    $("judged").hidden = impossible === Infinity;
     const chosen = lab.chosen === null ? "" : `token-${lab.chosen}`;
     box.setAttribute("aria-activedescendant", chosen);
   }
 
   function showState() {
-    const { checkpoints, settings } = lab.facts;
+    const { settings } = lab.facts;
     const start = lab.windowStart();
     const parts = [`${lab.count()} ${token}s`];
     const visible = `the model sees the last ${lab.ids.length - start}`;
     if (start) parts.push(`${visible} (context ${settings.context})`);
-    if (lab.off.size) parts.push(`heads switched off: ${lab.off.size}`);
-    if (lab.checkpoint < checkpoints.length - 1) parts.push(checkpoints[lab.checkpoint].name);
     if (lab.ended) parts.push("the model ended the story");
     $("state").textContent = `${parts.join("; ")}.`;
   }
