@@ -15,7 +15,7 @@ from tinylm.report.wording import big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun
-from tinylm.run.role_pairs import role_pairs
+from tinylm.run.role_pairs import NEXT_TOKEN, role_pairs
 from tinylm.storybook.check import world_of
 from tinylm.storybook.language import END
 from tinylm.storybook.truth import read_text
@@ -30,6 +30,7 @@ ROLES = {  # what a head with this role attends to, and what its score is compar
     "first token": ("the first token", "attention spread evenly"),
     "same token": ("earlier occurrences of the same token", "the distance alone"),
     "induction": ("what followed the same token earlier", "the distance alone"),
+    NEXT_TOKEN: ("earlier occurrences of the token that comes next", "the distance alone"),
 }
 
 
