@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.report.assignment import questions
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
@@ -82,8 +83,24 @@ def test_what_differs_from_the_assignment_is_listed(run, settings):
     markdown = write_document(run, settings, {})
     assert "| learning rate | 0.0003 | 0.0125 |" in markdown
     assert "| texts in the cache |" not in markdown
-    (as_asked,) = re.findall(r"Everything else is as asked: (.*?)\.", markdown)
-    assert {"positions", "texts in the cache"} <= set(as_asked.split(", "))
+    (as_asked,) = re.findall(r"As asked: (.*?)\.", markdown)
+    assert {"sinusoidal positions", "a cache test on 20 prompts"} <= set(as_asked.split("; "))
+
+
+def test_what_the_report_answers_only_in_part_is_marked(run, settings):
+    run.params["embedding"]["source"] = "skipgram"
+    run.params["kv_bench"]["batch"] = 20
+    answered = {row[0]: row[2] for row in questions(run, settings, "TinyStories")}
+    assert len(answered) == 14
+    vectors = "the model, from scratch, with fastText vectors and sinusoids"
+    assert answered[vectors] == "partly: the vectors are not the pretrained ones"
+    assert answered["TinyStories, its splits and preprocessing"] == "yes"
+    assert answered["the model on the Hugging Face hub"] == "no"
+    published = dataclasses.replace(settings, hub_path="me/tiny", observations=("A head …",))
+    answered = {row[0]: row[2] for row in questions(run, published, "my stories")}
+    assert answered["TinyStories, its splits and preprocessing"] == "partly: the text is my stories"
+    assert answered["the model on the Hugging Face hub"] == "yes"
+    assert answered["what the heads have learned"] == "yes"
 
 
 @pytest.mark.parametrize("device", ["cpu", "NVIDIA H200"])

@@ -1,14 +1,13 @@
 """The values that the templates of the report name: choices and orders, no metrics."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tinylm.base.config import parse_yaml
+from tinylm.report.assignment import differences, questions
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number
@@ -21,7 +20,6 @@ from tinylm.storybook.language import END
 from tinylm.storybook.truth import read_text
 from tinylm.storybook.world import World
 
-ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
 SAMPLES = 8
 SHOWN_WORDS = 60  # of the sample at the top
 MAP_ROWS = 12  # of a heat map: the last ones, so that its labels can be read in print
@@ -113,7 +111,8 @@ def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:
 
 def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict[str, Any]:
     """Further values for the report alone. lab: whether it links to lab.html."""
-    differing, as_asked = _assignment(run)
+    corpus = corpus_of(run)
+    differing, as_asked = differences(run, corpus)
     return {
         "settings": settings,
         "author": isolated(settings.author or ""),
@@ -122,6 +121,7 @@ def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict
         "tiles": _tiles(run),
         "differing": differing,
         "as_asked": as_asked,
+        "questions": questions(run, settings, corpus),
     }
 
 
@@ -157,29 +157,6 @@ def title_of(run: FinishedRun, settings: ReportSettings) -> str:
         return settings.title
     size = f" with {big(run.train.parameters)} parameters" if run.train else ""
     return f"A language model{size}, trained on {corpus_of(run)}"
-
-
-def _assignment(run: FinishedRun) -> tuple[list[tuple[str, ...]], list[str]]:
-    """(part, asked, done, why) of what differs from the assignment, and the parts that do not."""
-    chosen = "chosen in params.yaml"
-    is_generated = run.param("data", "source") in ("storybook", "world")
-    why = "the true probabilities are known" if is_generated else chosen
-    differing: list[tuple[str, ...]] = [("text", "TinyStories", corpus_of(run), why)]
-    as_asked = []
-    if corpus_of(run) == "TinyStories":
-        as_asked.append(differing.pop()[0])
-    for part, row in parse_yaml(ASSIGNMENT.read_text("utf-8"), ASSIGNMENT.name).items():
-        done = run.param(*row["key"].split("."))
-        if done == row["asked"]:
-            as_asked.append(part)
-        else:
-            names = row.get("names", {})
-            asked_and_done = [str(names.get(str(value), value)) for value in (row["asked"], done)]
-            differing.append((part, *asked_and_done, row.get("why", {}).get(str(done), chosen)))
-    bench = run.times.ckpt_bench
-    if bench and (bench.conditions or {}).get("device") == "cpu":
-        differing.append(("peak memory", "of a GPU", "of the CPU's allocator", "no GPU was used"))
-    return differing, as_asked
 
 
 def _not_measured(run: FinishedRun) -> list[str]:
