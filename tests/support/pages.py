@@ -93,7 +93,7 @@ def headline() -> list[str]:
         f"| the best possible: the generator's own | {baselines['floor']['perplexity']:.2f} |",
         f"| Kneser-Ney, order 5 | {baselines['kneser_ney']['perplexity']:.1f} |",
         f"| unigram | {baselines['unigram']['perplexity']:.0f} |",
-        f"| words of a sampled story up to the first impossible one | {words:.0f} |",
+        f"| length of a sampled story until its first mistake, in words | {words:.0f} |",
         f"| training | {train['train_s']:.0f} s, {train['tokens_per_s']:,.0f} tokens/s |",
         f"| greedy decoding, {batch} texts at once | {cached[-1]['tokens_per_s']:,.0f} tokens/s |",
         f"| size | {parameters:.2f} M parameters, {weights:.1f} MB |",
