@@ -19,9 +19,16 @@ from tinylm.base.command import run_command
 from tinylm.base.files import write_bytes
 
 EVALUATION = "data/figures/evaluate.json"
-# A notebook starts in its own folder; the code of the page runs in the root of the repository.
-TO_ROOT = """import os
+# A notebook starts in its own folder, or in Google Colab in a folder without tinylm; the code of the page runs in the root
+# of the repository, after stage train.
+TO_ROOT = """import os, subprocess, sys
 
+if "COLAB_RELEASE_TAG" in os.environ:  # Google Colab: get tinylm and train its model, in about 15 minutes
+    if not os.path.exists("tinylm"):
+        subprocess.run(["git", "clone", "--depth=1", "https://github.com/OWNER/tinylm"], check=True)
+    os.chdir("tinylm")
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", "."], check=True)
+    subprocess.run([sys.executable, "-m", "dvc", "repro", "train"], check=True)
 while not os.path.exists("params.yaml"):
     os.chdir("..")
 
