@@ -14,7 +14,7 @@ from typing import Any
 from studies import answers
 from tests.support import reference
 from tests.support.clone import ROOT
-from tests.support.literate import BLOCK, STORY
+from tests.support.literate import BLOCK, STORY, printed_by
 from tinylm.base.command import run_command
 from tinylm.base.files import write_bytes
 
@@ -35,22 +35,24 @@ while not os.path.exists("params.yaml"):
 """
 
 
-def _cell(kind: str, number: int, text: str) -> dict[str, Any]:
+def _cell(kind: str, number: int, text: str, printed: str = "") -> dict[str, Any]:
     lines = text.strip().splitlines(keepends=True)
     cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": lines}
     if kind == "code":
-        cell |= {"execution_count": None, "outputs": []}
+        stream = {"output_type": "stream", "name": "stdout"}
+        outputs = [stream | {"text": printed.splitlines(keepends=True)}] if printed else []
+        cell |= {"execution_count": None, "outputs": outputs}
     return cell
 
 
 def notebook() -> str:
-    """The page `One story through the model` as a notebook: its code, without the outputs."""
+    """The page `One story through the model` as a notebook: its code, with the outputs that the page shows."""
     page = STORY.read_text("utf-8")
     cells: list[dict[str, Any]] = []
     before, end = TO_ROOT, 0
     for block in BLOCK.finditer(page):
         cells.append(_cell("markdown", len(cells), page[end : block.start()]))
-        cells.append(_cell("code", len(cells), before + block[1]))
+        cells.append(_cell("code", len(cells), before + block[1], printed_by(block)))
         before, end = "", block.end()
     cells.append(_cell("markdown", len(cells), page[end:]))
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}

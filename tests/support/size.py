@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_779, ("tests",): 23_463}
-TOTAL_WORDS = 26_222  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 31_779, ("tests",): 23_467}
+TOTAL_WORDS = 26_229  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)
