@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from tests.support.literate import BLOCK, STORY, executed
+from tests.support.literate import BLOCK, STORY, executed, printed_by
 from tests.support.stages import ROOT, plant, read, run, small_params
 from tinylm.base.config import load_params
 from tinylm.learn.worker import load
@@ -41,10 +41,7 @@ def small(tmp_path_factory):
 
 def outputs(page: str) -> list[str]:
     """What each block of code printed."""
-    return [
-        block[0].partition("```\n\n```text\n")[2].removesuffix("```\n")
-        for block in BLOCK.finditer(page)
-    ]
+    return [printed_by(block) for block in BLOCK.finditer(page)]
 
 
 def test_every_shape_is_made_of_the_sizes_that_its_letters_name(small):

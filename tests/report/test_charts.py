@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,6 +14,7 @@ from tests.support.stages import ROOT
 from tinylm.base.config import load_params
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.drawing import to_svg
+from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.offline_page import offline_page
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.truth_charts import draw_story, draw_training
@@ -146,3 +148,13 @@ def test_offline_page_carries_vega_and_dvc_accepts_it():
     assert "window.vegaEmbed=" in text.replace(" ", "")
     assert "{plot_divs}" not in text
     assert "{refresh_tag}" not in text
+
+
+def test_a_map_of_the_last_rows_labels_its_last_row_and_column():
+    words = [f"word{index}" for index in range(24)]
+    drawing = draw_sentence(words, np.full((1, 4, 12, 24), 1 / 24))
+    axes = drawing.axes[0]
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    columns = [label.get_text() for label in axes.get_xticklabels()]
+    assert rows == words[12:]
+    assert columns == words[1::2] * 4  # too narrow for every word

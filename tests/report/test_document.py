@@ -16,19 +16,21 @@ from hypothesis import strategies as st
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.report.assignment import questions
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.render import render
 from tinylm.report.settings import ReportSettings
-from tinylm.report.values import shown_heads
+from tinylm.report.values import MAP_ROWS, shown_heads
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
 from tinylm.run.benches import CacheSpeed, RecomputeSpeed
 from tinylm.run.downloaded import SplitCounts
 from tinylm.run.evaluated import DecodingGrade, Divergence, FreeTexts, Plausibility, WordMeasures
 from tinylm.run.finished_run import FILES, RESULTS, FinishedRun, Sentence, read_run
 from tinylm.run.interval import Interval
+from tinylm.run.role_pairs import NEXT_TOKEN
 
 
 @pytest.fixture(scope="session")
@@ -81,8 +83,24 @@ def test_what_differs_from_the_assignment_is_listed(run, settings):
     markdown = write_document(run, settings, {})
     assert "| learning rate | 0.0003 | 0.0125 |" in markdown
     assert "| texts in the cache |" not in markdown
-    (as_asked,) = re.findall(r"Everything else is as asked: (.*?)\.", markdown)
-    assert {"positions", "texts in the cache"} <= set(as_asked.split(", "))
+    (as_asked,) = re.findall(r"As asked: (.*?)\.", markdown)
+    assert {"sinusoidal positions", "a cache test on 20 prompts"} <= set(as_asked.split("; "))
+
+
+def test_what_the_report_answers_only_in_part_is_marked(run, settings):
+    run.params["embedding"]["source"] = "skipgram"
+    run.params["kv_bench"]["batch"] = 20
+    answered = {row[0]: row[2] for row in questions(run, settings, "TinyStories")}
+    assert len(answered) == 14
+    vectors = "the model, from scratch, with fastText vectors and sinusoids"
+    assert answered[vectors] == "partly: the vectors are not the pretrained ones"
+    assert answered["TinyStories, its splits and preprocessing"] == "yes"
+    assert answered["the model on the Hugging Face hub"] == "no"
+    published = dataclasses.replace(settings, hub_path="me/tiny", observations=("A head …",))
+    answered = {row[0]: row[2] for row in questions(run, published, "my stories")}
+    assert answered["TinyStories, its splits and preprocessing"] == "partly: the text is my stories"
+    assert answered["the model on the Hugging Face hub"] == "yes"
+    assert answered["what the heads have learned"] == "yes"
 
 
 @pytest.mark.parametrize("device", ["cpu", "NVIDIA H200"])
@@ -199,7 +217,8 @@ def test_the_first_impossible_word_is_marked(run, settings):
     assert "**zebra**" not in write_document(changed, settings, {})
     judged = Plausibility(1, Interval(0.0, 0.0, 1.0), None, {"person": 1})
     markdown = write_document(altered(changed, evaluate__sense=judged), settings, {})
-    assert "> was a clever **zebra** named anna\n" in markdown
+    assert "> was a clever **zebra** *named anna*\n" in markdown
+    assert "After a marked word, the text is grey: it is not judged" in markdown
     assert "The first impossible word is “zebra”; possible words: " in markdown
 
 
@@ -239,6 +258,33 @@ def test_a_shown_head_comes_with_an_example_of_its_role(run):
     )
     (head,) = shown_heads(changed)
     assert (head["from"], head["to"], head["weight"]) == ("c", "b", 0.75)
+
+
+def test_a_head_that_supplies_a_word_is_shown_with_its_row_and_all_its_roles(run, settings):
+    """The last row has no word after it in the map; the model's likeliest next one is taken."""
+    words = ["<sos>", "tom", *("a", "b") * 8, "and"]
+    maps = np.zeros((2, 2, 19, 19))
+    maps[1, 1, 18, 1] = 0.97  # "and", before the second "tom", attends to the first
+    of_head = {"layer": 2, "head": 2, "baseline": 0.1, "claimed": True}
+    roles = [
+        of_head | {"role": "first token", "score": 0.3},
+        of_head | {"role": NEXT_TOKEN, "score": 0.6},
+        of_head | {"role": "same token", "score": 0.05, "claimed": False},
+    ]
+    ablation = [{"layer": 2, "head": 2, "loss_increase": 0.5, "low": 0.4, "high": 0.6}]
+    changed = altered(
+        run,
+        tables__roles=pd.DataFrame(roles),
+        tables__ablation=pd.DataFrame(ablation),
+        tables__attention=[Sentence(words, maps, "tom", 0.9)],
+    )
+    (head,) = shown_heads(changed)
+    assert head["map"].shape == (MAP_ROWS, 19)
+    assert head["map"][-1, 1] == 0.97  # the last row is not cut off
+    markdown = write_document(changed, settings, {})
+    assert "and the row of “and” gives the earlier “tom” a weight of 97 %" in markdown
+    assert f"| 2.2 | {NEXT_TOKEN} 0.60 (0.10); first token 0.30 (0.10) | 0.500" in markdown
+    assert "No head clearly attends to earlier occurrences of the same token." in markdown
 
 
 def test_an_empty_text_is_a_text(run, tmp_path):

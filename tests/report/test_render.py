@@ -117,6 +117,22 @@ def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path)
         assert part.replace(" ", "") in words
 
 
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
+@pytest.mark.parametrize("lines", range(36, 46))
+def test_no_page_ends_between_a_text_its_table_and_the_footnote(lines, tmp_path):
+    """However many lines stand before them on the first page."""
+    filler = "Filler.\n\n" * lines
+    table = "| a | b |\n|---|---|\n" + "| cell | 1 |\n" * 4
+    markdown = f"# T\n\n## S\n\n{filler}### Heading\n\nLead.\n\n*Caption*\n\n{table}\n*Footnote.*\n"
+    (tmp_path / "a.pdf").write_bytes(to_pdf(markdown))
+    command = ["pdftotext", "-raw", tmp_path / "a.pdf", "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    pages = text.split("\f")
+    (page,) = [page for page in pages if "Heading" in page]
+    for part in ("Lead.", "Caption", "Footnote."):
+        assert part in page
+
+
 def test_the_pdf_names_the_characters_that_its_fonts_lack():
     assert missing_characters("Zoë, Ωμέγα, Борис – محمد\n") == ""
     assert missing_characters("王李王") == "李王"

@@ -18,6 +18,11 @@ STORY = ROOT / "docs/tutorial/one-story.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 
 
+def printed_by(block: re.Match[str]) -> str:
+    """What the code of a block printed."""
+    return block[0].partition("```\n\n```text\n")[2].removesuffix("```\n")
+
+
 def executed(page: str) -> tuple[str, dict[str, Any]]:
     """The page with the outputs of its blocks, run in order in one namespace and the current folder; that namespace."""
     namespace: dict[str, Any] = {}

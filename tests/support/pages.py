@@ -15,36 +15,45 @@ from studies import answers
 from tests.neighbours import page as neighbours
 from tests.support import reference
 from tests.support.clone import ROOT
-from tests.support.literate import BLOCK, STORY
+from tests.support.literate import BLOCK, STORY, printed_by
 from tinylm.base.command import run_command
 from tinylm.base.files import write_bytes
 
 EVALUATION = "data/figures/evaluate.json"
-# A notebook starts in its own folder; the code of the page runs in the root of the repository.
-TO_ROOT = """import os
+# A notebook starts in its own folder, or in Google Colab in a folder without tinylm; the code of the page runs in the root
+# of the repository, after stage train.
+TO_ROOT = """import os, subprocess, sys
 
+if "COLAB_RELEASE_TAG" in os.environ:  # Google Colab: get tinylm and train its model, in about 15 minutes
+    if not os.path.exists("tinylm"):
+        subprocess.run(["git", "clone", "--depth=1", "https://github.com/OWNER/tinylm"], check=True)
+    os.chdir("tinylm")
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", "."], check=True)
+    subprocess.run([sys.executable, "-m", "dvc", "repro", "train"], check=True)
 while not os.path.exists("params.yaml"):
     os.chdir("..")
 
 """
 
 
-def _cell(kind: str, number: int, text: str) -> dict[str, Any]:
+def _cell(kind: str, number: int, text: str, printed: str = "") -> dict[str, Any]:
     lines = text.strip().splitlines(keepends=True)
     cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": lines}
     if kind == "code":
-        cell |= {"execution_count": None, "outputs": []}
+        stream = {"output_type": "stream", "name": "stdout"}
+        outputs = [stream | {"text": printed.splitlines(keepends=True)}] if printed else []
+        cell |= {"execution_count": None, "outputs": outputs}
     return cell
 
 
 def notebook() -> str:
-    """The page `One story through the model` as a notebook: its code, without the outputs."""
+    """The page `One story through the model` as a notebook: its code, with the outputs that the page shows."""
     page = STORY.read_text("utf-8")
     cells: list[dict[str, Any]] = []
     before, end = TO_ROOT, 0
     for block in BLOCK.finditer(page):
         cells.append(_cell("markdown", len(cells), page[end : block.start()]))
-        cells.append(_cell("code", len(cells), before + block[1]))
+        cells.append(_cell("code", len(cells), before + block[1], printed_by(block)))
         before, end = "", block.end()
     cells.append(_cell("markdown", len(cells), page[end:]))
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
@@ -95,7 +104,7 @@ def headline() -> list[str]:
         f"| the best possible: the generator's own | {baselines['floor']['perplexity']:.2f} |",
         f"| Kneser-Ney, order 5 | {baselines['kneser_ney']['perplexity']:.1f} |",
         f"| unigram | {baselines['unigram']['perplexity']:.0f} |",
-        f"| words of a sampled story up to the first impossible one | {words:.0f} |",
+        f"| length of a sampled story until its first mistake, in words | {words:.0f} |",
         f"| training | {train['train_s']:.0f} s, {train['tokens_per_s']:,.0f} tokens/s |",
         f"| greedy decoding, {batch} texts at once | {cached[-1]['tokens_per_s']:,.0f} tokens/s |",
         f"| size | {parameters:.2f} M parameters, {weights:.1f} MB |",

@@ -149,7 +149,7 @@ def run_command(main: Callable[[], None], prints: bool = False) -> int:
     """Run a command; returns its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
     Errors and warnings are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
-    prints: printing is all that the command does, so it is done when its reader leaves (| head).
+    prints: the command only prints; a closed pipe (| head) is success.
     """
     _prepare()
     try:

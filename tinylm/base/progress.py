@@ -29,7 +29,7 @@ class _Lines(io.TextIOBase):
 
 
 class Progress:
-    """Counts units of work and shows how far it is; the time left too, if the total is known.
+    """Shows progress, and the time left if the total is known.
 
     label: in front of every line, where several processes print. if_slow: for work that mostly takes
     less than EVERY_S: a terminal shows the bar only after that time, and removes it at the end.

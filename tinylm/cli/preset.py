@@ -16,7 +16,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """NAME and the options."""
-    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the preset; --list names all")
     parser.add_argument("--force", action="store_true", help="overwrite an edited params.yaml")
     parser.add_argument("--hub", action="store_true", help="use data from the Hugging Face hub")
     parser.add_argument("--data", metavar="PATH", help="use the stories of this file or folder")

@@ -1,4 +1,4 @@
-"""Texts from an empty prompt, judged by the generator: mistakes, likelihood and variety."""
+"""Texts from an empty prompt, judged by the generator: mistakes, likelihood and diversity."""
 
 import math
 from collections.abc import Sequence

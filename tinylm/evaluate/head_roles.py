@@ -1,4 +1,4 @@
-"""Four roles of attention heads, each measured against a baseline of positions alone."""
+"""Five roles of attention heads, each measured against a baseline of positions alone."""
 
 from collections import defaultdict
 from collections.abc import Mapping

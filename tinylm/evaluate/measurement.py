@@ -78,7 +78,7 @@ class Continuations(NamedTuple):
 def measure_continuations(
     run: TrainedRun, settings: EvaluateSettings, decode: DecodeSettings, cache: CacheSettings
 ) -> tuple[Continuations, Tables]:
-    """Perplexity, BLEU, variety, memorisation and plausibility of samples.
+    """Perplexity, BLEU, diversity, memorisation and plausibility of samples.
 
     The generator of a world, such as the storybook, judges plausibility if it wrote the corpus and
     prompts are starts of stories.

@@ -33,7 +33,7 @@ SAMPLED_TEXTS = 50  # that beam_bench compares with the beams
 
 @dataclass(frozen=True)
 class Measured:
-    """A stage of the default run: seconds before its work, of its work, and how much work it was."""
+    """A stage of the default run: start-up seconds, working seconds, amount of work."""
 
     start_s: float
     work_s: float

@@ -32,39 +32,42 @@ def draw_sentence(
     after: str = "",
     titles: Sequence[Sequence[str]] | None = None,
 ) -> Figure:
-    """Maps (layers, heads, T, T) over the same words, which label the outer edges.
+    """Maps (layers, heads, Q, T) over the same T words, which label the outer edges.
 
-    A row has at most four heads of a layer. In long texts, only every second or third word is
-    labelled. `after`: the title of the whole picture. `titles`: of each map, if not all are drawn.
+    The rows of a map are those of the last Q words. The cells of a single map are square; several
+    maps are square as a whole, at most four in a row. Where a word has too little space, only every
+    second or third one is labelled, with the last one among them.
+
+    after: the title of the whole picture.
+    titles: of each map, if not all are drawn.
     """
-    layers, heads, tokens = maps.shape[:3]
+    layers, heads, queries, tokens = maps.shape
     lines = math.ceil(heads / _MAPS)  # of a layer
     columns = math.ceil(heads / lines)
     rows = layers * lines
-    side = min(_WORD * max(tokens, 11), _LARGEST)
-    named = np.arange(0, tokens, math.ceil(_WORD * tokens / side))
-    names = [token_label(words[position]) for position in named]
-    edge = 0.6 + 0.06 * max(map(len, names), default=0)
-    lefts = np.arange(columns) * (side + _GAP)
-    tops = np.arange(rows) * (side + _TITLE)
-    width = edge + 0.5 + columns * (side + _GAP)
-    height = edge + rows * (side + _TITLE)
-    drawing = Figure(figsize=(width, height))
+    height = _side(queries)
+    width = _side(tokens) if layers * heads == 1 else height
+    attended, column_names = _labels(words, width)
+    attending, row_names = _labels(words[tokens - queries :], height)
+    edge = 0.6 + 0.06 * max(map(len, column_names + row_names), default=0)
+    lefts = np.arange(columns) * (width + _GAP)
+    tops = np.arange(rows) * (height + _TITLE)
+    size = (edge + 0.5 + columns * (width + _GAP), edge + rows * (height + _TITLE))
+    drawing = Figure(figsize=size)
     axes = drawing.add_subplot()  # one for all maps: one for each takes four times as long
     for layer in range(layers):
         for head in range(heads):
             left = lefts[head % columns]
             top = tops[layer * lines + head // columns]
-            edges = (left, left + side, top + side, top)
+            edges = (left, left + width, top + height, top)
             axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, extent=edges)
             title = titles[layer][head] if titles else f"layer {layer + 1}, head {head + 1}"
             axes.text(left, top - 0.05, title, fontsize=_LABELS)
-    middles = (named + 0.5) * side / tokens
-    xticks = np.add.outer(lefts, middles).ravel()
-    yticks = np.add.outer(tops, middles).ravel()
-    axes.set_xticks(xticks, names * columns, rotation=90, fontsize=_LABELS)
-    axes.set_yticks(yticks, names * rows, fontsize=_LABELS)
-    axes.set(xlim=(0, lefts[-1] + side), ylim=(tops[-1] + side, -_TITLE), aspect="auto")
+    xticks = np.add.outer(lefts, attended).ravel()
+    yticks = np.add.outer(tops, attending).ravel()
+    axes.set_xticks(xticks, column_names * columns, rotation=90, fontsize=_LABELS)
+    axes.set_yticks(yticks, row_names * rows, fontsize=_LABELS)
+    axes.set(xlim=(0, lefts[-1] + width), ylim=(tops[-1] + height, -_TITLE), aspect="auto")
     axes.spines[:].set_visible(False)
     axes.grid(visible=False)
     scale = drawing.colorbar(ScalarMappable(NORM, SCALE), ax=axes, fraction=0.02, aspect=40)
@@ -74,3 +77,16 @@ def draw_sentence(
     axes.set_ylabel("token that attends", fontsize=_LABELS)
     drawing.suptitle(after, fontsize=9)
     return drawing
+
+
+def _side(tokens: int) -> float:
+    """The side of a map along an axis with so many tokens, in inches."""
+    return min(_WORD * max(tokens, 11), _LARGEST)
+
+
+def _labels(words: Sequence[str], side: float) -> tuple[np.ndarray, list[str]]:
+    """Where the labels of an axis stand, in inches, and what they say; the last word has one."""
+    step = math.ceil(_WORD * len(words) / side)
+    named = range((len(words) - 1) % step, len(words), step)
+    places = (np.array(named) + 0.5) * side / len(words)
+    return places, [token_label(words[place]) for place in named]

@@ -146,7 +146,8 @@ def _for_html(tokens: Sequence[Token]) -> Iterator[Token]:
                 is_quoted = token.nesting == 1
             case "inline" if is_quoted:
                 for part in token.children or []:
-                    part.tag = "mark" if part.tag == "strong" else part.tag
+                    if part.tag == "strong":
+                        part.tag = "mark"
             case "paragraph_open":
                 kind = token.meta["kind"]
                 paragraph_tag = "div" if kind == "gallery" else "p"

@@ -91,7 +91,7 @@ def _with_warning(markdown: str) -> str:
 def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
     """The Markdown as Typst, one block a line; text is always in quotes."""
     parts = []
-    for token in parse(markdown, pictures):
+    for token in _with_neighbours(parse(markdown, pictures)):
         match token.type:
             case "inline":
                 parts.append(_line(token, pictures))
@@ -102,6 +102,8 @@ def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
             case "table_open":
                 caption = token.meta["caption"]
                 named = "" if caption is None else f"caption: [{_line(caption, pictures)}], "
+                if token.meta.get("has_footnote"):
+                    named += "has-footnote: true, "
                 parts.append(f"#{token.meta['kind']}({named}")
             case "th_open" | "td_open":
                 is_number = "right" in str(token.attrs.get("style"))
@@ -109,6 +111,26 @@ def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
             case _:
                 parts.append(_TYPST.get(token.type, ""))  # "": head and body of a table
     return "".join(parts)
+
+
+def _with_neighbours(tokens: list[Token]) -> list[Token]:
+    """The tokens, marked where no page may end between a text and its table.
+
+    A paragraph before a table gets the kind lead, a note after one table-footnote; that table has_footnote.
+    """
+    for index, token in enumerate(tokens):
+        is_ruled = token.type == "table_open" and token.meta["kind"] == "ruled"
+        if is_ruled and index > 2 and tokens[index - 1].type == "paragraph_close":
+            opening = tokens[index - 3]
+            if opening.meta["kind"] == "par" and opening.level == 0:
+                opening.meta["kind"] = "lead"
+        if is_ruled:
+            end = next(i for i in range(index, len(tokens)) if tokens[i].type == "table_close")
+            after = tokens[end + 1] if end + 1 < len(tokens) else None
+            if after and after.type == "paragraph_open" and after.meta["kind"] == "note":
+                after.meta["kind"] = "table-footnote"
+                token.meta["has_footnote"] = True
+    return tokens
 
 
 def _line(inline: Token, pictures: Mapping[str, str]) -> str:

@@ -9,12 +9,11 @@ from tinylm.report.charts import Labels, draw_lines, draw_points
 from tinylm.report.drawing import Picture, finite, in_style, optional
 from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.truth_charts import draw_decoding, draw_story, draw_training
-from tinylm.report.values import nearest_decoding, shown_heads
+from tinylm.report.values import MAP_ROWS, nearest_decoding, shown_heads
 from tinylm.run.finished_run import FinishedRun, Sentence
 
 Draw = Callable[[FinishedRun], Picture | None]
 TRAIN_LOSS = "train loss, nats per token"
-MAP_WORDS = 12  # of a sentence, in the maps of every head
 SMOOTHED = 25  # the train loss of an accumulation setting is a mean over 1/25 of its run
 
 
@@ -108,10 +107,9 @@ def attention_pictures(run: FinishedRun) -> dict[str, Picture]:
 
 
 def _every_head(sentence: Sentence) -> Picture:
-    """The maps over the first words, so that the labels can be read in print."""
-    words = sentence.words[:MAP_WORDS]
-    maps = sentence.maps[:, :, : len(words), : len(words)]
-    return Picture(draw_sentence(words, maps), f"Attention of every head over: {' '.join(words)}")
+    """The last rows of the maps: the last one predicts the word in the caption."""
+    drawing = draw_sentence(sentence.words, sentence.maps[:, :, -MAP_ROWS:])
+    return Picture(drawing, f"Attention of every head over: {' '.join(sentence.words)}")
 
 
 PICTURES: dict[str, Draw] = {

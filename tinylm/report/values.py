@@ -1,35 +1,34 @@
 """The values that the templates of the report name: choices and orders, no metrics."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tinylm.base.config import parse_yaml
+from tinylm.report.assignment import differences, questions
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
-from tinylm.run.finished_run import RESULTS, FinishedRun
-from tinylm.run.role_pairs import role_pairs
+from tinylm.run.finished_run import RESULTS, FinishedRun, records
+from tinylm.run.role_pairs import NEXT_TOKEN, role_pairs
 from tinylm.storybook.check import world_of
 from tinylm.storybook.language import END
 from tinylm.storybook.truth import read_text
 from tinylm.storybook.world import World
 
-ASSIGNMENT = Path(__file__).with_name("assignment.yaml")
 SAMPLES = 8
 SHOWN_WORDS = 60  # of the sample at the top
-HEAD_WORDS = 16  # of the sentence whose maps of two heads are shown
+MAP_ROWS = 12  # of a heat map: the last ones, so that its labels can be read in print
 ROLES = {  # what a head with this role attends to, and what its score is compared with
     "previous token": ("the token before", "attention spread evenly"),
     "first token": ("the first token", "attention spread evenly"),
     "same token": ("earlier occurrences of the same token", "the distance alone"),
     "induction": ("what followed the same token earlier", "the distance alone"),
+    NEXT_TOKEN: ("earlier occurrences of the token that comes next", "the distance alone"),
 }
 
 
@@ -43,6 +42,7 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
     beams = _beams(run)
     widths = [int(name.split()[1]) for name in beams if name.startswith("beam ")]
     roles = run.roles()
+    roles_claimed = list(dict.fromkeys(roles.loc[roles["claimed"].eq(True), "role"]))
     world = world_of_run(run)
     return {
         "run": run,
@@ -59,9 +59,12 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "samples": [_marked(run, row, world) for row in run.tables.rows("samples")[:SAMPLES]],
         "nearest_decoding": nearest_decoding(run),
         "first_errors": _first_errors(run),
+        "heads": heads_with_roles(run),
         "shown_heads": shown_heads(run),
-        "roles_measured": roles["role"].nunique(),
-        "roles_claimed": list(dict.fromkeys(roles.loc[roles["claimed"].eq(True), "role"])),
+        "role_meaning": ROLES,
+        "next_token": NEXT_TOKEN,
+        "roles_claimed": roles_claimed,
+        "roles_missing": [role for role in roles["role"].unique() if role not in roles_claimed],
         "beams": beams,
         "widest": f"beam {max(widths)}" if widths else "",
         "beam_texts": _beam_texts(run),
@@ -108,7 +111,8 @@ def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:
 
 def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict[str, Any]:
     """Further values for the report alone. lab: whether it links to lab.html."""
-    differing, as_asked = _assignment(run)
+    corpus = corpus_of(run)
+    differing, as_asked = differences(run, corpus)
     return {
         "settings": settings,
         "author": isolated(settings.author or ""),
@@ -117,6 +121,7 @@ def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict
         "tiles": _tiles(run),
         "differing": differing,
         "as_asked": as_asked,
+        "questions": questions(run, settings, corpus),
     }
 
 
@@ -154,29 +159,6 @@ def title_of(run: FinishedRun, settings: ReportSettings) -> str:
     return f"A language model{size}, trained on {corpus_of(run)}"
 
 
-def _assignment(run: FinishedRun) -> tuple[list[tuple[str, ...]], list[str]]:
-    """(part, asked, done, why) of what differs from the assignment, and the parts that do not."""
-    chosen = "chosen in params.yaml"
-    is_generated = run.param("data", "source") in ("storybook", "world")
-    why = "the true probabilities are known" if is_generated else chosen
-    differing: list[tuple[str, ...]] = [("text", "TinyStories", corpus_of(run), why)]
-    as_asked = []
-    if corpus_of(run) == "TinyStories":
-        as_asked.append(differing.pop()[0])
-    for part, row in parse_yaml(ASSIGNMENT.read_text("utf-8"), ASSIGNMENT.name).items():
-        done = run.param(*row["key"].split("."))
-        if done == row["asked"]:
-            as_asked.append(part)
-        else:
-            names = row.get("names", {})
-            asked_and_done = [str(names.get(str(value), value)) for value in (row["asked"], done)]
-            differing.append((part, *asked_and_done, row.get("why", {}).get(str(done), chosen)))
-    bench = run.times.ckpt_bench
-    if bench and (bench.conditions or {}).get("device") == "cpu":
-        differing.append(("peak memory", "of a GPU", "of the CPU's allocator", "no GPU was used"))
-    return differing, as_asked
-
-
 def _not_measured(run: FinishedRun) -> list[str]:
     """What the benches could not measure, and why."""
     times = run.times
@@ -192,7 +174,8 @@ def _not_measured(run: FinishedRun) -> list[str]:
 def _marked(run: FinishedRun, row: dict[str, Any], world: World | None) -> dict[str, Any]:
     """A sample with its `text`, the `start` of it, whether a word `is_marked`, and a `comment`.
 
-    The first impossible word is marked. Only the generator of a world can tell which it is.
+    The first impossible word is marked, and what follows is grey: it is not judged. Only the generator of
+    a world can tell.
     """
     sample = row | {"text": row["continuation"], "is_marked": False, "comment": ""}
     words = row["continuation"].split()
@@ -214,37 +197,74 @@ def _marked(run: FinishedRun, row: dict[str, Any], world: World | None) -> dict[
 
 
 def _with_mark(words: list[str], place: int) -> Markup:
-    """The words as Markdown, the one at this place marked."""
+    """The words as Markdown, the one at this place marked, and those after it grey."""
     parts = [escape(" ".join(words[:place]))]
     if place < len(words):
-        parts += [Markup(f"**{escape(words[place])}**"), escape(" ".join(words[place + 1 :]))]
+        parts.append(Markup(f"**{escape(words[place])}**"))
+    if words[place + 1 :]:
+        parts.append(Markup(f"*{escape(' '.join(words[place + 1 :]))}*"))
     return Markup(" ").join(part for part in parts if part)
 
 
 def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
-    """At most two heads with different roles over the first words of the first sentence.
+    """At most two heads with different best roles, over the first sentence.
 
-    Heads that have a role come first, then those that the loss depends on most. Each has its `map`, and
-    the strongest example of its role there: `from` attends to `to` with this `weight`.
+    Heads that have a role come first, then those that the loss depends on most (`is_most_needed`: more
+    than on any other). Each has its `roles`, see `heads_with_roles`, the last rows of its `map`, and the
+    strongest example of its best role there: `from` attends to `to` with this `weight`, and `next`
+    follows.
     """
     if not run.sentences:
         return []
-    words = run.sentences[0].words[:HEAD_WORDS]
-    maps = run.sentences[0].maps[:, :, : len(words), : len(words)]
-    _, ids = np.unique(words, return_inverse=True)
-    pairs = role_pairs(ids, np.array([not word.startswith("<") for word in words]))
-    heads = sorted(run.heads(), key=lambda head: -(head["loss_increase"] or 0))
-    heads.sort(key=lambda head: not head["claimed"])
+    words = run.sentences[0].words
+    maps = run.sentences[0].maps
+    followed = [*words, run.sentences[0].next]
+    pairs = _pairs_of_rows(followed, first=max(len(words) - MAP_ROWS, 0))
+    heads = sorted(heads_with_roles(run), key=lambda head: -(head["loss_increase"] or 0))
     chosen: dict[str, dict[str, Any]] = {}
-    for head in heads:
+    for head in sorted(heads, key=lambda head: not head["claimed"]):
         role = head["role"]
         if role in chosen or len(chosen) == 2 or not len(pairs.get(role, ())):
             continue
         weights = maps[head["layer"] - 1, head["head"] - 1]
         query, key = max(pairs[role], key=lambda pair: weights[tuple(pair)])
-        example = {"from": words[query], "to": words[key], "weight": weights[query, key]}
-        chosen[role] = head | example | {"map": weights, "words": words, "about": ROLES[role]}
+        chosen[role] = head | {
+            "from": words[query],
+            "to": words[key],
+            "next": followed[query + 1],
+            "weight": weights[query, key],
+            "map": weights[-MAP_ROWS:],
+            "words": words,
+            "is_most_needed": head is heads[0],
+        }
     return list(chosen.values())
+
+
+def _pairs_of_rows(followed: list[str], first: int) -> dict[str, np.ndarray]:
+    """The pairs of each role in the rows of a map, from row `first` on.
+
+    followed: the words of the map and the one that comes next, which has no row.
+    """
+    _, ids = np.unique(followed, return_inverse=True)
+    is_text = np.array([not word.startswith("<") for word in followed])
+    pairs = {}
+    for role, of_role in role_pairs(ids, is_text).items():
+        queries = of_role[:, 0]
+        pairs[role] = of_role[(queries >= first) & (queries < len(followed) - 1)]
+    return pairs
+
+
+def heads_with_roles(run: FinishedRun) -> list[dict[str, Any]]:
+    """Each head with the `roles` that it has, the clearest first; otherwise with its closest one."""
+    fits = records(run.roles())
+    heads = []
+    for head in run.heads():
+        of_head = [
+            fit for fit in fits if (fit["layer"], fit["head"]) == (head["layer"], head["head"])
+        ]
+        roles = [fit for fit in of_head if fit["claimed"]] or of_head[:1]
+        heads.append(head | {"roles": roles})
+    return heads
 
 
 @dataclasses.dataclass(frozen=True)

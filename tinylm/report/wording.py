@@ -78,6 +78,12 @@ def share(value: Any, digits: int = 1) -> str:
     return ABSENT if value is None else _signed(f"{100 * value:.{digits}f} %")
 
 
+def milliseconds(value: Any) -> str:
+    """A short duration given in seconds: 3.2 ms."""
+    value = as_number(value)
+    return ABSENT if value is None else f"{number(1000 * value, 2 if value < 0.01 else 3)} ms"
+
+
 def seconds(value: Any) -> str:
     """A duration: 0.52 s, 41 s, 3 min 20 s, 2 h 5 min."""
     value = as_number(value)
@@ -154,6 +160,7 @@ FORMATS: dict[str, Callable[..., str]] = {  # filters of the templates
     "many": many,
     "loss": loss,
     "share": share,
+    "milliseconds": milliseconds,
     "seconds": seconds,
     "bytes": byte_count,
     "mebibytes": mebibytes,

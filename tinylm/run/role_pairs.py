@@ -1,9 +1,10 @@
-"""Four roles of attention heads, and which pairs of tokens each is about."""
+"""Five roles of attention heads, and which pairs of tokens each is about."""
 
 import numpy as np
 
 POSITIONAL = ("previous token", "first token")  # the roles that depend on positions alone
-ROLES = (*POSITIONAL, "same token", "induction")
+NEXT_TOKEN = "earlier occurrence of the next token"
+ROLES = (*POSITIONAL, "same token", "induction", NEXT_TOKEN)
 RolePairs = dict[str, np.ndarray]
 
 
@@ -14,6 +15,10 @@ def role_pairs(ids: np.ndarray, is_text: np.ndarray) -> RolePairs:
     first token     any token but the second -> the row's first
     same token      any token -> all its earlier occurrences
     induction       any token -> the tokens after its earlier occurrences (Olsson et al. 2022)
+    NEXT_TOKEN      any token -> all earlier occurrences of the token that follows it in the row
+
+    The model does not see the next token, so a head with the last role has found out what can come
+    next; it can then copy that token to the output.
     Special tokens, where is_text (T,) is False, are left out; a row's first token may be one.
     """
     earlier = text_before_text(is_text)
@@ -21,6 +26,8 @@ def role_pairs(ids: np.ndarray, is_text: np.ndarray) -> RolePairs:
     is_same = earlier & (ids == ids[:, None])
     follows_same = np.zeros_like(is_same)
     follows_same[:, 1:] = is_same[:, :-1]
+    is_next = np.zeros_like(is_same)
+    is_next[:-1] = earlier[:-1] & (ids == ids[1:, None])
     queries = np.flatnonzero(is_text)
     queries = queries[queries > 1]
     return {
@@ -28,6 +35,7 @@ def role_pairs(ids: np.ndarray, is_text: np.ndarray) -> RolePairs:
         "first token": np.column_stack([queries, np.zeros_like(queries)]),
         "same token": np.argwhere(is_same),
         "induction": np.argwhere(earlier & follows_same),
+        NEXT_TOKEN: np.argwhere(is_next),
     }
 
 

@@ -130,7 +130,8 @@ class Snapshots:
 
     def finish(self) -> None:
         """Remove the folder: the run is done."""
-        (self.folder / SNAPSHOT).unlink(missing_ok=True)  # first: it counts on the checkpoints
+        # The snapshot comes first, since it refers to the checkpoints.
+        (self.folder / SNAPSHOT).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _refuse_another_run(self, earlier: Mapping[str, Any]) -> None:
