@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 31_618, ("tests",): 25_744}
+TOTAL_LINES = {("tinylm", "stages"): 31_617, ("tests",): 25_749}
 TOTAL_WORDS = 26_700  # of all pages, without their generated parts
 
 
