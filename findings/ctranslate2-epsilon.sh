@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# ctranslate2 4.8.5: the converter of transformers models leaves out the epsilon of layer norms, and every converted
-# GPT-2 computes with 1e-5.
+# ctranslate2 4.8.5: the converter of transformers models omits the epsilon of layer norms, so every converted GPT-2
+# computes with 1e-5.
 #
 # One expects: a converted model has the logits of the original, up to rounding, or the converter refuses a setting that
 # the format cannot hold. It copies other settings of config.json, such as the activation, and refuses those it lacks.
 #
 # What happens: layer_norm_epsilon of a GPT-2 (layer_norm_eps of a GPT-NeoX) is not read. The key exists in the format:
 # the converted config.json has "layer_norm_epsilon": null, which stands for 1e-5. There is no error or warning. Below,
-# with an epsilon of 1e-3 the logits of a GPT-2 as transformers initialises it are off by more than their own spread.
-# Written into the converted config.json by hand, the same number makes them right.
+# with an epsilon of 1e-3, the logits of a GPT-2 that transformers has just initialised are off by more than their own
+# spread. They are right once that epsilon is written into the converted config.json by hand.
 #
 # Seen on 2026-11-29 with transformers 5.23.0 and torch 2.13.0:
 #   epsilon 1e-05, as converted: equal up to rounding

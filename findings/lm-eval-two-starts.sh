@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# lm-eval 0.4.13: of one text its two log-probabilities differ, if the tokenizer itself puts <s> first.
+# lm-eval 0.4.13: its two log-probabilities of one text differ if the tokenizer itself puts <s> before the text.
 #
-# The harness asks a model `loglikelihood` for tasks with a choice of answers, and `loglikelihood_rolling` for the
-# perplexity of whole texts. Tokenizers of LLaMA, Gemma and others put their first token before every text.
+# The harness calls `loglikelihood` for tasks with a choice of answers, and `loglikelihood_rolling` for the perplexity of
+# whole texts. Tokenizers of LLaMA, Gemma and others put a start token before every text.
 #
-# One expects: the log-probability of a text after nothing is the same number by both.
+# One expects: both give the same log-probability of a text after an empty prompt.
 #
-# What happens: loglikelihood_rolling puts a first token before the ids of the text, which begin with one. So it reads
-# <s> <s> a b c d e, and adds the log-probability of the second <s>, which no text has, to that of the words. All
-# perplexities become worse, by a different factor for each model, without an error or a warning. add_bos_token=False mends
-# that, and then loglikelihood reads its prompts without <s>: no setting is right for both kinds of task.
+# What happens: loglikelihood_rolling puts a start token before the ids of the text, which already begin with one. So it
+# reads <s> <s> a b c d e, and adds the log-probability of the second <s>, which no text has, to that of the words. All
+# perplexities become worse, by a different factor for each model, without an error or a warning. add_bos_token=False fixes
+# that, but then loglikelihood reads its prompts without <s>: no setting is right for both kinds of task.
 #
 # Seen on 2026-11-29 with transformers 5.23.0 and torch 2.13.0:
 #   the model itself:                                          -18.31

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# transformers 5.23.0: Trainer's loss of a GPT-2 is (T - 1) / T of the model's own, and that of a GPT-NeoX is right.
+# transformers 5.23.0: Trainer's loss of a GPT-2 is (T - 1) / T of the model's own; for a GPT-NeoX it is right.
 #
-# Trainer counts the labels of a batch and has the model divide the summed loss by that number. The first label of a row of
-# T tokens is never predicted, since labels are shifted inside the model.
+# Trainer counts the labels of a batch, and the model divides the summed loss by that number. The first label of a row of T
+# tokens is never predicted, since the model shifts the labels.
 #
-# One expects: trainer.evaluate() gives the loss that model(rows, labels=rows) gives, for every causal model.
+# One expects: for every causal model, trainer.evaluate() gives the same loss as model(rows, labels=rows).
 #
 # What happens: Trainer leaves the first label of each row out of its count only where the attribute loss_type of the model
-# names the loss of causal models. A model derives it from the name of its class, and GPT2LMHeadModel, whose name is older
-# than that rule, gets none. So its loss and gradient are too small by (T - 1) / T: half for rows of two tokens, 1 % for
-# 100. The perplexity of a GPT-2 looks better than that of a GPT-NeoX with the same predictions. loss_type in the config
+# names the loss of causal models. A model derives it from the name of its class. GPT2LMHeadModel, whose name is older
+# than that rule, gets none. So its loss and gradient are (T - 1) / T of their correct values: half for rows of two tokens,
+# 99 % for 100. A GPT-2 seems to have a lower perplexity than a GPT-NeoX with the same predictions. loss_type in the config
 # does not change that; the attribute model.loss_type does.
 #
 # Seen on 2026-11-29 with torch 2.13.0; rows of 4 tokens, so the ratio is 3 / 4 (each model has other random weights):

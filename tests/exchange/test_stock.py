@@ -144,7 +144,7 @@ def test_padding_at_either_end_changes_nothing(random_model, ids, case):
 
 
 def padded_rows(ids, first):
-    """(rows, mask, labels) of texts of 13, 9, 5, 1 and 3 tokens; `first`: column of each one's first token."""
+    """(rows, mask, labels) of texts of 13, 9, 5, 1 and 3 tokens; `first`: the column where each text begins."""
     rows, mask = torch.full((5, 17), 2), torch.zeros(5, 17, dtype=torch.long)
     for row, length in enumerate((13, 9, 5, 1, 3)):
         begin = first(length)
@@ -154,7 +154,7 @@ def padded_rows(ids, first):
 
 
 def nats(exported, ids):
-    """Summed over the predictions in each text alone."""
+    """Loss summed over all predictions, each text computed alone."""
     total = 0.0
     for row, length in enumerate((13, 9, 5, 1, 3)):
         logits = exported(ids[row : row + 1, :length]).logits[0, :-1]
@@ -164,7 +164,7 @@ def nats(exported, ids):
 
 @pytest.mark.parametrize("case", CASES)
 def test_padding_is_not_scored_on_either_side(random_model, ids, case):
-    """26 predictions; the loss is also right where labels are the ids, and where a trainer counts."""
+    """The mean is over the 26 predictions in texts, also if padding has labels, or over Trainer's count."""
     exported = loaded(random_model(**case))
     with torch.no_grad():
         expected = nats(exported, ids)
@@ -179,7 +179,7 @@ def test_padding_is_not_scored_on_either_side(random_model, ids, case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_packed_texts_do_not_see_each_other(random_model, ids, case):
-    """Two texts in a row, told apart by position_ids; padding may have any."""
+    """Two texts in a row, told apart by position_ids; padding may have any position."""
     exported = loaded(random_model(**case))
     positions = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5]])
     with torch.no_grad():
@@ -192,7 +192,7 @@ def test_packed_texts_do_not_see_each_other(random_model, ids, case):
             counted = (mask.cumsum(-1) - 1).masked_fill(mask == 0, padding)
             found = exported(rows, attention_mask=mask, position_ids=counted).logits
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match="got 5 instead of 1"):
+    with pytest.raises(ValueError, match=r"expected 1, .* got 5"):
         exported(ids[:1], position_ids=positions[:, :1] + torch.tensor([[0, 5, *range(2, 13)]]))
 
 

@@ -116,8 +116,8 @@ def test_any_ids_become_our_text(tokenizer, read):
         assert theirs == decoded(tokenizer, ids), ids
 
 
-def test_javascript_opens_texts_and_cuts_lines(tokenizer):
-    """Readers there ask for `add_bos_token`, and keep a separator that is a string (make neighbours)."""
+def test_javascript_adds_sos_and_splits_lines(tokenizer):
+    """transformers.js reads `add_bos_token`; @huggingface/tokenizers drops separators only of a Regex."""
     files = tokenizer_files(tokenizer, CONTEXT)
     assert files[TOKENIZER_CONFIG].get("add_bos_token", False) == (tokenizer.sos_id is not None)
     rule = files[TOKENIZER_JSON]["pre_tokenizer"]

@@ -113,7 +113,7 @@ def test_the_kernels_are_the_same_when_they_are_compiled_for_avx2(tmp_path):
 
 
 def test_choosing_a_decoding_step_does_not_load_torchs_compiler():
-    """It takes seconds, which each command and each trial of a bench would lose."""
+    """Loading it takes seconds, in each command and each trial of a bench."""
     lines = (
         "import sys",
         "from tests.support.small import random_model",

@@ -1,5 +1,5 @@
-"""`make neighbours`: models of drawn shapes, exported by tinylm and read by the tools that people read them with.
+"""`make neighbours`: compares what other tools compute from exports with what tinylm computes.
 
-`models.py` draws and writes the models, with what tinylm computes. Each script in `consumers/` reads them with one tool,
-in an environment of its own (`environments.py`), and compares. `page.py` writes what was found.
+`models.py` draws small models, and writes their exports and what tinylm computes. Each script in `consumers/` reads them
+with one tool and compares, in the environment of its group of tools (`environments.py`). `page.py` shows the results.
 """

@@ -1,10 +1,10 @@
-"""`make neighbours`: what the tools that read our exports compute, next to what tinylm computes.
+"""`make neighbours`: compares what other tools compute from exports with what tinylm computes.
 
-    python -m tests.neighbours                                 all tools, and results.json is written
-    python -m tests.neighbours --tools tokenizers_alone --models 3   this tool and fewer models
-    python -m tests.neighbours --work FOLDER                   the models in this folder, drawn there if it is empty
+    python -m tests.neighbours                                       all tools; writes results.json
+    python -m tests.neighbours --tools tokenizers_alone --models 3   one tool and fewer models
+    python -m tests.neighbours --work FOLDER                         models in FOLDER, drawn there if it has none
 
-Exits with 1 if a difference is above its bound.
+Exits with 1 if a comparison fails.
 """
 
 import argparse
@@ -16,16 +16,17 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from tests.neighbours.environments import TOOLS, command_of
-from tests.neighbours.page import RESULTS, difference, is_good
+from tests.neighbours.models import write_models
+from tests.neighbours.page import RESULTS, Lines, difference, is_good
 from tinylm.base.files import write_json
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.neighbours", description="Read drawn exports with other tools."
+        prog="python -m tests.neighbours",
+        description="Compare other tools with tinylm on exports of random models.",
     )
     parser.add_argument(
         "--tools",
@@ -33,16 +34,16 @@ def parse() -> argparse.Namespace:
         choices=TOOLS,
         default=list(TOOLS),
         metavar="NAME",
-        help="of consumers/",
+        help="scripts in consumers/, without .py or .mjs",
     )
-    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn")
-    parser.add_argument("--models", type=int, default=10, help="how many are drawn")
-    parser.add_argument("--work", type=Path, help="keep the models in this folder")
+    parser.add_argument("--seed", type=int, default=1, help="of all random choices")
+    parser.add_argument("--models", type=int, default=10, help="number of models")
+    parser.add_argument("--work", type=Path, help="use the models in this folder, and keep them")
     return parser.parse_args()
 
 
-def compare(tool: str, work: Path) -> tuple[list[dict[str, Any]], bool]:
-    """(the lines that a tool's script prints, whether it ended as it should)."""
+def compare(tool: str, work: Path) -> tuple[Lines, bool]:
+    """Run a tool's script. Returns the lines that it printed, and whether all comparisons passed."""
     environment = os.environ | {
         "HF_HOME": str(work / "cache"),
         "HF_HUB_OFFLINE": "1",
@@ -54,11 +55,15 @@ def compare(tool: str, work: Path) -> tuple[list[dict[str, Any]], bool]:
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
     if not lines or (ended.returncode and all(map(is_good, lines))):
         print(f"{tool}: exit code {ended.returncode}\n{ended.stderr[-3000:]}", file=sys.stderr)
+    return lines, ended.returncode == 0
+
+
+def show(lines: Lines) -> None:
+    """Print a row for each comparison; ! marks those above their bounds."""
     for line in lines:
         mark = " " if is_good(line) else "!"
         name = f"{line['tool']} {line['version']}"
         print(f"{mark} {name:<24}{line['compared']:<62}{line['models']:>3}  {difference(line)}")
-    return lines, ended.returncode == 0
 
 
 def main() -> int:
@@ -66,15 +71,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         work = (options.work or Path(name)).resolve()
         if not any(work.glob("*/card.json")):
-            from tests.neighbours.models import write_models
-
             write_models(work, options.seed, options.models)
-        found, ended_well = [], True
+        found: Lines = []
+        all_passed = True
         for tool in options.tools:
-            lines, is_well = compare(tool, work)
+            lines, passed = compare(tool, work)
+            show(lines)
             found += lines
-            ended_well &= is_well
-    # Of a part of the tools or of other models nothing is kept: the page shows one complete run.
+            all_passed &= passed
+    # The page shows one complete run, so results of some tools only, or of models in --work, are not kept.
     if options.tools == list(TOOLS) and options.work is None:
         write_json(
             RESULTS,
@@ -87,11 +92,11 @@ def main() -> int:
                 "lines": found,
             },
         )
-    return 0 if ended_well else 1
+    return 0 if all_passed else 1
 
 
 def processor() -> str:
-    """Its name in /proc/cpuinfo, or what Python knows of it."""
+    """The processor's name, from /proc/cpuinfo or else from Python."""
     path = Path("/proc/cpuinfo")
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""The environments of the tools: a group of them that can be installed together has one."""
+"""The environments of the tools: one for each group of tools that can be installed together."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-# Scripts in consumers/ and their groups. A script may not be named like a package: it would be imported in its place.
+# Scripts in consumers/ and their groups. A script must not have the name of a package, which it would shadow.
 TOOLS = {
     "transformers_loading": "python",
     "transformers_generate": "python",
@@ -24,7 +24,7 @@ TOOLS = {
 
 
 def command_of(tool: str) -> list[str]:
-    """The command that runs a tool's script, in an environment that is made if it is missing or out of date."""
+    """The command that runs a tool's script. Its environment is created if it is missing or out of date."""
     group = TOOLS[tool]
     folder = ROOT / f".venv-neighbours-{group}"
     needed = HERE / f"requirements-{group}.txt"
@@ -50,9 +50,9 @@ def install_pip(folder: Path, needed: Path) -> None:
 
 
 def install_npm(folder: Path, needed: Path) -> None:
-    """A folder with these packages, one name@version a line, for Node 20 or newer.
+    """A folder with these packages, one name@version per line, for Node 20 or newer.
 
-    Optional ones are left out, which are gigabytes for graphics cards, and so are scripts that download.
+    Leaves out optional packages, gigabytes of them for GPUs, and scripts that download more.
     """
     folder.mkdir()
     names = needed.read_text("utf-8").split()

@@ -1,7 +1,7 @@
-"""Small random models, exported in every format that has them, each beside what tinylm computes with it.
+"""Small random models: their exports in every possible format, and what tinylm computes with each.
 
 WORK/<number>-<name>/
-    transformers/, tinylm/   exports; the first only of models that become GPT-2 or GPT-NeoX
+    transformers/, tinylm/   exports; transformers/ only of models that become GPT-2 or GPT-NeoX
     model-F32.gguf           of models that become GPT-2
     card.json                what was drawn, see `card_of`
     expected.npz             what tinylm computes, see `expected_of`
@@ -44,8 +44,8 @@ from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import Tokenizer
 
-# What transformers makes of a model; "own" is refused by --format transformers. "blocks" is a GPT-2 of 256 columns,
-# which llama.cpp quantises in whole blocks.
+# What a model becomes in transformers; --format transformers refuses "own". "blocks" is a GPT-2 of width 256, which
+# llama.cpp quantises in whole blocks.
 FORMS = ("blocks", "neox", "gpt2", "own")
 TOKENIZERS = {
     "words": {"tokenizer": "words", "lower_case": True, "punctuation": "drop"},
@@ -57,8 +57,8 @@ TOKENIZERS = {
 ROWS, PROMPT, NEW = 4, 6, 20  # tokens
 BEAMS = 5
 SPREAD = 2.5  # standard deviation of logits
-# Half a unit in the last place, and how much larger than that of one random change an error may be: sums in float32 err
-# term by term, and those of the other types are in float32.
+# Half a unit in the last place, and how many times the error of one random change is allowed: a sum in float32 rounds
+# after each term; the other types are summed in float32, too.
 UNITS = {"float32": (FP32, 20.0), "bfloat16": (BF16, 4.0), "float16": (F16, 4.0)}
 DECODE = (
     {"temperature": 0.7},
@@ -91,7 +91,7 @@ def drawn_texts(rng: np.random.Generator) -> list[str]:
 
 
 def drawn_tokenizer(kind: str, texts: list[str], folder: Path) -> Tokenizer:
-    """A tokenizer with a vocabulary of these texts, as it is read from its file."""
+    """A tokenizer with a vocabulary of these texts, read back from its file."""
     settings = VocabSettings(**TOKENIZERS[kind], path=str(folder / "vocabulary"))
     plant_vocabulary(folder / "vocabulary", texts, 350, alphabet=True)
     tokenizer, _ = make_tokenizer(settings, lambda: texts)
@@ -104,6 +104,22 @@ def drawn_model(
 ) -> TrainedModel:
     """A model of this form with random weights, and how to decode with it, as if just trained."""
     drawn = DrawnRun(number=int(rng.integers(1000)))
+    width, shape = drawn_width_and_settings(form, rng)
+    model = random_model(settings_of(drawn, **shape), len(tokenizer), width, drawn.number)
+    rows = torch.from_numpy(rng.integers(len(tokenizer), size=(ROWS, PROMPT)))
+    with torch.no_grad():  # logits as different as those of a trained model
+        model.final_norm.gain.mul_(SPREAD / model(rows).std(-1).mean())
+    params = drawn.params()
+    params["decode"] = {"seed": 1, **DECODE[rng.integers(len(DECODE))]}
+    params["beam_bench"]["length_penalty"] = float(rng.choice([0.0, 0.6, 1.0]))
+    vocab = folder / "tokenizer.json"
+    save_model(folder / "models", model, tokenizer_sha256=sha256(vocab))
+    decode = DecodeSettings(**params["decode"])
+    return TrainedModel(folder / "models", vocab, model, tokenizer, decode, params)
+
+
+def drawn_width_and_settings(form: str, rng: np.random.Generator) -> tuple[int, dict[str, Any]]:
+    """The width of the embedding, and settings of section `model`, that this form allows."""
     width, shape = drawn_shape(rng)
     shape |= {
         "context": int(rng.integers(40, 65)),
@@ -122,22 +138,11 @@ def drawn_model(
     if form == "blocks":
         width = 256
         shape |= {"heads": 4, "head_width": 64, "feed_forward": 512, "output_bias": False}
-    if (
-        rng.random() < 0.5
-    ):  # as wide as its heads: the export has no more channels, and ties the output
+    if rng.random() < 0.5:
+        # As wide as its heads together: the export needs no extra channels, and ties the output.
         width = shape["heads"] * shape["head_width"]
         shape |= {"output_bias": False, "tied_output": True}
-    model = random_model(settings_of(drawn, **shape), len(tokenizer), width, drawn.number)
-    rows = torch.from_numpy(rng.integers(len(tokenizer), size=(ROWS, PROMPT)))
-    with torch.no_grad():  # logits as different as those of a trained model
-        model.final_norm.gain.mul_(SPREAD / model(rows).std(-1).mean())
-    params = drawn.params()
-    params["decode"] = {"seed": 1, **DECODE[rng.integers(len(DECODE))]}
-    params["beam_bench"]["length_penalty"] = float(rng.choice([0.0, 0.6, 1.0]))
-    vocab = folder / "tokenizer.json"
-    save_model(folder / "models", model, tokenizer_sha256=sha256(vocab))
-    decode = DecodeSettings(**params["decode"])
-    return TrainedModel(folder / "models", vocab, model, tokenizer, decode, params)
+    return width, shape
 
 
 def write_model(
@@ -175,10 +180,10 @@ def card_of(
 ) -> dict[str, Any]:
     """What was drawn.
 
-    model: its settings. decode: section `decode`, of which expected.npz has `probabilities`. tokens: the text of each
+    model: its settings. decode: section `decode`, which gives `probabilities` of expected.npz. tokens: the text of each
     id. roles: the ids of bos, eos and pad. banned: ids that are never generated. texts: [text, its ids without
-    <sos>, the text that these decode to without <unk>]. rounding: how far logits may be from the exact ones
-    where each operation is rounded to float32, bfloat16 or float16; null where numbers leave the format's range.
+    <sos>, the text that these decode to without <unk>]. rounding: how far logits may be from the exact ones if each
+    operation rounds to float32, bfloat16 or float16; null if numbers leave the range of that type.
     """
     tokenizer = trained.tokenizer
     length_penalty = trained.params["beam_bench"]["length_penalty"]
@@ -203,7 +208,8 @@ def card_of(
 def encoded(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[int], str]]:
     """(text, ids, decoded text) of each text that the tokenizer can spell."""
     for text in texts:
-        with warnings.catch_warnings(action="ignore"):  # of characters that are left out
+        with warnings.catch_warnings(action="ignore"):
+            # tinylm warns of characters that it leaves out.
             is_spelled = spelled(tokenizer, text) == text
         if tokenizer.kind == "longest_match" and not is_spelled:
             continue
@@ -231,8 +237,8 @@ def expected_of(trained: TrainedModel, rows: torch.Tensor) -> dict[str, np.ndarr
 
     rows (B, T) ids. logits (B, T, V) float32. log_probs (B,): of each row after its first token, in nats.
     prompts (B, P): the beginnings of the rows. greedy, beams (B, N): their continuations, up to and with <eos>, then -1;
-    the second is the best of BEAMS beams with the card's length_penalty. scores (B,): log-probability of `beams` /
-    length ** length_penalty. probabilities (B, V): from which section `decode` draws the token after each prompt.
+    beams: the best of BEAMS beams with the card's length_penalty. scores (B,): log-probability of `beams` /
+    length ** length_penalty. probabilities (B, V): those from which `decode` draws the token after each prompt.
     """
     tokenizer, model = trained.tokenizer, trained.model
     banned = banned_ids(tokenizer)
@@ -268,7 +274,7 @@ def padded(rows: list[list[int]]) -> np.ndarray:
 def text_log_probs(trained: TrainedModel, texts: list[list[int]]) -> np.ndarray:
     """Log-probability of each token in nats, after <sos> or, without one, after the first token.
 
-    The row of a text ends in nan, and the row of one longer than the context has nothing else.  (texts, T - 1)
+    Rows are filled up with nan; a text longer than the context has nothing else.  (texts, T - 1)
     """
     context, opening = trained.model.settings.context, trained.tokenizer.sos_id
     result = np.full((len(texts), context - 1), np.nan)

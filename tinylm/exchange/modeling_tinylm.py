@@ -1,7 +1,7 @@
 """TinyLM for the library `transformers`; shipped with an export, see `remote_code.py`.
 
-The model itself is in transformer.py. There is no cache of keys and values here: `generate()`
-computes the whole text for every new token.
+The model itself is in transformer.py. There is no KV cache here: `generate()` computes the whole
+text again for every new token.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from tinylm.exchange.configuration_tinylm import TinyLMConfig
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 
-UNSCORED = -100  # the label that transformers leaves out
+UNSCORED = -100  # the label that transformers ignores
 
 
 class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
@@ -51,14 +51,13 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         num_items_in_batch: Tensor | int | None = None,
         **_: Any,
     ) -> CausalLMOutput:
-        """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats.
+        """Logits (B, T, V) of the next token; with labels (B, T), also the mean loss in nats.
 
-        attention_mask (B, T): 0 for padding, at either end of a row, which is never scored.
-        position_ids (B, T): count from 0 in each text of a row; by default a row is one text.
-        logits_to_keep: how many of the last positions have logits; 0 for all. num_items_in_batch: what
-        the sum of losses is divided by, which the Trainer counts over all batches of an update; by
-        default the number of scored labels. Raises ValueError for a text longer than the context and
-        for other position_ids.
+        attention_mask (B, T): 0 for padding at either end of a row, which is never scored.
+        position_ids (B, T): count from 0 in each text of a row; by default, a row is one text.
+        logits_to_keep: only this many last positions have logits; 0 for all. num_items_in_batch:
+        divisor of the summed loss, by default the number of scored labels; Trainer passes that of all
+        batches of an update. Raises ValueError for texts longer than the context and other position_ids.
         """
         hidden = self._hidden_states(input_ids, attention_mask, position_ids)
         if logits_to_keep > 0:
@@ -74,8 +73,8 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> Tensor:
         """Hidden states after the last norm.  (B, T) -> (B, T, D)
 
-        Each text, and each stretch of padding, becomes a row of its own, so that no other token attends
-        to it. The results are put back in place.
+        Each text, and each stretch of padding, becomes a row of its own, so that its tokens attend to
+        no others. Results are then put back in place.
         """
         if attention_mask is None and position_ids is None:
             return self.tinylm.hidden_states(ids)
@@ -100,17 +99,17 @@ def _starts(is_text: Tensor, position_ids: Tensor | None) -> Tensor:
 
 
 def _check_positions(found: Tensor, expected: Tensor) -> None:
-    """Raise ValueError unless positions of tokens are those in their texts."""
+    """Raise ValueError unless the position of each token is that in its text."""
     is_wrong = found != expected
     if is_wrong.any():
         raise ValueError(
-            "position_ids: expected numbers that count from 0 in each text, "
-            f"got {int(found[is_wrong][0])} instead of {int(expected[is_wrong][0])}"
+            f"position_ids: expected {int(expected[is_wrong][0])}, counted from 0 in each text, "
+            f"got {int(found[is_wrong][0])}"
         )
 
 
 def _scored(labels: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """The label of the token after each but the last; UNSCORED beside padding.  (B, T) -> (B, T - 1)"""
+    """Label of the token after each position, UNSCORED beside padding.  (B, T) -> (B, T - 1)"""
     if attention_mask is None:
         return labels[:, 1:]
     is_text = attention_mask.bool()
@@ -118,7 +117,7 @@ def _scored(labels: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 
 def _loss(logits: Tensor, targets: Tensor, count: Tensor | int | None) -> Tensor:
-    """Nats of the targets (B, T - 1) divided by `count`, or by their number.  logits (B, T, V)"""
+    """Summed nats of the targets (B, T - 1) / `count`, by default their number.  logits (B, T, V)"""
     scores = logits[:, :-1].flatten(0, 1).float()
     nats = F.cross_entropy(scores, targets.flatten(), ignore_index=UNSCORED, reduction="sum")
     return nats / ((targets != UNSCORED).sum() if count is None else count)

@@ -1,4 +1,4 @@
-"""What a model consisted of when it was built, from which later changes are told."""
+"""The parts of a model when it is built; `changes.py` compares a later state with them."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ Parts = dict[str, tuple[type, dict[str, Any]]]
 
 
 def parts_of(model: nn.Module) -> Parts:
-    """Class and attributes of each module; one that is there under two names occurs twice."""
+    """Class and attributes of each module; a module with two names occurs twice."""
     modules = model.named_modules(remove_duplicate=False)
     return {name: (type(module), attributes_of(module)) for name, module in modules}
 
 
 def attributes_of(module: nn.Module) -> dict[str, Any]:
-    """What an instance has set: the number of heads, say, or a method; and the shapes of its tensors."""
+    """Attributes of the instance, such as the number of heads, and the shapes of its tensors."""
     found: dict[str, Any] = {}
     for name, value in vars(module).items():
         if name[0] != "_" and name not in _NOT_COMPARED:

@@ -1,7 +1,7 @@
-"""Work on several cores at once: each core has a thread, which computes whole items alone.
+"""Work on several cores at once: one thread per core, each computing whole items alone.
 
-torch divides every operation among its threads, which wait for each other after each one. That is
-slow for small tensors, and slower still when another program holds one of the cores.
+torch divides every operation among its threads, and they wait for each other after each operation.
+That is slow for small tensors, and even slower when another program occupies one of the cores.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import torch
 # More threads would need more memory, and would wait for Python's global lock.
 MAX_THREADS = 4
 
-# The calling thread is one of them. The others start when they are first needed.
+# One less, since the calling thread works too. They start when they are first needed.
 _others = ThreadPoolExecutor(MAX_THREADS - 1)
 
 Item = TypeVar("Item")
@@ -29,7 +29,7 @@ def cores(device: torch.device, most: int = MAX_THREADS) -> int:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """torch computes in the calling thread alone, for work on tensors too small to be divided."""
+    """Run torch in the calling thread alone, for tensors that are too small to be divided."""
     available = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -46,8 +46,8 @@ def map_on_cores(
 ) -> list[Result]:
     """function(item) of each item, in the items' order, on `count` cores (see `cores`).
 
-    The items are divided before any of them is computed, by size: the same ones go to the same
-    thread each time. torch's threads are divided among the cores.
+    Items are divided by `size` before any is computed, so every run divides them in the same way.
+    torch's threads are divided among the cores.
     """
     shares = [share for share in _shares(items, count, size) if share]
     if len(shares) < 2:
@@ -60,7 +60,7 @@ def map_on_cores(
 
     futures = [_others.submit(compute, share) for share in shares[1:]]
     try:
-        own = compute(shares[0])  # in this thread, the one that `CoreShare` watches
+        own = compute(shares[0])  # `CoreShare` measures this thread, so it must work too
         computed = [own, *(future.result() for future in futures)]
     finally:
         torch.set_num_threads(available)
@@ -71,7 +71,7 @@ def map_on_cores(
 
 
 def _shares(items: Sequence[Item], count: int, size: Callable[[Item], float]) -> list[list[int]]:
-    """Indices of the items for each core: the largest first, each to the core with the least so far."""
+    """Indices of the items for each core: largest first, each to the core with the least so far."""
     sizes = [size(item) for item in items]
     loads = [(0.0, core) for core in range(count)]
     shares: list[list[int]] = [[] for _ in loads]

@@ -1,6 +1,6 @@
-"""What the scripts here share: the models that were written, and the lines that are printed.
+"""What the scripts here share: they read the models, compare, and print the results as lines of JSON.
 
-It needs numpy alone, and nothing of tinylm: the scripts run in the environments of their tools.
+Needs only numpy, and not tinylm, since the scripts run in the environments of their tools.
 """
 
 import json
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-NOTICED = 1e-3  # a difference of logits, nats or texts that is not rounding
+NOTICED = 1e-3  # the smallest difference of logits, nats or counts that cannot be rounding
 
-NONE_DRAWN = "No model was drawn for which this can be compared."
+NONE_DRAWN = "None of the drawn models allows this comparison."
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Written:
     expected: dict[str, np.ndarray]
 
     def rounding(self, kind: str = "float32") -> float:
-        """How far logits may be from tinylm's if both round to this type: infinite where it overflows."""
+        """How far logits of this type may be from tinylm's float32; infinite if the type overflows."""
         unit = self.card["rounding"][kind]
         return float("inf") if unit is None else unit + self.card["rounding"]["float32"]
 
 
 def written_models(form: str | None = None) -> list[Written]:
-    """The models below the folder that the script is called with; form: those exported so."""
+    """The models in the folder that the script is called with; form: only those exported in this format."""
     models = []
     for path in sorted(Path(sys.argv[1]).glob("*/card.json")):
         card = json.loads(path.read_text("utf-8"))
@@ -43,7 +43,7 @@ def written_models(form: str | None = None) -> list[Written]:
 
 
 class Report:
-    """Prints a line for each comparison, and remembers whether one was above its bound."""
+    """Prints a line for each comparison, and remembers whether one failed."""
 
     def __init__(self, tool: str, version: str) -> None:
         self.tool = tool
@@ -53,48 +53,56 @@ class Report:
     def compare(
         self, compared: str, unit: str, pairs: Sequence[tuple[float, float]], says: str = ""
     ) -> None:
-        """pairs: (difference, its bound) for each model. The line has the pair nearest to its bound, or furthest above.
+        """Print the difference that is nearest to its bound, or furthest above it.
 
-        says: a sentence that a user needs. A difference that is not a number is infinite.
+        pairs: (difference, its bound) for each model. A difference that is not a number counts as infinite; models
+        with an infinite bound are left out. says: a sentence that a user needs.
         """
-        finite = [(np.nan_to_num(each, nan=np.inf), bound) for each, bound in pairs]
-        finite = [(float(each), float(bound)) for each, bound in finite if bound < np.inf]
-        if not finite:
+        bounded = [
+            (float(np.nan_to_num(each, nan=np.inf)), float(bound))
+            for each, bound in pairs
+            if bound < np.inf
+        ]
+        if not bounded:
             self.refused(compared, NONE_DRAWN)
             return
         difference, bound = max(
-            finite, key=lambda pair: (pair[0] > pair[1], pair[0] / (pair[1] or 1))
+            bounded, key=lambda pair: (pair[0] > pair[1], pair[0] / (pair[1] or 1))
         )
         self.failed |= difference > bound
-        self._print(compared, len(finite), difference, unit, bound, says)
+        self._print(compared, len(bounded), difference, unit, bound, says)
 
     def known(self, compared: str, unit: str, differences: Sequence[float], says: str) -> None:
-        """A trap: a difference for each model that users meet unless they do what `says` tells them; it has no bound.
+        """Print a difference that users meet unless they do what `says` tells them. It has no bound.
 
-        Once the tool has none, the sentence is out of date: that fails, too.
+        Fails once the difference is gone, since the sentence is then out of date.
         """
         if not differences:
             self.refused(compared, NONE_DRAWN)
             return
         largest = max(map(float, differences))
         if largest < NOTICED:
-            self.failed = True
-            says = f"This difference is gone, remove it: {says}"
+            self._fail_as_outdated(compared, "a difference", f"{largest:.2g} {unit}")
         self._print(compared, len(differences), largest, unit, None, says)
 
     def refused(self, compared: str, why: str) -> None:
-        """A comparison that the tool cannot make, and why, in a sentence."""
+        """Print that this cannot be compared, and why, in a sentence."""
         self._print(compared, 0, None, "", None, why)
 
     def raises(self, compared: str, call: Callable[[], object], error: type, says: str) -> None:
-        """A call that raises `error`, as `says` tells users; once it does not, the sentence is out of date: that fails."""
+        """Print that a call raises `error`, as `says` tells users. Fails once it does not."""
         try:
             call()
         except error:
-            self.refused(compared, says)
+            pass
         else:
-            self.failed = True
-            self.refused(compared, f"This works now, remove it: {says}")
+            self._fail_as_outdated(compared, error.__name__, "no error")
+        self.refused(compared, says)
+
+    def _fail_as_outdated(self, compared: str, expected: str, found: str) -> None:
+        """The driver shows standard error where no bound tells what failed."""
+        self.failed = True
+        print(f"{compared}: expected {expected}, got {found}; remove its sentence", file=sys.stderr)
 
     def _print(self, compared, models, difference, unit, bound, says) -> None:
         line = {
@@ -104,5 +112,5 @@ class Report:
         print(json.dumps(line), flush=True)
 
     def end(self) -> None:
-        """Leave with 1 if a difference was above its bound."""
+        """Exit with 1 if a comparison failed, otherwise with 0."""
         sys.exit(1 if self.failed else 0)

@@ -110,7 +110,8 @@ def check_refusals(models: list[Written], folder: Path) -> None:
             "conversion of GPT-NeoX, as it is",
             lambda: convert(rotary, folder),
             AttributeError,
-            "The converter asks transformers 5 for two names that only earlier versions have: define them first.",
+            "The converter refuses GPT-NeoX, since it needs two names that transformers 5 no longer has: [define "
+            "them](../how-to/export.md#ctranslate2) first.",
         )
     bare = next((each for each in models if not each.card["roles"] and not is_neox(each)), None)
     if bare is not None:
@@ -118,7 +119,8 @@ def check_refusals(models: list[Written], folder: Path) -> None:
             "loading of models without special tokens (tokenizer longest_match), as they are",
             lambda: opened(bare, convert(bare, folder)),
             RuntimeError,
-            'In config.json of the converted folder, write "" for bos_token, eos_token and unk_token.',
+            'A model without special tokens does not load: in the converted config.json, write `""` for '
+            "`bos_token`, `eos_token` and `unk_token`.",
         )
 
 
@@ -145,16 +147,16 @@ def check_logits(as_it_is: list[Converted], completed: list[Converted]) -> None:
         chosen = [each for each in completed if is_neox(each.model) == neox]
         report.compare(
             f"logits of {architecture}, layer_norm_epsilon written into config.json",
-            "largest difference of logits",
+            "logits",
             [(each.logits(), each.model.rounding()) for each in chosen],
         )
     other = [each for each in as_it_is if abs(epsilon(each.model) / LAYER_NORM_EPS - 1) > 1e-3]
     report.known(
         "logits of models with another epsilon, as converted",
-        "largest difference of logits",
+        "logits",
         [each.logits() for each in other],
-        "The converter leaves the epsilon of layer norms out, and 1e-5 is taken: copy it from the export's "
-        "config.json to layer_norm_epsilon in that of the converted folder.",
+        "The converter omits the epsilon of layer norms, so 1e-5 is used: copy it from the export's config.json to "
+        "`layer_norm_epsilon` in the converted config.json.",
     )
 
 
@@ -168,13 +170,14 @@ def check_tokens(converted: list[Converted]) -> None:
         f"{BEAMS} beams, 20 tokens, patience={PATIENCE}",
         unit,
         [(count, 0.0) for count, _ in beams],
-        "Without patience it stops once as many texts have ended as there are beams, though another may score better.",
+        "Set a large `patience`: by default, beam search stops once as many texts have ended as there are beams, even if "
+        "another would score better.",
     )
     report.known(
         f"scores of {BEAMS} beams with suppress_sequences",
         "nats, divided by length ** length_penalty",
         [score for _, score in beams],
-        "Scores are log-probabilities among the tokens that are not suppressed; in tinylm, among all.",
+        "With `suppress_sequences`, scores are log-probabilities among the remaining tokens; in tinylm, among all.",
     )
 
 

@@ -18,12 +18,12 @@ const versionOf = (name) => {
   return readJson(path).version;
 };
 
-/** One line of JSON, as consumers/comparing.py prints it; bound null: a trap that `says` tells how to avoid. */
+/** One line of JSON, as consumers/comparing.py prints it; bound null: a difference that `says` tells how to avoid. */
 function print(tool, compared, models, difference, unit, bound, says = "") {
   if (bound !== null && difference > bound) failed = true;
   if (bound === null && difference === 0) {
     failed = true;
-    says = `This difference is gone, remove it: ${says}`;
+    console.error(`${compared}: expected a difference, got 0; remove its sentence`);
   }
   const version = versionOf(tool);
   console.log(JSON.stringify({ tool, version, compared, models, difference, unit, bound, says }));
@@ -107,7 +107,7 @@ function checkTokenizers(models) {
   });
   print(
     tool, "text that spells a special token", models.length, special.length, "models that read it as the token", null,
-    "It ignores split_special_tokens: take <sos>, <eos> and the like out of text from others.",
+    "It ignores `split_special_tokens`: remove `<sos>`, `<eos>` and the like from untrusted text.",
   );
 }
 
@@ -175,7 +175,7 @@ async function checkLlama(models) {
   }
   print(
     tool, "ids of texts (bpe, gpt2)", spelled.length, ofTexts, "texts that differ", 0,
-    "tokenize() leaves <sos> out: put model.tokens.bos before the ids.",
+    "`tokenize()` omits `<sos>`: put `model.tokens.bos` before the ids.",
   );
   print(tool, "greedy, 20 tokens", spelled.length, tokens, "tokens that differ", 0);
 }

@@ -142,7 +142,7 @@ def different_texts(model: Written) -> int:
 
 def check_logits(models: list[Written]) -> None:
     """Of the file as it is, and quantised."""
-    unit = "difference of logits, as a share of their spread"
+    unit = "share of the logits' spread"
     relu = [model for model in models if model.card["model"]["activation"] == "relu"]
     gelu = [model for model in models if model not in relu]
     for name, chosen, bound in (("relu", relu, 2e-4), ("gelu", gelu, GELU_ERROR)):
@@ -172,7 +172,8 @@ def check_logits(models: list[Written]) -> None:
             f"logits of {kind}, by llama_model_quantize",
             unit,
             pairs,
-            "A matrix whose rows are no multiple of 32 numbers long stays F16; if they are none of 256, 4 bits become 5.",
+            "A matrix stays in F16 if its rows are no multiple of 32 long. If they are no multiple of 256, Q4_K_M takes 5 "
+            "bits instead of 4.",
         )
 
 

@@ -13,7 +13,7 @@ from lm_eval.models.huggingface import HFLM
 
 TEXTS = 8  # of a model
 ROUNDING = 1e-3  # nats, of a text
-UNIT = "largest difference, nats"
+UNIT = "nats"
 report = Report("lm-eval", version("lm-eval"))
 logging.disable(logging.WARNING)
 
@@ -76,14 +76,15 @@ def main() -> None:
         "loglikelihood_rolling, as it is",
         UNIT,
         [whole_texts(model) for model in opened],
-        "Before the tokenizer's <sos> it puts another, so the first is scored as a word: set "
-        "add_bos_token=False, for this kind of task alone.",
+        "`loglikelihood_rolling` puts another `<sos>` before the tokenizer's, which it then scores as a word: set "
+        "`add_bos_token=False` for this kind of task.",
     )
     report.known(
         "loglikelihood, add_bos_token=False",
         UNIT,
         [continuations(model, add_bos_token=False) for model in opened],
-        "Then prompts are read without <sos>: leave add_bos_token out for tasks with a choice of answers.",
+        "With `add_bos_token=False`, `loglikelihood` reads prompts without `<sos>`: leave it out for tasks with a choice of "
+        "answers.",
     )
     check_without_special_tokens(bare)
     report.end()
@@ -92,7 +93,7 @@ def main() -> None:
 def check_without_special_tokens(models: list[Written]) -> None:
     """Models with tokenizer longest_match."""
     compared = "loglikelihood without special tokens (tokenizer longest_match), prefix_token_id=0"
-    says = "Without prefix_token_id, a tokenizer with neither bos nor eos ends in a TypeError."
+    says = "For a tokenizer with neither bos nor eos, set `prefix_token_id`: otherwise a TypeError is raised."
     found = [(continuations(model, prefix_token_id=0), ROUNDING) for model in models]
     report.compare(compared, UNIT, found, says)
 

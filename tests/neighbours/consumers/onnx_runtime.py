@@ -61,9 +61,9 @@ def main() -> None:
             pairs = [(logits(model, Path(name)), model.rounding()) for model in chosen[:MODELS]]
             report.compare(
                 f"logits of {architecture}, torch.onnx.export(dynamo=True) without a cache",
-                "largest difference of logits",
+                "logits",
                 pairs,
-                "Name both sizes of the ids in dynamic_shapes; dynamo=False refuses aten::diff.",
+                "Give both dimensions of the ids as `dynamic_shapes`. `dynamo=False` does not work: it lacks aten::diff.",
             )
     report.end()
 

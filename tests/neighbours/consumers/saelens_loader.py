@@ -44,21 +44,21 @@ def main() -> None:
     models = written_models("transformers")
     report.compare(
         'logits, model_class_name="AutoModelForCausalLM"',
-        "largest difference of logits",
+        "logits",
         [(logits(model), model.rounding()) for model in models],
     )
     opened = [model for model in models if "bos" in model.card["roles"]]
     report.compare(
         "rows that ActivationsStore cuts from texts",
-        "<sos> that follow another",
+        "`<sos>` after another",
         [(doubled(model), 0.0) for model in opened],
     )
     report.raises(
         'model_class_name="HookedTransformer"',
         lambda: read(models[0], "HookedTransformer"),
         ValueError,
-        'TransformerLens 3, which it installs, knows no models by folder: set "AutoModelForCausalLM", whose hooks '
-        "have the names of the modules of transformers.",
+        '`model_class_name="HookedTransformer"` cannot load a folder, since SAELens installs TransformerLens 3: set '
+        '`"AutoModelForCausalLM"`, whose hooks are named like the modules in transformers.',
     )
     report.end()
 

@@ -90,12 +90,12 @@ report.known(
     "special tokens spelled in a text, without it",
     "names read as special tokens",
     [read_as_special(each, as_read(each)) for each in models],
-    "Set `encode_special_tokens` after `Tokenizer.from_file`, or a text that spells `<eos>` ends.",
+    "Set `encode_special_tokens = True` after `Tokenizer.from_file`: otherwise text that spells `<eos>` becomes that token.",
 )
 report.known(
     "special tokens spelled in a text, with it and after pickle",
     "names read as special tokens",
     [read_as_special(each, pickle.loads(pickle.dumps(read(each)))) for each in models],
-    "Pickling loses `encode_special_tokens`: set it in every process of a pool.",
+    "Pickling loses `encode_special_tokens`: set it again in every process of a pool.",
 )
 report.end()

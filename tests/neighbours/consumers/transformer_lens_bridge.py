@@ -8,7 +8,7 @@ from comparing import Report, Written, written_models
 from transformer_lens.model_bridge import TransformerBridge
 
 ROUNDING = 1e-3  # nats, of the mean over a text
-UNIT = "largest difference, nats a token"
+UNIT = "nats per token"
 report = Report("transformer-lens", version("transformer-lens"))
 
 
@@ -48,14 +48,14 @@ def main() -> None:
     models = written_models("transformers")
     report.compare(
         "logits of ids",
-        "largest difference of logits",
+        "logits",
         [(logits(model), model.rounding()) for model in models],
     )
     report.compare(
         "log-probabilities of ids, after enable_compatibility_mode()",
-        "largest difference, nats",
+        "nats",
         [(log_probs_after_folding(model), model.rounding()) for model in models],
-        "In this mode a constant is subtracted from the logits: compare log-probabilities.",
+        "`enable_compatibility_mode()` subtracts a constant from the logits: compare log-probabilities.",
     )
     opened = [model for model in models if "bos" in model.card["roles"]]
     bare = [model for model in models if "bos" not in model.card["roles"]]
@@ -68,15 +68,14 @@ def main() -> None:
         "loss of a text without special tokens (tokenizer longest_match), prepend_bos=False",
         UNIT,
         [(loss(model, prepend_bos=False), ROUNDING) for model in bare],
-        "As GPT-2 it expects a token to put first, and without one refuses the text.",
+        "For a tokenizer without bos, pass `prepend_bos=False`: otherwise GPT-2 refuses a text.",
     )
     rotary = [model for model in opened if model.card["model"]["positions"] == "rotary"]
     report.known(
         "loss of a text by GPT-NeoX, as it is",
         UNIT,
         [loss(model) for model in rotary],
-        "For GPT-NeoX it takes <sos> away from a text, though the tokenizer put it there: pass prepend_bos=True, "
-        "or ids.",
+        "With GPT-NeoX, it drops the `<sos>` that the tokenizer puts before a text: pass `prepend_bos=True`, or ids.",
     )
     report.end()
 

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
-LOGITS = "largest difference of logits"
+LOGITS = "logits"
 TOKENS = "texts that differ"
 DRAWS = 2000  # for each prompt
 report = Report("transformers", transformers.__version__)
@@ -164,8 +164,8 @@ for form, (folder, models) in FORMS.items():
             "model(ids, mask) of a batch padded on the left, GPT-2",
             LOGITS,
             [forward_of_padded(each, folder, with_positions=False) for each in with_table],
-            "`model(**tokenizer(texts, padding=True))` of a GPT-2 counts positions from the padding: pass "
-            "`position_ids=(mask.cumsum(-1) - 1).clamp(min=0)`, or pad on the right. `generate()` does so itself.",
+            "`model(**tokenizer(texts, padding=True))` of a GPT-2 starts counting positions at the padding: pass "
+            "`position_ids=(mask.cumsum(-1) - 1).clamp(min=0)`, as `generate()` does, or pad on the right.",
         )
     else:
         pairs = [
@@ -262,15 +262,15 @@ report.raises(
     "max_new_tokens past the context, GPT-2",
     lambda: past_the_context(gpt2[0]),
     IndexError,
-    "Where `max_new_tokens` leads past the context, GPT-2 raises IndexError.",
+    "If `max_new_tokens` goes past the context, GPT-2 raises IndexError: leave it out, and texts stop at the context.",
 )
 _, neox = FORMS["GPT-NeoX"]
 report.known(
     "max_new_tokens past the context, GPT-NeoX",
     "tokens past the context",
     [past_the_context(each) for each in neox],
-    "Where `max_new_tokens` leads past the context, GPT-NeoX goes on at positions that the model was not trained for: "
-    "leave it out, and texts stop at the context.",
+    "If `max_new_tokens` goes past the context, GPT-NeoX continues at positions that it was not trained for: leave it out, "
+    "and texts stop at the context.",
 )
 
 

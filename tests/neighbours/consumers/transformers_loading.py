@@ -16,7 +16,7 @@ from transformers import (
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
-LOGITS = "largest difference of logits"
+LOGITS = "logits"
 report = Report("transformers", transformers.__version__)
 stock = written_models("transformers")
 neox = [model for model in stock if model.card["model"]["positions"] == "rotary"]
@@ -190,7 +190,7 @@ report.known(
     "ids of drawn texts, add_eos_token=True",
     TEXTS,
     [different_ids(each, read(each, add_eos_token=True)) for each in with_start],
-    "`AutoTokenizer.from_pretrained(..., add_eos_token=True)` takes `<sos>` away: append `tokenizer.eos_token_id` yourself.",
+    "`AutoTokenizer.from_pretrained(..., add_eos_token=True)` drops `<sos>`: append `tokenizer.eos_token_id` yourself.",
 )
 
 
@@ -206,14 +206,14 @@ report.known(
     "ids of drawn texts, without tokenizer_config.json",
     TEXTS,
     [different_ids(each, without_its_config(each)) for each in stock],
-    "Where tokenizer_config.json is missing beside tokenizer.json, `AutoTokenizer` takes the rules of GPT-2 or GPT-NeoX and "
-    "spells words by letters: copy both.",
+    "Without tokenizer_config.json, `AutoTokenizer` follows the rules of GPT-2 or GPT-NeoX and splits words into letters: "
+    "copy it together with tokenizer.json.",
 )
 words = [each for each in stock if "words" in each.folder.name]
 report.known(
     "ids of drawn texts, GPT2TokenizerFast of words",
     TEXTS,
     [different_ids(each, read(each, GPT2TokenizerFast)) for each in words],
-    "`GPT2TokenizerFast` reads a word tokenizer without an error and spells letters: use `AutoTokenizer`.",
+    "`GPT2TokenizerFast` splits the words of a word tokenizer into letters: use `AutoTokenizer`.",
 )
 report.end()

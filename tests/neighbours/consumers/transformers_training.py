@@ -192,15 +192,15 @@ def compare_losses_of_the_model(form: str, is_own: bool) -> None:
         "loss, padded on the left",
         form,
         left,
-        "For training, pad on the right: `tokenizer.padding_side = 'right'`. Of rows padded on the left, GPT-2 and GPT-NeoX "
+        "For training, pad on the right: `tokenizer.padding_side = 'right'`. In rows padded on the left, GPT-2 and GPT-NeoX "
         "also score the first token, which they predict from padding.",
     )
     known(
         "loss, packed texts",
         form,
         in_one_row,
-        "In `model(**batch)` of GPT-2 and GPT-NeoX, packed texts with `position_ids` see each other unless `use_cache=False`. "
-        "Trainer sets that, so the loss changes once there is one.",
+        "In `model(**batch)` of GPT-2 and GPT-NeoX, packed texts with `position_ids` see each other unless you pass "
+        "`use_cache=False`. Creating a `Trainer` sets it in the model, which changes this loss.",
         truth_of_packed,
     )
     compare(
@@ -223,8 +223,9 @@ def compare_losses_of_trainer(form: str, is_own: bool) -> None:
             "Trainer's loss",
             form,
             lambda each: logged(each, 1),
-            "`Trainer` divides a GPT-2's loss, and so its gradient, by the number of all labels, also those of first tokens, "
-            "which nothing predicts: set `model.loss_type = 'ForCausalLM'` before you make the Trainer. GPT-NeoX has it.",
+            "`Trainer` divides a GPT-2's loss, and so its gradient, by the number of all labels, including those of first "
+            "tokens, which are never predicted: set `model.loss_type = 'ForCausalLM'` before you create the `Trainer`. "
+            "GPT-NeoX has it already.",
         )
     mark = {} if is_own else {"mark": shifts_labels}
     for count in (1, 2, 4):
@@ -254,8 +255,8 @@ def compare_losses_of_trainer(form: str, is_own: bool) -> None:
         lambda each: trained(each, form, padded(each, "right"), texts_at_once=1, **mark)[
             "eval_loss"
         ],
-        "`Trainer.evaluate` averages batches by their rows, not their tokens: its loss of texts of unequal length depends on "
-        "`per_device_eval_batch_size`, and its exponential is not the perplexity that tinylm reports.",
+        "`Trainer.evaluate` weights batches by texts, not tokens. If texts differ in length, its loss depends on "
+        "`per_device_eval_batch_size`, and the exponential of the loss is not the perplexity that tinylm reports.",
     )
     compare_gradients(form, mark)
 
@@ -272,16 +273,16 @@ def compare_losses_of_trainer(form: str, is_own: bool) -> None:
         "Trainer's loss, label smoothing",
         form,
         smoothed,
-        "`label_smoothing_factor` trains a model of `--format tinylm` to repeat its input: Trainer shifts labels only for "
-        "classes of its own. Smooth in a `compute_loss_func`.",
+        "`label_smoothing_factor` trains a model of `--format tinylm` to repeat its input, since `Trainer` shifts labels "
+        "only for the library's own classes: smooth in a `compute_loss_func`.",
         smoothed_truth,
     )
     known(
         "Trainer's loss, padded on the left",
         form,
         lambda each: trained(each, form, padded(each, "left"))["loss"],
-        "Trainer also counts the first token of rows that are padded on the left, which `--format tinylm` does not score: "
-        "its loss is a little too small. Pad on the right: `tokenizer.padding_side = 'right'`.",
+        "In rows padded on the left, `Trainer` also counts the first token, which `--format tinylm` does not score, so its "
+        "loss is slightly too small. Pad on the right: `tokenizer.padding_side = 'right'`.",
     )
 
 
@@ -312,15 +313,15 @@ def compare_collators() -> None:
     ]
     own_pad = [each for each in models if each.card["roles"]["eos"] != each.card["roles"]["pad"]]
     pairs = [(abs(found - texts), 0) for found, texts in map(labels_of_ends, own_pad)]
-    report.compare("DataCollatorForLanguageModeling: labels that are <eos>", "labels", pairs)
+    report.compare("DataCollatorForLanguageModeling: labels that are `<eos>`", "labels", pairs)
     same_pad = [each for each in models if each not in own_pad]
     missing = [texts - found for found, texts in map(labels_of_ends, same_pad)]
     report.known(
-        "the same where <eos> also pads, tokenizer gpt2",
+        "the same where `<eos>` also pads, tokenizer gpt2",
         "labels",
         missing,
-        "With tokenizer gpt2, whose one special token also pads, `DataCollatorForLanguageModeling` gives the end of a text "
-        "no label: trained so, a model never ends. Set the labels yourself.",
+        "With tokenizer gpt2, whose only special token also pads, `DataCollatorForLanguageModeling` gives the end of a text "
+        "no label, so a model never learns to end one: set the labels yourself.",
     )
 
 

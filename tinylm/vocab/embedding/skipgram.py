@@ -3,8 +3,8 @@
 Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information". One thread, because only
 then is the update order reproducible. fastText 0.9.3, and fasttext-modern 0.10.0, which compiles
 the same sources, initialise the first tenth of the input matrix and leave the rest as the allocator
-returns it (fastText's issue 1061): zeros in a fresh process, anything later. So the allocator
-returns zeros during training, and equal input gives equal bytes.
+returns it (fastText's issue 1061): zeros in a fresh process, anything later. Here the allocator
+returns zeros during training, so that equal input gives equal bytes.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ MAX_N = 6
 BUCKETS = 20_000  # hash buckets of character n-grams
 LR = 0.05
 LINE_END = "</s>"  # fastText's word for it, which has no n-grams: its vector is always initialised
-CHECKED_WIDTH = 16  # of the vector that check_fasttext looks at
+CHECKED_WIDTH = 16  # width of the vector that check_fasttext trains
 NO_LABEL = " "  # words that begin with it are labels for fastText: no word has a space
 M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
 
@@ -74,9 +74,9 @@ def _fasttext_arguments(path: Path, width: int, seed: int) -> Any:
 def check_fasttext() -> None:
     """Raise InputError if the installed fastText scales vectors to length 1.
 
-    Other distributions install modules of the same name: fasttext-community returns unit vectors.
-    An untrained vector shows it. Its values are at most 1 / width, so that it is at most
-    1 / sqrt(width) long.
+    Other distributions install modules of the same name; fasttext-community returns unit vectors.
+    An untrained vector shows the difference: its values are at most 1 / width, so its length is at
+    most 1 / sqrt(width).
     """
     import fasttext_pybind
 
@@ -104,7 +104,7 @@ def train_skipgram(
     """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
 
     A word that is not in the texts and has no known character n-grams gets zeros. Raises InputError
-    if the training diverges, and as `check_fasttext`.
+    if training diverges, or if `check_fasttext` does.
     """
     import fasttext_pybind
 
@@ -129,6 +129,6 @@ def train_skipgram(
         matrix[index] = np.array(vector)
     if not np.isfinite(matrix).all():
         raise InputError(
-            "embedding.source = skipgram: vectors are not finite; use embedding.source = counts"
+            "embedding.source = skipgram: expected finite vectors, got NaN or infinity; use embedding.source = counts"
         )
     return matrix
