@@ -20,7 +20,8 @@ from tinylm.kernels import library
 from tinylm.kernels.decoding import step as compiled
 from tinylm.kernels.decoding.graphed import GraphedStep
 from tinylm.kernels.decoding.step import CompiledStep, decoding_step
-from tinylm.model.ops import Ops
+from tinylm.model import transformer
+from tinylm.model.ops import ACTIVATIONS, Ops
 from tinylm.model.transformer import SelfAttention
 
 VOCAB, WIDTH = 61, 37
@@ -251,6 +252,28 @@ def test_operations_of_a_users_own_and_classes_that_were_replaced_are_noticed(mo
     assert type(decoding_step(random_model(VOCAB, WIDTH, OtherOps()))) is Step
     monkeypatch.setattr(SelfAttention, "forward", lambda self, x, *_: x)
     assert type(decoding_step(random_model(VOCAB, WIDTH))) is Step
+
+
+class OwnBlock(transformer.Block):
+    """A block that a user derives."""
+
+
+@needs_compiler
+def test_parts_that_were_replaced_while_a_model_was_built_are_noticed():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformer, "Block", OwnBlock)
+        assert type(decoding_step(random_model(VOCAB, WIDTH))) is Step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ACTIVATIONS, "gelu", torch.sin)
+        own_activation = random_model(VOCAB, WIDTH, activation="gelu")
+    assert type(decoding_step(own_activation)) is Step
+    other_settings = random_model(VOCAB, WIDTH)
+    assert type(decoding_step(other_settings)) is CompiledStep
+    other_settings.settings = dataclasses.replace(other_settings.settings, norm_eps=0.5)
+    assert type(decoding_step(other_settings)) is Step
+    tensor_for_number = random_model(VOCAB, WIDTH)
+    tensor_for_number.blocks[0].attention.scale = torch.ones(2)
+    assert type(decoding_step(tensor_for_number)) is Step
 
 
 def test_a_hook_on_the_model_itself_is_refused_since_nothing_calls_it():

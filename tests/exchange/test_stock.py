@@ -186,6 +186,12 @@ def test_packed_texts_do_not_see_each_other(random_model, ids, case):
         packed = exported(ids[:1], position_ids=positions).logits[0]
         alone = [exported(part).logits[0] for part in (ids[:1, :7], ids[:1, 7:])]
         torch.testing.assert_close(packed, torch.cat(alone), rtol=0, atol=1e-12)
+        both = exported(ids[:2], position_ids=positions).logits[0]  # one row of positions for all
+        torch.testing.assert_close(both, packed, rtol=0, atol=1e-12)
+        targets = torch.cat([ids[0, 1:7], ids[0, 8:]])
+        scores = torch.cat([alone[0][:-1], alone[1][:-1]])
+        loss = exported(ids[:1], position_ids=positions, labels=ids[:1]).loss
+        assert float(loss) == pytest.approx(float(F.cross_entropy(scores, targets)), rel=1e-6)
         rows, mask, _ = padded_rows(ids, lambda length: 17 - length)
         expected = exported(rows, attention_mask=mask).logits
         for padding in (0, 1):

@@ -75,3 +75,12 @@ def test_only_work_on_a_cpu_is_divided(two_threads):
     assert cores(torch.device("cpu")) == 2
     assert cores(torch.device("cpu"), most=1) == 1
     assert cores(torch.device("meta")) == 1
+
+
+def test_within_an_item_one_thread_does_the_work():
+    """Else items that wait for items of their own could wait for each other for ever."""
+
+    def squares_below(item):
+        return map_on_cores(lambda number: number * number, range(item), 4)
+
+    assert map_on_cores(squares_below, [3, 2, 4, 1], 4) == [[0, 1, 4], [0, 1], [0, 1, 4, 9], [0]]

@@ -109,7 +109,10 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     """
     if p == 1.0:
         return logits
-    ascending = np.sort(logits.numpy(force=True), axis=-1)  # much faster than a sort with ids
+    comparable = (
+        logits.float() if logits.dtype == torch.bfloat16 else logits
+    )  # NumPy has no bfloat16
+    ascending = np.sort(comparable.numpy(force=True), axis=-1)  # much faster than a sort with ids
     ordered = torch.from_numpy(ascending).to(logits.device).flip(-1)
     probabilities = torch.softmax(ordered.double(), dim=-1)
     before = running_sum(probabilities) - probabilities  # sum over all likelier tokens

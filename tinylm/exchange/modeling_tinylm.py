@@ -59,13 +59,15 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         divisor of the summed loss, by default the number of scored labels; Trainer passes that of all
         batches of an update. Raises ValueError for texts longer than the context and other position_ids.
         """
+        if position_ids is not None:
+            position_ids = position_ids.expand_as(input_ids)
         hidden = self._hidden_states(input_ids, attention_mask, position_ids)
         if logits_to_keep > 0:
             hidden = hidden[:, -logits_to_keep:]
         logits = self.tinylm.logits(hidden)
         loss = None
         if labels is not None:
-            loss = _loss(logits, _scored(labels, attention_mask), num_items_in_batch)
+            loss = _loss(logits, _scored(labels, attention_mask, position_ids), num_items_in_batch)
         return CausalLMOutput(loss=loss, logits=logits)
 
     def _hidden_states(
@@ -108,12 +110,18 @@ def _check_positions(found: Tensor, expected: Tensor) -> None:
         )
 
 
-def _scored(labels: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Label of the token after each position, UNSCORED beside padding.  (B, T) -> (B, T - 1)"""
-    if attention_mask is None:
-        return labels[:, 1:]
-    is_text = attention_mask.bool()
-    return labels[:, 1:].masked_fill(~(is_text[:, 1:] & is_text[:, :-1]), UNSCORED)
+def _scored(labels: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None) -> Tensor:
+    """Label of the token after each position.  (B, T) -> (B, T - 1)
+
+    UNSCORED beside padding, and for the first token of a text, which nothing predicts.
+    """
+    targets = labels[:, 1:]
+    if attention_mask is not None:
+        is_text = attention_mask.bool()
+        targets = targets.masked_fill(~(is_text[:, 1:] & is_text[:, :-1]), UNSCORED)
+    if position_ids is not None:
+        targets = targets.masked_fill(position_ids[:, 1:] == 0, UNSCORED)
+    return targets
 
 
 def _loss(logits: Tensor, targets: Tensor, count: Tensor | int | None) -> Tensor:

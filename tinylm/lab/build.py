@@ -29,6 +29,7 @@ NORM_KINDS = ("layer", "rms", "std")  # of page/model.js
 MAX_PARAMETERS = 20_000_000  # a page of about 27 MB, 80 MB in the browser's memory
 MAX_WEIGHTS = 2_945_000  # bytes of all weights, so that a page with checkpoints has 3 MiB at most
 COARSEST = 4  # the largest number of an earlier checkpoint's weights, which are -4 to 4
+ROWS = 256  # of a matrix that are rounded at a time, to save memory
 PAIRS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in "\"'<>&\\`")  # 81 are used
 CLIPPED = np.linspace(
     0.5, 1.0, 11
@@ -75,9 +76,11 @@ def build_page(
         raise InputError(f"story lab: model.norm_kind: expected one of {wanted}, got {kind}")
     trained = _packed("the trained model", model, _exactly)
     room = MAX_WEIGHTS - len(json.dumps(trained))
-    one = len(json.dumps(_packed("earlier", model, _coarsely)))
-    chosen = _spread(checkpoints, room // one)
-    earlier = [_packed(name, weights, _coarsely) for name, weights in chosen]
+    earlier = []
+    if checkpoints:
+        one = len(json.dumps(_packed("earlier", model, _coarsely)))
+        for name, weights in _spread(checkpoints, room // one):
+            earlier.append(_packed(name, weights, _coarsely))
     page_facts = {
         **facts,
         "settings": {
@@ -155,19 +158,27 @@ def _coarsely(matrix: np.ndarray) -> dict[str, str]:
     """
     if matrix.ndim != 2:
         return {"bfloat16": _base64(_bfloat16(matrix))}
-    largest = np.abs(matrix).max(axis=1)
-    largest = np.where(largest > 0, largest, 1)
-    scales = CLIPPED[:, None] * largest / COARSEST  # (scales tried, rows)
-    numbers = np.rint(matrix / scales[:, :, None]).clip(-COARSEST, COARSEST)
-    errors = np.square(numbers * scales[:, :, None] - matrix).sum(axis=2)
-    best = errors.argmin(axis=0)
-    rows = np.arange(len(matrix))
-    levels = numbers[best, rows].astype(int).ravel() + COARSEST
+    parts = [matrix[start : start + ROWS] for start in range(0, len(matrix), ROWS)]
+    scales_and_numbers = [_nearest(part) for part in parts]
+    scales = np.concatenate([of_part for of_part, _ in scales_and_numbers])
+    levels = np.concatenate([numbers.ravel() for _, numbers in scales_and_numbers]) + COARSEST
     if levels.size % 2:
         levels = np.append(levels, 0)
     pairs = levels[::2] * (2 * COARSEST + 1) + levels[1::2]
     text = "".join(PAIRS[pair] for pair in pairs.tolist())
-    return {"bfloat16": _base64(_bfloat16(scales[best, rows])), "coarse": text}
+    return {"bfloat16": _base64(_bfloat16(scales)), "coarse": text}
+
+
+def _nearest(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best scale of each row (R,), and its numbers (R, D)."""
+    largest = np.abs(matrix).max(axis=1)
+    largest = np.where(largest > 0, largest, 1)
+    scales = CLIPPED[:, None] * largest / COARSEST  # (scales tried, R)
+    numbers = np.rint(matrix / scales[:, :, None]).clip(-COARSEST, COARSEST)
+    errors = np.square(numbers * scales[:, :, None] - matrix).sum(axis=2)
+    best = errors.argmin(axis=0)
+    rows = np.arange(len(matrix))
+    return scales[best, rows], numbers[best, rows].astype(int)
 
 
 def _bfloat16(values: np.ndarray) -> np.ndarray:

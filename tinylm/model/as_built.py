@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 # They concern training, or are compared by their class.
-_NOT_COMPARED = {"training", "dropout", "ops", "settings", "run_blocks", "as_built"}
+_NOT_COMPARED = {"training", "dropout", "ops", "run_blocks", "as_built"}
 
 # {name of a module: (its class, its attributes)}
 Parts = dict[str, tuple[type, dict[str, Any]]]

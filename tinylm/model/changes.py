@@ -6,12 +6,16 @@ Faster code reads a model's weights and skips its modules, so it serves unchange
 from collections.abc import Iterator
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from tinylm.model.as_built import attributes_of
-from tinylm.model.ops import Ops
+from tinylm.model.as_built import Parts, attributes_of
+from tinylm.model.ops import ACTIVATIONS, Ops
 from tinylm.model.transformer import Block, FeedForward, Norm, SelfAttention, TinyLM, has_hooks
+
+# As they are when this module is imported: a user may replace them before building a model.
+_CLASSES = (TinyLM, Block, SelfAttention, FeedForward, Norm, nn.Linear, nn.Identity, nn.ModuleList)
+_ACTIVATIONS = dict(ACTIVATIONS)
 
 
 def _methods() -> Iterator[tuple[type, str, Any]]:
@@ -37,13 +41,16 @@ def change_of(model: TinyLM) -> str:
             return f"{kind.__name__}.{name} was replaced"
     if type(model) is not TinyLM:
         return f"the model is a {type(model).__name__}"
-    expected = model.as_built
+    expected: Parts = getattr(model, "as_built", {})  # missing in a pickle of an earlier version
+    activation = _ACTIVATIONS[model.settings.activation]
     found: dict[str, nn.Module] = dict(model.named_modules(remove_duplicate=False))
     if found.keys() != expected.keys():
         first = min(found.keys() ^ expected.keys())
         return f"{first} was {'added' if first in found else 'removed'}"
     for name, module in found.items():
         change = _change_of_module(module, *expected[name])
+        if isinstance(module, FeedForward) and module.activation is not activation:
+            change = "has another activation"
         if change:
             return f"{name or 'the model'} {change}"
     return ""
@@ -51,15 +58,20 @@ def change_of(model: TinyLM) -> str:
 
 def _change_of_module(module: nn.Module, kind: type, attributes: dict[str, Any]) -> str:
     """How a module first differs from its class and attributes in a new model; "" if it does not."""
-    if type(module) is not kind:
+    if type(module) is not kind or kind not in _CLASSES:
         return f"is a {type(module).__name__}"
     if has_hooks(module):
         return "has a hook"
     for operation in _OPERATIONS:
         if _is_replaced(module, operation):
             return f"has another operation {operation}"
-    if attributes_of(module) != attributes:
-        return "was changed: an attribute, a method or the shape of a weight"
+    found = attributes_of(module)
+    if found.keys() != attributes.keys():
+        return "was changed: an attribute or a weight was added or removed"
+    for name, value in found.items():
+        # A tensor, which a user may put in place of a number, has no single answer to ==.
+        if isinstance(value, Tensor) or value != attributes[name]:
+            return f"was changed: {name}"
     return ""
 
 

@@ -53,7 +53,13 @@ def questions(run: FinishedRun, settings: ReportSettings, corpus: str) -> list[t
     differing, _ = differences(run, corpus)
     parts = {row[0] for row in differing}
     observed = "" if settings.observations else "your own observations are missing"
-    recorded = "the report quotes a recorded run"
+    is_of_words = run.param("vocab", "tokenizer") == "words"
+    recorded = "the report quotes a recorded run" if is_of_words else "recorded runs are of words"
+    unlike = []
+    if "word vectors" in parts:
+        unlike.append("the vectors are not the pretrained ones")
+    if "positions" in parts:
+        unlike.append("positions are not sinusoids")
     answers = [
         (
             "TinyStories, its splits and preprocessing",
@@ -65,7 +71,7 @@ def questions(run: FinishedRun, settings: ReportSettings, corpus: str) -> list[t
             "the model, from scratch, with fastText vectors and sinusoids",
             "Model",
             run.train,
-            "the vectors are not the pretrained ones" if "word vectors" in parts else "",
+            "; ".join(unlike),
         ),
         ("curves of loss and perplexity", "Summary, Training", run.train, ""),
         (

@@ -6,6 +6,7 @@ That is slow for small tensors, and even slower when another program occupies on
 
 import contextlib
 import heapq
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -17,6 +18,8 @@ MAX_THREADS = 4
 
 # One less, since the calling thread works too. They start when they are first needed.
 _others = ThreadPoolExecutor(MAX_THREADS - 1)
+
+_state = threading.local()  # is_busy: whether this thread computes an item
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -47,16 +50,21 @@ def map_on_cores(
     """function(item) of each item, in the items' order, on `count` cores (see `cores`).
 
     Items are divided by `size` before any is computed, so every run divides them in the same way.
-    torch's threads are divided among the cores.
+    torch's threads are divided among the cores. Within an item, `map_on_cores` uses one thread.
     """
     shares = [share for share in _shares(items, count, size) if share]
-    if len(shares) < 2:
+    if len(shares) < 2 or getattr(_state, "is_busy", False):
         return [function(item) for item in items]
     available = torch.get_num_threads()
 
     def compute(share: list[int]) -> list[Result]:
-        torch.set_num_threads(max(1, available // len(shares)))  # applies to this thread only
-        return [function(items[index]) for index in share]
+        # It applies to this thread, and to threads that the caller starts meanwhile.
+        torch.set_num_threads(max(1, available // len(shares)))
+        _state.is_busy = True
+        try:
+            return [function(items[index]) for index in share]
+        finally:
+            _state.is_busy = False
 
     futures = [_others.submit(compute, share) for share in shares[1:]]
     try:
