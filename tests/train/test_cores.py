@@ -1,5 +1,8 @@
 """Work on several cores: the results do not depend on how items are divided."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -69,6 +72,25 @@ def test_an_error_of_any_core_is_raised(two_threads, failing):
     with pytest.raises(ValueError, match=f"item {failing}"):
         map_on_cores(fail, [0, 1], 2)
     assert torch.get_num_threads() == 2
+
+
+FORKED = """
+import os
+import torch
+from tinylm.train.cores import map_on_cores
+torch.set_num_threads(2)
+map_on_cores(abs, [1, 2], 2)
+if os.fork() == 0:
+    os._exit(map_on_cores(abs, [3, 4], 2) != [3, 4])
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_process_has_threads_of_its_own():
+    command = [sys.executable, "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "0\n"
 
 
 def test_only_work_on_a_cpu_is_divided(two_threads):

@@ -6,6 +6,7 @@ That is slow for small tensors, and even slower when another program occupies on
 
 import contextlib
 import heapq
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,16 @@ MAX_THREADS = 4
 
 # One less, since the calling thread works too. They start when they are first needed.
 _others = ThreadPoolExecutor(MAX_THREADS - 1)
+
+
+def _forget_threads() -> None:
+    """A forked process has the pool, but none of its threads, for which it would wait for ever."""
+    global _others
+    _others = ThreadPoolExecutor(MAX_THREADS - 1)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_forget_threads)
 
 _state = threading.local()  # is_busy: whether this thread computes an item
 
