@@ -70,7 +70,7 @@ class KvTimes:
 
 @dataclasses.dataclass(frozen=True)
 class KvMeasurement:
-    """Decoding with or without the cache, measured.
+    """What a trial measured, with or without the cache.
 
     times, peaks_mib: for each length. ids: the new tokens of each row, up to the longest length.
     """
@@ -323,8 +323,6 @@ def times_of(result: KvResult) -> CacheTimes:
 
 def _speeds(result: KvResult) -> list[CacheSpeed]:
     """The speed and memory at each length without and with the cache, to six significant digits."""
-    if not result.settings:
-        return []
     speeds = []
     for index, length in enumerate(result.settings[0].task.lengths):
         for run in result.settings:

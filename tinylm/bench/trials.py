@@ -72,7 +72,7 @@ class Trials(Generic[TaskT, MeasurementT]):
 
 
 def spread(trials: Sequence[Any]) -> dict[str, float]:
-    """As `Trials.times_row`, for any numbers. trials: a dataclass of numbers for each trial."""
+    """As `Trials.times_row`. trials: what each trial measured, dataclasses of numbers."""
     row = {}
     for field in dataclasses.fields(trials[0]):
         values = [getattr(times, field.name) for times in trials]

@@ -28,12 +28,10 @@ PAGE = Path(__file__).parent / "page"
 NORM_KINDS = ("layer", "rms", "std")  # of page/model.js
 MAX_PARAMETERS = 20_000_000  # a page of about 27 MB, 80 MB in the browser's memory
 MAX_WEIGHTS = 2_945_000  # bytes of all weights, so that a page with checkpoints has 3 MiB at most
-COARSEST = 4  # the largest number of an earlier checkpoint's weights, which are -4 to 4
-ROWS = 256  # of a matrix that are rounded at a time, to save memory
+COARSEST = 4  # weights of earlier checkpoints are rounded to whole numbers from -4 to 4
+ROWS = 256  # rows of a matrix to round at a time, to save memory
 PAIRS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in "\"'<>&\\`")  # 81 are used
-CLIPPED = np.linspace(
-    0.5, 1.0, 11
-)  # scales tried for a row of coarse weights, as shares of its largest
+CLIPPED = np.linspace(0.5, 1.0, 11)  # scales to try for a row, as shares of its largest weight
 
 
 def bundle(with_app: bool = True) -> str:
@@ -153,8 +151,8 @@ def _exactly(matrix: np.ndarray) -> dict[str, str]:
 def _coarsely(matrix: np.ndarray) -> dict[str, str]:
     """A matrix as a scale for each row, and numbers from -4 to 4, two in one character of PAIRS.
 
-    Of the scales in CLIPPED, a row has the one whose numbers are nearest to it. Scales and other
-    tensors are in bfloat16.
+    Each row has the scale of CLIPPED with the least rounding error. Scales and other tensors are in
+    bfloat16.
     """
     if matrix.ndim != 2:
         return {"bfloat16": _base64(_bfloat16(matrix))}
@@ -170,7 +168,7 @@ def _coarsely(matrix: np.ndarray) -> dict[str, str]:
 
 
 def _nearest(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best scale of each row (R,), and its numbers (R, D)."""
+    """For each row, the scale with the least rounding error (R,), and the rounded numbers (R, D)."""
     largest = np.abs(matrix).max(axis=1)
     largest = np.where(largest > 0, largest, 1)
     scales = CLIPPED[:, None] * largest / COARSEST  # (scales tried, R)

@@ -1,4 +1,4 @@
-"""The run next to the assignment behind tinylm: what differs, and which questions the report answers."""
+"""The run beside the assignment behind tinylm: what differs, and which questions the report answers."""
 
 from pathlib import Path
 

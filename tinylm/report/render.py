@@ -6,8 +6,8 @@ Conventions of the Markdown:
 - `##` is a section with its link in the page's contents. `####` folds what follows it on the page, up to
   the next heading.
 - `*Text*` alone before a table is its caption. Elsewhere such a paragraph is a note.
-- `**Warning:**` starts a warning. In a block quote, bold words are
-  marked, and words in italics are grey.
+- `**Warning:**` starts a warning. In a block quote, bold words are marked, and words in
+  italics are grey.
 - `![alt text](folder/NAME.png "caption")` is the picture NAME. Pictures in one paragraph are set
   side by side.
 - A table without column names lists facts. At most four facts are shown large.

@@ -219,7 +219,7 @@ class Truth:
         return total / self._prob
 
     def _has_forms(self, word: str) -> bool:
-        """Whether a word has two forms, so that the words after it decide how probable each is."""
+        """Whether the word has two forms, such as a and an: the words that can follow decide their probabilities."""
         sounds = self.world.sounds.values()
         return any(word in (sound.plain, sound.changed, sound.either) for sound in sounds)
 
