@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.support.small import pairs
-from tinylm.train.muon import MARGIN, QUINTICS, Muon, orthogonalise
+from tinylm.train.muon import MARGIN, QUINTICS, STACK, Muon, orthogonalise
 from tinylm.train.optimizers import Adam, clip_gradients
 from tinylm.train.trainer import make_optimizers
 
@@ -155,8 +155,12 @@ def test_no_matrix_is_blown_up(dtype, size):
 
 
 def test_muon_matches_torch_with_converged_directions():
-    """torch's with so many steps of the quintic that converges that its directions are orthogonal."""
-    start = [random(6, 9).float(), random(9, 6, seed=3).float()]
+    """torch's with so many steps of the quintic that converges that its directions are orthogonal.
+
+    The matrices have several shapes, and of one shape there are more than a stack has.
+    """
+    shapes = [(6, 9), (9, 6), (5, 5), *[(6, 9)] * STACK]
+    start = [random(*shape, seed=seed).float() for seed, shape in enumerate(shapes, start=1)]
     ours = [matrix.clone().requires_grad_() for matrix in start]
     theirs = [matrix.clone().requires_grad_() for matrix in start]
     muon = Muon([(p, 1) for p in ours], 0.9, 0.1, torch.float32)
