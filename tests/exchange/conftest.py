@@ -63,7 +63,6 @@ def trained_of(tmp_path, words, decode_settings) -> Callable[..., TrainedModel]:
     def trained(
         model: TinyLM,
         tokenizer: Tokenizer | None = None,
-        length_penalty: float = 0.0,
         **decode: Any,
     ) -> TrainedModel:
         models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
@@ -71,7 +70,6 @@ def trained_of(tmp_path, words, decode_settings) -> Callable[..., TrainedModel]:
         own.save(vocab)
         save_model(models, model, tokenizer_sha256=sha256(vocab))
         params = load_params(FOLDER / "storybook.yaml")
-        params["beam_bench"]["length_penalty"] = length_penalty
         decoding = decode_settings(**decode)
         return TrainedModel(models, vocab, model, own, decoding, params)
 

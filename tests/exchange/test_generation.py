@@ -74,7 +74,7 @@ def test_greedy_and_beams_give_our_ids_and_scores(
     """Texts of unequal prompts, ended and unended."""
     kind, settings = FORMS[form]
     model = speaking_model(**settings)
-    exported, tokenizer = read_export(model, kind, length_penalty=0.6)
+    exported, tokenizer = read_export(model, kind)
     decoder = Decoder(model=model, eos_id=words.eos_id, banned=banned_ids(words))
     greedy = decode_settings().greedy()
     expected = generate(decoder, prompt_ids(words), greedy, max_new_tokens=NEW)
@@ -82,9 +82,8 @@ def test_greedy_and_beams_give_our_ids_and_scores(
     lengths = set()
     for width, alpha in ((5, 0.6), (5, 0.0), (10, 1.0)):
         hypotheses = beams(model, words, width, alpha, 3)
-        options = {"num_beams": width, "num_return_sequences": 3, "length_penalty": alpha}
-        if alpha == 0.6:  # of generation_config.json
-            del options["length_penalty"]
+        options = {"num_beams": width, "length_penalty": alpha, "early_stopping": "never"}
+        options["num_return_sequences"] = 3
         ids, scores = exported_texts(exported, tokenizer, **options)
         assert ids == [hypothesis.ids for hypothesis in hypotheses], (width, alpha)
         assert scores == pytest.approx([one.score for one in hypotheses], abs=2e-5)
@@ -94,14 +93,13 @@ def test_greedy_and_beams_give_our_ids_and_scores(
 
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
     settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2)
-    assert generation_config(words, settings, 0.3, 64) == {
+    assert generation_config(words, settings, 64) == {
         "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2, "suppress_tokens": [0, 2, 3], "max_length": 64,
-        "do_sample": True, "temperature": 0.7, "top_k": 11, "top_p": 0.9, "repetition_penalty": 1.2,
-        "length_penalty": 0.3, "early_stopping": "never"
+        "do_sample": True, "temperature": 0.7, "top_k": 11, "top_p": 0.9, "repetition_penalty": 1.2
     }  # fmt: skip
-    assert generation_config(words, decode_settings(min_p=0.1), 0.3, 64)["min_p"] == 0.1
-    assert generation_config(words, decode_settings(eta=0.1), 0.3, 64)["eta_cutoff"] == 0.1
-    greedy = generation_config(words, decode_settings(temperature=0.0, min_p=0.1, eta=0.1), 0.3, 64)
+    assert generation_config(words, decode_settings(min_p=0.1), 64)["min_p"] == 0.1
+    assert generation_config(words, decode_settings(eta=0.1), 64)["eta_cutoff"] == 0.1
+    greedy = generation_config(words, decode_settings(temperature=0.0, min_p=0.1, eta=0.1), 64)
     assert greedy["do_sample"] is False
     assert not {"temperature", "top_k", "top_p", "min_p", "eta_cutoff"} & greedy.keys()
 

@@ -12,7 +12,7 @@ from tinylm.base.config import InputError
 from tinylm.exchange.configuration_tinylm import TinyLMConfig
 from tinylm.exchange.export import tinylm_form
 from tinylm.exchange.modeling_tinylm import TinyLMForCausalLM
-from tinylm.exchange.remote_code import remote_code
+from tinylm.exchange.remote_code import WRAPPER, remote_code
 from tinylm.exchange.stock import rotary_share, stock_form
 
 SETTINGS = {
@@ -214,3 +214,6 @@ def test_an_export_carries_the_reference_and_all_that_it_imports():
         assert not re.search(r"^ *(import|from) tinylm\b", text, re.MULTILINE), name
         imported = re.findall(r"^ *from \.(\w+) import", text, re.MULTILINE)
         assert {f"{module}.py" for module in imported} <= set(files), name
+    # transformers 4 copies only the files that the wrapper imports itself.
+    of_wrapper = re.findall(r"^ *from \.(\w+) import", files[f"{WRAPPER}.py"], re.MULTILINE)
+    assert {f"{module}.py" for module in [WRAPPER, *of_wrapper]} == set(files)

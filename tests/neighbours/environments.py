@@ -18,6 +18,7 @@ TOOLS = {
     "transformer_lens_bridge": "python",
     "onnx_runtime": "python",
     "saelens_loader": "saelens",
+    "optimum_onnx": "optimum",  # writes the graphs that javascript_readers reads
     "javascript_readers": "javascript",
     "llama_cpp_library": "llama_cpp",
 }

@@ -24,7 +24,7 @@ from tests.drawn.corpora import plant_vocabulary
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.exports import drawn_shape, drawn_text, exported, spelled
 from tests.drawn.models import plain_model, random_model, settings_of
-from tests.drawn.rounding import BF16, F16, FP32, LARGEST, SHAKEN
+from tests.drawn.rounding import BF16, F16, FP32, LARGEST, Q8_0, SHAKEN
 from tinylm.base.files import sha256, write_json
 from tinylm.decoding import filters
 from tinylm.decoding.beam_search import beam_search
@@ -60,6 +60,9 @@ SPREAD = 2.5  # standard deviation of logits
 # Half a unit in the last place, and how many times the error of one random change is allowed: a sum in float32 rounds
 # after each term; the other types are summed in float32, too.
 UNITS = {"float32": (FP32, 20.0), "bfloat16": (BF16, 4.0), "float16": (F16, 4.0)}
+# What llama.cpp quantises to: half a step as a share of a number of ordinary size, which is a quarter of the largest
+# of its block. 4 bits divide a block's range, twice the largest, into 15 steps.
+QUANTISED = {"Q8_0": Q8_0, "Q4_K_M": 4 / 15}
 DECODE = (
     {"temperature": 0.7},
     {"temperature": 1.3, "top_k": 7},
@@ -183,7 +186,9 @@ def card_of(
     model: its settings. decode: section `decode`, which gives `probabilities` of expected.npz. tokens: the text of each
     id. roles: the ids of bos, eos and pad. banned: ids that are never generated. texts: [text, its ids without
     <sos>, the text that these decode to without <unk>]. rounding: how far logits may be from the exact ones if each
-    operation rounds to float32, bfloat16 or float16; null if numbers leave the range of that type.
+    operation rounds to float32, bfloat16 or float16; null if numbers leave the range of that type. quantised: the root
+    of their mean square error, as a share of the logits' spread, if each weight and result errs by up to half a step of
+    that type.
     """
     tokenizer = trained.tokenizer
     length_penalty = trained.params["beam_bench"]["length_penalty"]
@@ -197,11 +202,14 @@ def card_of(
         "roles": special_roles(tokenizer),
         "banned": banned_ids(tokenizer),
         "decode": dataclasses.asdict(trained.decode),
-        "generation": generation_config(tokenizer, trained.decode, length_penalty, context),
+        "generation": generation_config(tokenizer, trained.decode, context),
         "length_penalty": length_penalty,
         "new_tokens": NEW,
         "texts": list(encoded(tokenizer, texts)),
         "rounding": {name: rounding(trained.model, rows, *unit) for name, unit in UNITS.items()},
+        "quantised": {
+            name: quantised(trained.model, rows, unit) for name, unit in QUANTISED.items()
+        },
     }
 
 
@@ -229,6 +237,14 @@ def rounding(model: TinyLM, rows: torch.Tensor, unit: float, factor: float) -> f
         if not plain.largest <= LARGEST[unit]:
             return None
     return factor * largest
+
+
+def quantised(model: TinyLM, rows: torch.Tensor, unit: float) -> float:
+    """The error of logits after random changes, as a share of their spread: root of the mean square."""
+    exact = plain_model(model)(rows)
+    plain = plain_model(model)
+    plain.shake(unit, torch.Generator().manual_seed(0))
+    return float((plain(rows) - exact).square().mean().sqrt() / exact.std(-1).mean())
 
 
 @torch.no_grad()

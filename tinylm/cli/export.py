@@ -29,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then print its architecture and what it leaves out."""
+    from tinylm.bench.settings import length_penalty
     from tinylm.exchange.export import export_folder
-    from tinylm.exchange.generation import untranslated
+    from tinylm.exchange.generation import beam_search_call, untranslated
     from tinylm.params.presets.write import params_or_preset
     from tinylm.run.trained_model import load_trained
 
@@ -44,5 +45,6 @@ def run(arguments: argparse.Namespace) -> None:
         return
     for line in untranslated(trained.decode):
         print(f"transformers' generate() lacks {line}")
+    print(f"tinylm's beam search is {beam_search_call(length_penalty(trained.params))}")
     trust = ", trust_remote_code=True" if arguments.format == "tinylm" else ""
     print(f'AutoModelForCausalLM.from_pretrained("{folder}"{trust}) loads it')

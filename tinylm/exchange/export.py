@@ -6,7 +6,6 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
-from tinylm.bench.settings import length_penalty
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, write_gguf
 from tinylm.exchange.read_back import check_export
@@ -60,9 +59,7 @@ def _write_transformers(folder: Path, trained: TrainedModel, form: ExportedModel
     from safetensors.torch import save
 
     context = trained.model.settings.context
-    generation = generation_config(
-        trained.tokenizer, trained.decode, length_penalty(trained.params), context
-    )
+    generation = generation_config(trained.tokenizer, trained.decode, context)
     if not form.config.get("use_cache", True):
         generation["use_cache"] = False
     # roles that no token plays are null, or the class's default would apply

@@ -7,8 +7,11 @@
 | repetition_penalty                          | the same name; it also counts <eos>  |
 | <sos>, <pad> and <unk> are never generated  | suppress_tokens                      |
 | score = log_prob / length ** length_penalty | length_penalty, sequences_scores     |
-| a search goes on until no beam can win      | early_stopping "never"               |
+| a search goes on until no beam can win      | early_stopping="never"               |
 | a window that moves past the context        | max_length, the context              |
+
+The two of beam search are arguments of `generate()`: versions before 5 refuse to save a model whose
+file has them, and optimum then drops the whole file.
 
 Their repetition penalty also applies in beam search, where tinylm does not use it. A width of 1 is
 greedy there; in tinylm only if length_penalty is 0, otherwise a longer text may score better.
@@ -34,9 +37,7 @@ TRANSLATED = (
 )  # keys of `decode`
 
 
-def generation_config(
-    tokenizer: Tokenizer, decode: DecodeSettings, length_penalty: float, context: int
-) -> dict[str, Any]:
+def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int) -> dict[str, Any]:
     """Content of generation_config.json; `untranslated` names what it cannot express.
 
     A role that no special token plays is left out: `generate` treats all ids equal to pad_token_id
@@ -58,9 +59,12 @@ def generation_config(
         if decode.eta > 0.0:
             config["eta_cutoff"] = decode.eta
     config["repetition_penalty"] = decode.repetition_penalty
-    config["length_penalty"] = length_penalty
-    config["early_stopping"] = "never"
     return config
+
+
+def beam_search_call(length_penalty: float) -> str:
+    """The call of `generate()` that searches as tinylm does."""
+    return f'generate(num_beams=5, length_penalty={length_penalty}, early_stopping="never")'
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:

@@ -1,7 +1,8 @@
 """The code shipped with an export of the format `tinylm`, for `trust_remote_code=True`.
 
 It is the reference itself: the files of `tinylm/model` that the forward pass needs, and a wrapper
-for transformers. Their imports of tinylm are made relative; nothing else is changed.
+for transformers. Their imports of tinylm are made relative, and the wrapper names all files; nothing
+else is changed.
 """
 
 import re
@@ -24,6 +25,14 @@ SOURCES = (
 )
 # settings.py imports only `setting`, which the configuration also defines
 STAND_INS = {"config": CONFIGURATION}
+# transformers 4 copies only those files of a local folder that the wrapper itself imports.
+NAMED = """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # so that transformers 4 copies these files, too
+{}
+"""
 
 
 def remote_code() -> dict[str, str]:
@@ -33,6 +42,10 @@ def remote_code() -> dict[str, str]:
         path = Path(tinylm.__path__[0]) / source
         text = path.read_text("utf-8")
         files[path.name] = re.sub(r"from tinylm\.\w+\.(\w+) import", _relative, text)
+    others = [Path(name).stem for name in files if name != f"{WRAPPER}.py"]
+    files[f"{WRAPPER}.py"] += NAMED.format(
+        "\n".join(f"    from .{name} import *" for name in others)
+    )
     return files
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 NOTICED = 1e-3  # the smallest difference of logits, nats or counts that cannot be rounding
+BEAMS = 5  # of tinylm's beam search
 
 NONE_DRAWN = "None of the drawn models allows this comparison."
 
@@ -29,6 +30,14 @@ class Written:
         """How far logits of this type may be from tinylm's float32; infinite if the type overflows."""
         unit = self.card["rounding"][kind]
         return float("inf") if unit is None else unit + self.card["rounding"]["float32"]
+
+    def beam_search(self) -> dict[str, Any]:
+        """Arguments of transformers' `generate()` for the search that gave `beams` of expected.npz."""
+        return {
+            "num_beams": BEAMS,
+            "length_penalty": self.card["length_penalty"],
+            "early_stopping": "never",
+        }
 
 
 def written_models(form: str | None = None) -> list[Written]:

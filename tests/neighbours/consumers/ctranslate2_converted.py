@@ -7,11 +7,10 @@ from pathlib import Path
 
 import ctranslate2
 import numpy as np
-from comparing import Report, Written, written_models
+from comparing import BEAMS, Report, Written, written_models
 from ctranslate2.converters import TransformersConverter
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
-BEAMS = 5
 PATIENCE = 20  # times BEAMS: so many texts may end before the search does
 LAYER_NORM_EPS = 1e-5  # of all models there
 report = Report("ctranslate2", ctranslate2.__version__)
@@ -33,8 +32,11 @@ class Converted:
         found = self.generator.forward_batch(self.tokens(self.model.expected["rows"]))
         return float(np.abs(np.array(found) - self.model.expected["logits"]).max())
 
-    def decoded(self, name: str) -> tuple[int, float]:
-        """(tokens that are not those of `greedy` or `beams`, the largest difference of the beams' scores)."""
+    def decoded(self, name: str, with_prompt: bool = False) -> tuple[int, float]:
+        """(tokens that are not those of `greedy` or `beams`, the largest difference of the beams' scores).
+
+        with_prompt: let results include the prompt, which is then cut off.
+        """
         card, wanted = self.model.card, self.model.expected[name]
         eos = card["roles"].get("eos")
         results = self.generator.generate_batch(
@@ -46,12 +48,14 @@ class Converted:
             suppress_sequences=[[card["tokens"][index]] for index in card["banned"]],
             end_token=[] if eos is None else [eos],
             return_end_token=True,
-            include_prompt_in_result=False,
+            include_prompt_in_result=with_prompt,
             return_scores=True,
         )
         found = np.full_like(wanted, -1)
+        start = self.model.expected["prompts"].shape[1] if with_prompt else 0
         for row, result in zip(found, results, strict=True):
-            row[: len(result.sequences_ids[0])] = result.sequences_ids[0]
+            new = result.sequences_ids[0][start:]
+            row[: len(new)] = new
         scores = np.array([result.scores[0] for result in results])
         off = float(np.abs(scores - self.model.expected["scores"]).max())
         return int((found != wanted).sum()), off
@@ -172,6 +176,13 @@ def check_tokens(converted: list[Converted]) -> None:
         [(count, 0.0) for count, _ in beams],
         "Set a large `patience`: by default, beam search stops once as many texts have ended as there are beams, even if "
         "another would score better.",
+    )
+    report.known(
+        "greedy, include_prompt_in_result as by default",
+        unit,
+        [each.decoded("greedy", with_prompt=True)[0] for each in converted],
+        "By default, `generate_batch` includes the prompt in its results, and counts it in `max_length`, in the length "
+        "penalty and in the repetition penalty: set `include_prompt_in_result=False`.",
     )
     report.known(
         f"scores of {BEAMS} beams with suppress_sequences",

@@ -4,12 +4,13 @@
 import { readFileSync, readdirSync, existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Tokenizer } from "@huggingface/tokenizers";
-import { AutoTokenizer, TextGenerationPipeline, env } from "@huggingface/transformers";
+import { AutoModelForCausalLM, AutoTokenizer, Tensor, TextGenerationPipeline, env } from "@huggingface/transformers";
 import { getLlama, TokenBias } from "node-llama-cpp";
 
 env.allowRemoteModels = false;
 const work = process.argv[2];
 const readJson = (path) => JSON.parse(readFileSync(path, "utf8"));
+const DRAWS = 50;
 let failed = false;
 
 const versionOf = (name) => {
@@ -138,6 +139,70 @@ async function checkTransformers(models) {
   print(tool, "what the text-generation pipeline gives a model", models.length, wrong, "prompts that differ", 0);
 }
 
+/** Rows of ids with an attention mask for `generate()`. */
+function inputsOf(rows) {
+  const shape = [rows.length, rows[0].length];
+  const ids = BigInt64Array.from(rows.flat(), BigInt);
+  return { inputs: new Tensor("int64", ids, shape), attention_mask: new Tensor("int64", ids.map(() => 1n), shape) };
+}
+
+/** What a graph by optimum generates after each row. */
+async function continued(graph, rows, options) {
+  const found = await graph.generate({ ...inputsOf(rows), ...options });
+  return found.tolist().map((row) => row.slice(rows[0].length).map(Number));
+}
+
+/** The number of rows that differ; `wanted` is filled up with -1. */
+const differentRows = (found, wanted) =>
+  found.filter((row, number) => {
+    const ids = wanted[number].filter((id) => id >= 0);
+    return !same(row.slice(0, ids.length), ids);
+  }).length;
+
+/** Draws that are not the likeliest token, although `filter` leaves no other. */
+async function otherDraws(graph, prompt, filter) {
+  const likeliest = await continued(graph, [prompt], { do_sample: false, max_new_tokens: 1 });
+  const draws = Array(DRAWS).fill(prompt);
+  const options = { do_sample: true, temperature: 1.0, top_k: 0, max_new_tokens: 1, ...filter };
+  const found = await continued(graph, draws, options);
+  return found.filter((row) => !same(row, likeliest[0])).length;
+}
+
+/** `generate()` of the graphs that consumers/optimum_onnx.py wrote. */
+async function checkGenerate(models) {
+  const tool = "@huggingface/transformers";
+  const written = models.filter(({ folder }) => existsSync(`${folder}/onnx/model.onnx`));
+  const found = { greedy: 0, beams: 0, pastTheEnd: 0, topK: 0, filtered: 0 };
+  for (const { folder, card, arrays } of written) {
+    const graph = await AutoModelForCausalLM.from_pretrained(`${folder}/onnx`, { dtype: "fp32", subfolder: "" });
+    const options = { do_sample: false, repetition_penalty: 1.0, max_new_tokens: card.new_tokens };
+    const greedy = await continued(graph, arrays.prompts, options);
+    found.greedy += differentRows(greedy, arrays.greedy);
+    found.pastTheEnd += greedy.filter((row) => row.slice(0, -1).includes(card.roles.eos)).length;
+    const beams = await continued(graph, arrays.prompts, { ...options, num_beams: 5 });
+    found.beams += differentRows(beams, arrays.beams);
+    found.topK += await otherDraws(graph, arrays.prompts[0], { top_k: 1 });
+    for (const filter of [{ top_p: 1e-6 }, { min_p: 1.0 }]) {
+      found.filtered += await otherDraws(graph, arrays.prompts[0], filter);
+    }
+  }
+  print(tool, "greedy, 20 tokens, graphs by optimum", written.length, found.greedy, "texts that differ", 0);
+  print(tool, "draws with top_k=1", written.length, found.topK, "draws of another token", 0);
+  print(
+    tool, "draws with top_p=1e-6 or min_p=1, which allow one token", written.length, found.filtered,
+    "draws of another token", null,
+    "`generate()` ignores `top_p` and `min_p`, which the default recipe sets: set `top_k`.",
+  );
+  print(
+    tool, "best of 5 beams", written.length, found.beams, "texts that differ", null,
+    "`generate()` ignores `num_beams` and returns the greedy text.",
+  );
+  print(
+    tool, "texts of a batch after their end", written.length, found.pastTheEnd, "texts that go on", null,
+    "In a batch, a text goes on after `<eos>` until all texts end in the same step: cut it there.",
+  );
+}
+
 /** The greedy continuation of a prompt, up to and with the end of a text; then -1. */
 async function greedy(model, card, prompt, count) {
   const context = await model.createContext({ contextSize: card.model.context });
@@ -183,5 +248,6 @@ async function checkLlama(models) {
 const models = writtenModels();
 checkTokenizers(models);
 await checkTransformers(models);
+await checkGenerate(models);
 await checkLlama(models);
 process.exit(failed ? 1 : 0);

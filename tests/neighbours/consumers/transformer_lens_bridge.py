@@ -43,6 +43,20 @@ def loss(model: Written, **settings: bool) -> float:
     return abs(float(found) + float(np.nanmean(rows[index])))
 
 
+@torch.no_grad()
+def loss_of_two(model: Written, as_ids: bool) -> float:
+    """Difference of the loss of the shortest and the longest text together, as texts or as padded ids."""
+    rows = model.expected["text_log_probs"]
+    counts = np.isfinite(rows).sum(1)
+    held = np.flatnonzero(counts)  # texts that the context holds
+    two = [held[counts[held].argmin()], held[counts[held].argmax()]]
+    bridge = read(model)
+    texts = [model.card["texts"][index][0] for index in two]
+    inputs = bridge.to_tokens(texts, prepend_bos=True) if as_ids else texts
+    found = bridge(inputs, return_type="loss", **({} if as_ids else {"prepend_bos": True}))
+    return abs(float(found) + float(np.nanmean(rows[two])))
+
+
 def main() -> None:
     torch.set_num_threads(1)
     models = written_models("transformers")
@@ -69,6 +83,17 @@ def main() -> None:
         UNIT,
         [(loss(model, prepend_bos=False), ROUNDING) for model in bare],
         "For a tokenizer without bos, pass `prepend_bos=False`: otherwise GPT-2 refuses a text.",
+    )
+    report.compare(
+        "loss of texts that differ in length, prepend_bos=True",
+        UNIT,
+        [(loss_of_two(model, as_ids=False), ROUNDING) for model in opened],
+    )
+    report.known(
+        "loss of their ids, padded by to_tokens",
+        UNIT,
+        [loss_of_two(model, as_ids=True) for model in opened],
+        "The loss of a padded batch of ids counts padding: pass texts, which the tokenizer of an export pads on the left.",
     )
     rotary = [model for model in opened if model.card["model"]["positions"] == "rotary"]
     report.known(

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 import transformers
-from comparing import Report, Written, written_models
+from comparing import BEAMS, Report, Written, written_models
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 transformers.logging.set_verbosity_error()
@@ -12,10 +12,10 @@ LOGITS = "logits"
 TOKENS = "texts that differ"
 DRAWS = 2000  # for each prompt
 report = Report("transformers", transformers.__version__)
-stock = written_models("transformers")
+STOCK = written_models("transformers")
 FORMS = {
-    "GPT-2": ("transformers", [each for each in stock if "-gpt2-" in each.folder.name]),
-    "GPT-NeoX": ("transformers", [each for each in stock if "-neox-" in each.folder.name]),
+    "GPT-2": ("transformers", [each for each in STOCK if "-gpt2-" in each.folder.name]),
+    "GPT-NeoX": ("transformers", [each for each in STOCK if "-neox-" in each.folder.name]),
     "--format tinylm": ("tinylm", written_models("tinylm")),
 }
 
@@ -62,24 +62,45 @@ def compare_ids(compared: str, form: str, name: str, **options) -> None:
     report.compare(f"{compared}, {form}", TOKENS, pairs)
 
 
-for form in FORMS:
-    compare_ids("greedy, 20 tokens", form, "greedy")
-    compare_ids("greedy, use_cache=False", form, "greedy", use_cache=False)
-    compare_ids("best of 5 beams", form, "beams", num_beams=5)
-for form in ("GPT-2", "GPT-NeoX"):
-    compare_ids("greedy, static cache", form, "greedy", cache_implementation="static")
-    compare_ids("greedy, prompts in parts of 4 tokens", form, "greedy", prefill_chunk_size=4)
+def compare_beams(form: str) -> None:
+    folder, models = FORMS[form]
+    pairs = []
+    for each in models:
+        prompts = torch.from_numpy(each.expected["prompts"])
+        result = generated(load(each, folder), each, prompts, **each.beam_search())
+        pairs.append((different_rows(each, result.sequences, "beams"), 0))
+    report.compare(
+        f"best of {BEAMS} beams, {form}",
+        TOKENS,
+        pairs,
+        "Beam search as in tinylm is `generate(num_beams=..., length_penalty=..., early_stopping='never')`, with the "
+        "length penalty that `tinylm export` prints.",
+    )
+
+
+def compare_greedy_and_beams() -> None:
+    """Greedy decoding and beam search, with each kind of cache."""
+    for form in FORMS:
+        compare_ids("greedy, 20 tokens", form, "greedy")
+        compare_ids("greedy, use_cache=False", form, "greedy", use_cache=False)
+        compare_beams(form)
+    for form in ("GPT-2", "GPT-NeoX"):
+        compare_ids("greedy, static cache", form, "greedy", cache_implementation="static")
+        compare_ids("greedy, prompts in parts of 4 tokens", form, "greedy", prefill_chunk_size=4)
 
 
 def scores(model: Written) -> tuple[float, float]:
     """(difference of the beams' scores, its bound: each token's log-probability has that of the logits, twice)."""
     prompts = torch.from_numpy(model.expected["prompts"])
-    result = generated(load(model, "transformers"), model, prompts, num_beams=5, output_scores=True)
+    options = {**model.beam_search(), "output_scores": True}
+    result = generated(load(model, "transformers"), model, prompts, **options)
     difference = np.abs(result.sequences_scores.numpy() - model.expected["scores"]).max()
     return float(difference), 2 * model.rounding() * model.card["new_tokens"]
 
 
-report.compare("scores of the best of 5 beams", "nats", [scores(each) for each in stock])
+def compare_scores() -> None:
+    """The scores of beam search."""
+    report.compare(f"scores of the best of {BEAMS} beams", "nats", [scores(each) for each in STOCK])
 
 
 def looked_up(model: Written) -> int:
@@ -97,9 +118,11 @@ def looked_up(model: Written) -> int:
     return count
 
 
-report.compare(
-    "greedy, prompt_lookup_num_tokens=3", TOKENS, [(looked_up(each), 0) for each in stock]
-)
+def compare_lookup() -> None:
+    """Greedy decoding that proposes tokens from the text so far."""
+    report.compare(
+        "greedy, prompt_lookup_num_tokens=3", TOKENS, [(looked_up(each), 0) for each in STOCK]
+    )
 
 
 def left_padded(model: Written) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
@@ -132,18 +155,20 @@ def in_a_padded_batch(model: Written, folder: str) -> tuple[float, int]:
     return largest, count
 
 
-for form, (folder, models) in FORMS.items():
-    found = [in_a_padded_batch(each, folder) for each in models]
-    report.compare(
-        f"generate() of a batch padded on the left, {form}",
-        LOGITS,
-        [(largest, each.rounding()) for (largest, _), each in zip(found, models, strict=True)],
-    )
-    report.compare(
-        f"texts of that batch, against each prompt alone, {form}",
-        TOKENS,
-        [(count, 0) for _, count in found],
-    )
+def compare_padded_batches() -> None:
+    """Batches whose texts differ in length."""
+    for form, (folder, models) in FORMS.items():
+        found = [in_a_padded_batch(each, folder) for each in models]
+        report.compare(
+            f"generate() of a batch padded on the left, {form}",
+            LOGITS,
+            [(largest, each.rounding()) for (largest, _), each in zip(found, models, strict=True)],
+        )
+        report.compare(
+            f"texts of that batch, against each prompt alone, {form}",
+            TOKENS,
+            [(count, 0) for _, count in found],
+        )
 
 
 @torch.no_grad()
@@ -157,28 +182,31 @@ def forward_of_padded(model: Written, folder: str, with_positions: bool) -> floa
     return float(np.abs(logits - exact).max())
 
 
-for form, (folder, models) in FORMS.items():
-    if form == "GPT-2":
-        with_table = [each for each in models if each.card["model"]["positions"] != "none"]
-        report.known(
-            "model(ids, mask) of a batch padded on the left, GPT-2",
-            LOGITS,
-            [forward_of_padded(each, folder, with_positions=False) for each in with_table],
-            "`model(**tokenizer(texts, padding=True))` of a GPT-2 starts counting positions at the padding: pass "
-            "`position_ids=(mask.cumsum(-1) - 1).clamp(min=0)`, as `generate()` does, or pad on the right.",
-        )
-    else:
+def compare_padded_forward() -> None:
+    """One call of the model on such a batch."""
+    for form, (folder, models) in FORMS.items():
+        if form == "GPT-2":
+            with_table = [each for each in models if each.card["model"]["positions"] != "none"]
+            report.known(
+                "model(ids, mask) of a batch padded on the left, GPT-2",
+                LOGITS,
+                [forward_of_padded(each, folder, with_positions=False) for each in with_table],
+                "`model(**tokenizer(texts, padding=True))` of a GPT-2 starts counting positions at the padding: pass "
+                "`position_ids=(mask.cumsum(-1) - 1).clamp(min=0)`, as `generate()` does, or pad on the right.",
+            )
+        else:
+            pairs = [
+                (forward_of_padded(each, folder, with_positions=False), each.rounding())
+                for each in models
+            ]
+            report.compare(f"model(ids, mask) of a batch padded on the left, {form}", LOGITS, pairs)
         pairs = [
-            (forward_of_padded(each, folder, with_positions=False), each.rounding())
+            (forward_of_padded(each, folder, with_positions=True), each.rounding())
             for each in models
         ]
-        report.compare(f"model(ids, mask) of a batch padded on the left, {form}", LOGITS, pairs)
-    pairs = [
-        (forward_of_padded(each, folder, with_positions=True), each.rounding()) for each in models
-    ]
-    report.compare(
-        f"model(ids, mask, position_ids) of a batch padded on the left, {form}", LOGITS, pairs
-    )
+        report.compare(
+            f"model(ids, mask, position_ids) of a batch padded on the left, {form}", LOGITS, pairs
+        )
 
 
 def first_distribution(model: Written, folder: str) -> np.ndarray:
@@ -207,10 +235,6 @@ def compare_sampling(form: str) -> None:
     report.compare(f"probabilities of these, {form}", "probability", probabilities)
 
 
-for form in FORMS:
-    compare_sampling(form)
-
-
 def surprise(model: Written) -> float:
     """How far the frequencies of many draws with one seed are from tinylm's probabilities, in standard errors."""
     torch.manual_seed(1)
@@ -228,11 +252,6 @@ def surprise(model: Written) -> float:
     return largest
 
 
-report.compare(
-    f"frequencies of {DRAWS} draws", "standard errors", [(surprise(each), 5.0) for each in stock]
-)
-
-
 def draws_that_differ(model: Written) -> int:
     """Rows that differ between two runs with one seed."""
     loaded, prompts = load(model, "transformers"), torch.from_numpy(model.expected["prompts"])
@@ -243,9 +262,20 @@ def draws_that_differ(model: Written) -> int:
     return int((runs[0] != runs[1]).any(-1).sum())
 
 
-report.compare(
-    "two runs of sampling with one seed", TOKENS, [(draws_that_differ(each), 0) for each in stock]
-)
+def compare_draws() -> None:
+    """Sampling: what may be drawn, how often, and again with the same seed."""
+    for form in FORMS:
+        compare_sampling(form)
+    report.compare(
+        f"frequencies of {DRAWS} draws",
+        "standard errors",
+        [(surprise(each), 5.0) for each in STOCK],
+    )
+    report.compare(
+        "two runs of sampling with one seed",
+        TOKENS,
+        [(draws_that_differ(each), 0) for each in STOCK],
+    )
 
 
 def past_the_context(model: Written) -> int:
@@ -257,21 +287,23 @@ def past_the_context(model: Written) -> int:
     return result.sequences.shape[1] - context
 
 
-_, gpt2 = FORMS["GPT-2"]
-report.raises(
-    "max_new_tokens past the context, GPT-2",
-    lambda: past_the_context(gpt2[0]),
-    IndexError,
-    "If `max_new_tokens` goes past the context, GPT-2 raises IndexError: leave it out, and texts stop at the context.",
-)
-_, neox = FORMS["GPT-NeoX"]
-report.known(
-    "max_new_tokens past the context, GPT-NeoX",
-    "tokens past the context",
-    [past_the_context(each) for each in neox],
-    "If `max_new_tokens` goes past the context, GPT-NeoX continues at positions that it was not trained for: leave it out, "
-    "and texts stop at the context.",
-)
+def check_the_context() -> None:
+    """Texts longer than the context."""
+    _, gpt2 = FORMS["GPT-2"]
+    report.raises(
+        "max_new_tokens past the context, GPT-2",
+        lambda: past_the_context(gpt2[0]),
+        IndexError,
+        "If `max_new_tokens` goes past the context, GPT-2 raises IndexError: leave it out, and texts stop at the context.",
+    )
+    _, neox = FORMS["GPT-NeoX"]
+    report.known(
+        "max_new_tokens past the context, GPT-NeoX",
+        "tokens past the context",
+        [past_the_context(each) for each in neox],
+        "If `max_new_tokens` goes past the context, GPT-NeoX continues at positions that it was not trained for: leave it out, "
+        "and texts stop at the context.",
+    )
 
 
 def stopped_at_a_word(model: Written) -> None:
@@ -280,11 +312,28 @@ def stopped_at_a_word(model: Written) -> None:
     generated(load(model, "transformers"), model, prompts, stop_strings=["a"], tokenizer=tokenizer)
 
 
-words = next(each for each in stock if "words" in each.folder.name)
-report.raises(
-    "stop_strings with a word tokenizer",
-    lambda: stopped_at_a_word(words),
-    ValueError,
-    "`stop_strings` raises ValueError for a word tokenizer: give the word's id as `eos_token_id`.",
-)
-report.end()
+def check_stop_strings() -> None:
+    """`stop_strings` with a word tokenizer."""
+    words = next(each for each in STOCK if "words" in each.folder.name)
+    report.raises(
+        "stop_strings with a word tokenizer",
+        lambda: stopped_at_a_word(words),
+        ValueError,
+        "`stop_strings` raises ValueError for a word tokenizer: give the word's id as `eos_token_id`.",
+    )
+
+
+def main() -> None:
+    compare_greedy_and_beams()
+    compare_scores()
+    compare_lookup()
+    compare_padded_batches()
+    compare_padded_forward()
+    compare_draws()
+    check_the_context()
+    check_stop_strings()
+    report.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -18,9 +18,9 @@ transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 LOGITS = "logits"
 report = Report("transformers", transformers.__version__)
-stock = written_models("transformers")
-neox = [model for model in stock if model.card["model"]["positions"] == "rotary"]
-gpt2 = [model for model in stock if model not in neox]
+STOCK = written_models("transformers")
+neox = [model for model in STOCK if model.card["model"]["positions"] == "rotary"]
+gpt2 = [model for model in STOCK if model not in neox]
 FORMS = {
     "GPT-2": (gpt2, "transformers"),
     "GPT-NeoX": (neox, "transformers"),
@@ -70,39 +70,41 @@ def resized(model: Written, form: str):
     return loaded
 
 
-for form in FORMS:
-    compare_logits("", form, load)
-    compare_logits(
-        ", dtype=bfloat16",
-        form,
-        lambda model, folder: load(model, folder, dtype=torch.bfloat16),
-        "bfloat16",
-    )
-    compare_logits(
-        ", dtype=float16",
-        form,
-        lambda model, folder: load(model, folder, dtype=torch.float16),
-        "float16",
-    )
-    compare_logits(
-        ", .half() after loading",
-        form,
-        lambda model, folder: load(model, folder).half(),
-        "float16",
-    )
-    compare_logits(", saved and loaded again", form, saved_and_loaded)
-    compare_logits(
-        ", saved in many files",
-        form,
-        lambda model, folder: saved_and_loaded(model, folder, max_shard_size="10KB"),
-    )
-for form in ("GPT-2", "GPT-NeoX"):
-    compare_logits(
-        ", attn_implementation='eager'",
-        form,
-        lambda model, folder: load(model, folder, attn_implementation="eager"),
-    )
-    compare_logits(", resize_token_embeddings", form, resized)
+def compare_all_logits() -> None:
+    """Logits in every type, and of models that were saved or changed."""
+    for form in FORMS:
+        compare_logits("", form, load)
+        compare_logits(
+            ", dtype=bfloat16",
+            form,
+            lambda model, folder: load(model, folder, dtype=torch.bfloat16),
+            "bfloat16",
+        )
+        compare_logits(
+            ", dtype=float16",
+            form,
+            lambda model, folder: load(model, folder, dtype=torch.float16),
+            "float16",
+        )
+        compare_logits(
+            ", .half() after loading",
+            form,
+            lambda model, folder: load(model, folder).half(),
+            "float16",
+        )
+        compare_logits(", saved and loaded again", form, saved_and_loaded)
+        compare_logits(
+            ", saved in many files",
+            form,
+            lambda model, folder: saved_and_loaded(model, folder, max_shard_size="10KB"),
+        )
+    for form in ("GPT-2", "GPT-NeoX"):
+        compare_logits(
+            ", attn_implementation='eager'",
+            form,
+            lambda model, folder: load(model, folder, attn_implementation="eager"),
+        )
+        compare_logits(", resize_token_embeddings", form, resized)
 
 
 def wrongly_tied(model: Written) -> int:
@@ -115,11 +117,13 @@ def wrongly_tied(model: Written) -> int:
     return int((len(pointers) == 1) != loaded.config.tie_word_embeddings)
 
 
-report.compare(
-    "input and output weights tied as config.json says",
-    "models that differ",
-    [(wrongly_tied(each), 0) for each in stock],
-)
+def compare_ties() -> None:
+    """Input and output weights."""
+    report.compare(
+        "input and output weights tied as config.json says",
+        "models that differ",
+        [(wrongly_tied(each), 0) for each in STOCK],
+    )
 
 
 @torch.no_grad()
@@ -132,31 +136,35 @@ def distance_without_head(model: Written) -> float:
     return float((logits - torch.from_numpy(model.expected["logits"])).abs().max())
 
 
-report.compare(
-    "AutoModel: hidden states times the output weights",
-    LOGITS,
-    [(distance_without_head(each), each.rounding()) for each in stock],
-)
+def compare_hidden_states() -> None:
+    """The model without its output layer."""
+    report.compare(
+        "AutoModel: hidden states times the output weights",
+        LOGITS,
+        [(distance_without_head(each), each.rounding()) for each in STOCK],
+    )
 
 
-own = FORMS["--format tinylm"][0][0]
-REFUSED = {
-    "AutoModel": (
-        ValueError,
-        lambda: AutoModel.from_pretrained(own.folder / "tinylm", trust_remote_code=True),
-    ),
-    "resize_token_embeddings": (
-        NotImplementedError,
-        lambda: load(own, "tinylm").resize_token_embeddings(9),
-    ),
-    "gradient_checkpointing_enable": (
-        ValueError,
-        lambda: load(own, "tinylm").gradient_checkpointing_enable(),
-    ),
-}
-for name, (error, call) in REFUSED.items():
-    says = f"`{name}` raises {error.__name__} for `--format tinylm`."
-    report.raises(f"{name}, --format tinylm", call, error, says)
+def check_refusals() -> None:
+    """What `--format tinylm` refuses."""
+    own = FORMS["--format tinylm"][0][0]
+    REFUSED = {
+        "AutoModel": (
+            ValueError,
+            lambda: AutoModel.from_pretrained(own.folder / "tinylm", trust_remote_code=True),
+        ),
+        "resize_token_embeddings": (
+            NotImplementedError,
+            lambda: load(own, "tinylm").resize_token_embeddings(9),
+        ),
+        "gradient_checkpointing_enable": (
+            ValueError,
+            lambda: load(own, "tinylm").gradient_checkpointing_enable(),
+        ),
+    }
+    for name, (error, call) in REFUSED.items():
+        says = f"`{name}` raises {error.__name__} for `--format tinylm`."
+        report.raises(f"{name}, --format tinylm", call, error, says)
 
 
 def different_ids(model: Written, tokenizer) -> int:
@@ -177,21 +185,25 @@ def tokenizer_again(model: Written):
 
 
 TEXTS = "texts that differ"
-report.compare(
-    "ids of drawn texts", TEXTS, [(different_ids(each, read(each)), 0) for each in stock]
-)
-report.compare(
-    "ids of drawn texts, tokenizer saved and loaded again",
-    TEXTS,
-    [(different_ids(each, tokenizer_again(each)), 0) for each in stock],
-)
-with_start = [each for each in stock if "bos" in each.card["roles"]]
-report.known(
-    "ids of drawn texts, add_eos_token=True",
-    TEXTS,
-    [different_ids(each, read(each, add_eos_token=True)) for each in with_start],
-    "`AutoTokenizer.from_pretrained(..., add_eos_token=True)` drops `<sos>`: append `tokenizer.eos_token_id` yourself.",
-)
+
+
+def compare_ids() -> None:
+    """What AutoTokenizer reads."""
+    report.compare(
+        "ids of drawn texts", TEXTS, [(different_ids(each, read(each)), 0) for each in STOCK]
+    )
+    report.compare(
+        "ids of drawn texts, tokenizer saved and loaded again",
+        TEXTS,
+        [(different_ids(each, tokenizer_again(each)), 0) for each in STOCK],
+    )
+    with_start = [each for each in STOCK if "bos" in each.card["roles"]]
+    report.known(
+        "ids of drawn texts, add_eos_token=True",
+        TEXTS,
+        [different_ids(each, read(each, add_eos_token=True)) for each in with_start],
+        "`AutoTokenizer.from_pretrained(..., add_eos_token=True)` drops `<sos>`: append `tokenizer.eos_token_id` yourself.",
+    )
 
 
 def without_its_config(model: Written):
@@ -202,18 +214,33 @@ def without_its_config(model: Written):
         return AutoTokenizer.from_pretrained(folder)
 
 
-report.known(
-    "ids of drawn texts, without tokenizer_config.json",
-    TEXTS,
-    [different_ids(each, without_its_config(each)) for each in stock],
-    "Without tokenizer_config.json, `AutoTokenizer` follows the rules of GPT-2 or GPT-NeoX and splits words into letters: "
-    "copy it together with tokenizer.json.",
-)
-words = [each for each in stock if "words" in each.folder.name]
-report.known(
-    "ids of drawn texts, GPT2TokenizerFast of words",
-    TEXTS,
-    [different_ids(each, read(each, GPT2TokenizerFast)) for each in words],
-    "`GPT2TokenizerFast` splits the words of a word tokenizer into letters: use `AutoTokenizer`.",
-)
-report.end()
+def check_other_readers() -> None:
+    """Readers that follow another rule."""
+    report.known(
+        "ids of drawn texts, without tokenizer_config.json",
+        TEXTS,
+        [different_ids(each, without_its_config(each)) for each in STOCK],
+        "Without tokenizer_config.json, `AutoTokenizer` follows the rules of GPT-2 or GPT-NeoX and splits words into letters: "
+        "copy it together with tokenizer.json.",
+    )
+    words = [each for each in STOCK if "words" in each.folder.name]
+    report.known(
+        "ids of drawn texts, GPT2TokenizerFast of words",
+        TEXTS,
+        [different_ids(each, read(each, GPT2TokenizerFast)) for each in words],
+        "`GPT2TokenizerFast` splits the words of a word tokenizer into letters: use `AutoTokenizer`.",
+    )
+
+
+def main() -> None:
+    compare_all_logits()
+    compare_ties()
+    compare_hidden_states()
+    check_refusals()
+    compare_ids()
+    check_other_readers()
+    report.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -31,10 +31,10 @@ Batch = dict[str, Any]  # names of inputs: rows
 Found = Callable[[Written], float]
 report = Report("transformers", transformers.__version__)
 # A few models: each is trained some ten times.
-stock = written_models("transformers")
+STOCK = written_models("transformers")
 FORMS = {
-    "GPT-2": ("transformers", [each for each in stock if "-gpt2-" in each.folder.name][:3]),
-    "GPT-NeoX": ("transformers", [each for each in stock if "-neox-" in each.folder.name][:3]),
+    "GPT-2": ("transformers", [each for each in STOCK if "-gpt2-" in each.folder.name][:3]),
+    "GPT-NeoX": ("transformers", [each for each in STOCK if "-neox-" in each.folder.name][:3]),
     "--format tinylm": ("tinylm", written_models("tinylm")[:4]),
 }
 
@@ -231,6 +231,7 @@ def compare_losses_of_trainer(form: str, is_own: bool) -> None:
     for count in (1, 2, 4):
         name = f"Trainer's loss, gradient_accumulation_steps={count}"
         compare(name, form, lambda each: logged(each, count, **mark))  # noqa: B023
+    compare_bf16(form, mark)
     compare(
         "Trainer's eval_loss",
         form,
@@ -286,6 +287,15 @@ def compare_losses_of_trainer(form: str, is_own: bool) -> None:
     )
 
 
+def compare_bf16(form: str, mark: dict[str, Any]) -> None:
+    """Training with products in bfloat16. The bound is that of logits, which is generous for their mean."""
+    pairs = []
+    for each in FORMS[form][1]:
+        logged = trained(each, form, padded(each, "right"), bf16=True, **mark)["loss"]
+        pairs.append((abs(logged - truth(each)), 2 * each.rounding("bfloat16")))
+    report.compare(f"Trainer's loss, bf16=True, {form}", NATS, pairs)
+
+
 def compare_gradients(form: str, mark: dict[str, Any]) -> None:
     """The norm of the gradient does not depend on how many batches an update has."""
     pairs = []
@@ -325,9 +335,14 @@ def compare_collators() -> None:
     )
 
 
-for form in FORMS:
-    is_own = form == "--format tinylm"
-    compare_losses_of_the_model(form, is_own)
-    compare_losses_of_trainer(form, is_own)
-compare_collators()
-report.end()
+def main() -> None:
+    for form in FORMS:
+        is_own = form == "--format tinylm"
+        compare_losses_of_the_model(form, is_own)
+        compare_losses_of_trainer(form, is_own)
+    compare_collators()
+    report.end()
+
+
+if __name__ == "__main__":
+    main()
