@@ -111,17 +111,18 @@ class Animations:
         self.rules: list[str] = []
 
     def add(self, *frames: tuple[float, str]) -> str:
-        """The attributes of an element that is animated: frames are (second, declarations)."""
+        """The name of a new animation: frames are (second, declarations)."""
         name = f"a{len(self.rules)}"
         steps = " ".join(f"{100 * second / self.loop:.2f}% {{ {what} }}" for second, what in frames)
         self.rules.append(f"@keyframes {name} {{ {steps} }}")
-        return f'class="moves" style="animation-name: {name}"'
+        return name
 
     def lights_up(self, second: float, *content: str) -> str:
         """A group of elements that is dim before this second."""
         dim, full = f"opacity: {DIM}", "opacity: 1"
         frames = [(0, dim), (second, dim), (second + 0.1, full), (self.loop, full)]
-        return f"<g {self.add(*frames)}>{''.join(content)}</g>"
+        name = self.add(*frames)
+        return f'<g class="moves" style="animation-name: {name}">{"".join(content)}</g>'
 
     def style(self) -> str:
         moves = f".moves {{ animation: {self.loop:g}s linear infinite; }}"
@@ -142,8 +143,10 @@ def falling_bar(
     """The bar without the head: when the head is switched off, it moves from the share before to its own."""
     old, new = (f"transform: scaleX({share:.4f})" for share in shares)
     frames = [(0, new), (switched, new), (switched + 0.01, old), (switched + MOVE_S, new)]
-    moves = animations.add(*frames, (animations.loop, new)).replace('"moves', '"moves bar off')
-    return f'<rect x="{BARS}" y="{y:g}" width="{BAR}" height="9" {moves[:-1]}; {new}"/>'
+    name = animations.add(*frames, (animations.loop, new))
+    style = f"animation-name: {name}; {new}"
+    place = f'x="{BARS}" y="{y:g}" width="{BAR}" height="9"'
+    return f'<rect {place} class="moves bar off" style="{style}"/>'
 
 
 def key(x: float, y: float, text: str, kind: str) -> str:

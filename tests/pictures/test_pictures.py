@@ -1,5 +1,6 @@
 """Pictures that pages show: with a note of their run, and readable on light and dark pages."""
 
+import io
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from tests.pictures import head_off
 from tests.pictures.charts import CHARTS, on_its_own
@@ -69,8 +71,11 @@ def test_a_chart_is_as_the_report_draws_it(tmp_path):
 
 def test_a_png_keeps_its_note_and_its_pixels(tmp_path):
     file = tmp_path / "lab.png"
-    file.write_bytes(with_note(to_png(chart().drawing), "abc.dir"))
+    png = to_png(chart().drawing)
+    file.write_bytes(with_note(png, "abc.dir"))
     assert noted_in(file) == "abc.dir"
+    with Image.open(file) as noted, Image.open(io.BytesIO(png)) as drawn:
+        assert noted.tobytes() == drawn.convert("RGB").tobytes()
 
 
 def test_every_frame_of_the_animation_shows_all_text_and_both_states():
