@@ -9,6 +9,7 @@
 # make deps      write the code that each stage depends on into dvc.yaml
 # make pages     write the generated pages, then the documentation as a site: site/index.html
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
+# make pictures  every picture of docs/pictures, after make repro (needs Debian's Chromium)
 # make golden    a small pipeline in 6 variants: every result equal to that of the state recorded before (.golden.json)
 # make coverage  branch coverage of the tests, every process counted
 # make bench     every benchmark, with its peers (LINES="training one_prompt": these; NANOGPT=../nanoGPT: a clone)
@@ -25,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro quick story test test-all any neighbours lint size deps golden coverage pages peers bench bench-gpu clean
+.PHONY: setup unmoved repro quick story pictures test test-all any neighbours lint size deps golden coverage pages peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -72,6 +73,9 @@ quick: setup
 
 story: .venv/.ready-dev
 	python -m tests.support.literate
+
+pictures: .venv/.ready-dev
+	python -m tests.pictures
 
 golden: .venv/.ready-dev
 	python -m tests.golden.run

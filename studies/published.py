@@ -137,7 +137,8 @@ def changed_since(path: Path) -> list[str]:
 
 def quoted_claim(entry: Record) -> str:
     """A claim, the source's own words, and their place."""
-    return f"{entry['claim']} “{entry['quote']}” ({entry['system']}, {entry['place']})"
+    source = published()[entry["system"]]["kind"]
+    return f"{entry['claim']} “{entry['quote']}” ({source}, {entry['place']})"
 
 
 def counts() -> str:

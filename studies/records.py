@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 PUBLISHED = "published"
 RUNS = "studies/runs"
 RESULTS = "studies/results"
-SYSTEMS = ("assignment", "A", "B", "D", "E")
+SYSTEMS = ("assignment", "word-50k", "word-10k", "gpt2-bpe", "shakespeare-bpe")
 DIGITS = 6  # to which a number in a text is written
 
 Record = dict[str, Any]  # the content of a YAML file

@@ -1,8 +1,5 @@
 """Probes of what a model knows: positions and labels, splits, planted directions, control tasks and flips."""
 
-import runpy
-from pathlib import Path
-
 import pandas as pd
 import pytest
 import torch
@@ -21,13 +18,14 @@ from studies.fresh_stories import (
     story_of,
 )
 from studies.probes import Examples, control_labels, examples_of, flips, probed
+from tests.pictures import beliefs as drawn_beliefs
+from tests.pictures.noted import PICTURES
 from tests.support.small import random_model, words_of
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.model.checkpoint import save_model
 from tinylm.storybook.corpus import Sampler, Telling, sample_telling
 
-ROOT = Path(__file__).parents[2]
 MIA = {"": "Mia", "he": "she", "him": "her", "his": "her", "himself": "herself", "kind": "girl"}
 OTTO = {"": "Otto", "he": "he", "him": "him", "his": "his", "himself": "himself", "kind": "boy"}
 OAK = {"": "pear tree", "in": "under", "style": "tree"}
@@ -330,10 +328,7 @@ def test_numbers_of_examples_follow_the_order_of_labels():
 
 
 def test_the_page_and_its_picture_show_the_recorded_tables():
-    module = runpy.run_path(str(ROOT / "docs/pictures/beliefs.py"))
-    recorded, patches = (
-        pd.read_csv(ROOT / "studies" / name) for name in ("beliefs.csv", "beliefs_patch.csv")
-    )
-    assert module["table_of"](recorded) in module["PAGE"].read_text("utf-8")
-    assert module["PICTURE"].read_text("utf-8") == module["draw"](recorded, patches)
-    assert recorded["accuracy"].between(recorded["low"], recorded["high"]).all()
+    probes, patches = drawn_beliefs.recorded()
+    assert drawn_beliefs.table_of(probes) in drawn_beliefs.PAGE.read_text("utf-8")
+    assert (PICTURES / "beliefs.svg").read_bytes() == drawn_beliefs.draw(probes, patches)
+    assert probes["accuracy"].between(probes["low"], probes["high"]).all()

@@ -1,4 +1,4 @@
-"""Pieces without any special token, found by greedy longest match: homework notebook (E), 2025.
+"""Pieces without any special token, found by greedy longest match: homework notebook on Tiny Shakespeare, 2025.
 
 The rule, which reproduces the published token counts on Tiny Shakespeare:
 

@@ -1,22 +1,18 @@
-"""Draws truth.md's picture of what probes find and what flips change, and writes its table.
+"""truth.md's picture of what probes find and what flips change, and its table, from the numbers of studies.beliefs.
 
-    python docs/pictures/beliefs.py     after python -m studies.beliefs, which writes the numbers
-
+The study's models are three default runs of its own, so the picture notes no run: it is of the two tables.
 Vertical lines are 95 % intervals over the seeds. The baseline of a probe is the most frequent gender, and that of a flip a
 random direction.
 """
 
 import re
-import sys
-from pathlib import Path
 
 import pandas as pd
 
-from tinylm.base.command import run_command
+from tests.pictures.svg import picture_of, text_at
+from tests.support.size import ROOT
 from tinylm.base.files import write_bytes
 
-ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "docs/pictures/beliefs.svg"
 PAGE = ROOT / "docs/explanation/truth.md"
 ROWS = {  # of the page's table: (fact, position, split)
     "gender, at a new name": ("gender", "at", "name"),
@@ -29,16 +25,11 @@ ROWS = {  # of the page's table: (fact, position, split)
     "next kind, after an article": ("next", "article", "story"),
 }
 POSITIONS = {"at": "at the name", "pronoun": "before a pronoun", "other": "at other words"}
-LEFT, PANEL, GAP = (
-    60,
-    290,
-    70,
-)  # pixels: of the first panel's axis, its width, to the next panel's axis
+LEFT, PANEL, GAP = 60, 290, 70  # pixels: to the first panel's axis, its width, to the next axis
 TOP, HEIGHT = 100, 220
 
 STYLE = """
 text { font: 14px ui-sans-serif, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif; fill: #1f2328; }
-.frame { fill: #f6f8fa; stroke: #d1d9e0; }
 .title { font-weight: bold; }
 .axis { stroke: #d1d9e0; }
 .scale { fill: #59636e; }
@@ -50,7 +41,6 @@ path { fill: none; stroke-width: 2.5; }
 .dot { stroke-width: 6; stroke-linecap: round; }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3; }
-  .frame { fill: #151b23; stroke: #3d444d; }
   .axis { stroke: #3d444d; }
   .scale { fill: #9198a1; }
   .at { stroke: #58a6ff; }
@@ -59,10 +49,6 @@ path { fill: none; stroke-width: 2.5; }
   .chance { stroke: #9198a1; }
 }
 """
-
-
-def text_at(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{text}</text>'
 
 
 def path(points: list[tuple[float, float]], kind: str) -> str:
@@ -105,7 +91,7 @@ def curves(left: float, table: pd.DataFrame, measure: str, chance: str) -> list[
     return [path([(left, level), (left + PANEL, level)], "chance"), *parts]
 
 
-def draw(probes: pd.DataFrame, patches: pd.DataFrame) -> str:
+def draw(probes: pd.DataFrame, patches: pd.DataFrame) -> bytes:
     """The picture as SVG."""
     of_gender = probes[(probes["fact"] == "gender") & (probes["split"] == "story")]
     layers = int(of_gender["layer"].max())
@@ -119,11 +105,7 @@ def draw(probes: pd.DataFrame, patches: pd.DataFrame) -> str:
     for kind, name in [*POSITIONS.items(), ("chance", "baseline")]:
         parts += [path([(x, 30), (x + 26, 30)], kind), text_at(x + 34, 35, name)]
         x += 60 + 7.4 * len(name)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">'
-        f'<style>{STYLE}</style><rect class="frame" x="0.5" y="0.5" width="{width - 1}" '
-        f'height="{height - 1}" rx="8"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
+    return picture_of(parts, width, height, STYLE)
 
 
 def table_of(probes: pd.DataFrame) -> str:
@@ -142,16 +124,19 @@ def table_of(probes: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    probes, patches = (
-        pd.read_csv(ROOT / "studies" / name) for name in ("beliefs.csv", "beliefs_patch.csv")
-    )
-    write_bytes(PICTURE, draw(probes, patches).encode())
+def recorded() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The study's tables: of the probes and of the flips."""
+    folder = ROOT / "studies"
+    return pd.read_csv(folder / "beliefs.csv"), pd.read_csv(folder / "beliefs_patch.csv")
+
+
+def picture() -> bytes:
+    return draw(*recorded())
+
+
+def write_table() -> None:
+    """Write the table into the page."""
     text = PAGE.read_text("utf-8")
-    marked = f"<!-- beliefs -->\n\n{table_of(probes)}\n\n<!-- /beliefs -->"
+    marked = f"<!-- beliefs -->\n\n{table_of(recorded()[0])}\n\n<!-- /beliefs -->"
     text = re.sub(r"<!-- beliefs -->.*<!-- /beliefs -->", lambda _: marked, text, flags=re.DOTALL)
     write_bytes(PAGE, text.encode())
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main))
