@@ -107,8 +107,17 @@ def test_the_command_starts_without_slow_libraries():
         if path.startswith(("tinylm/base/", "tinylm/params/presets/", "tinylm/cli/"))
         and not path.endswith("__main__.py")
     ]
+    assert SLOW_TO_IMPORT.isdisjoint(imported_with(modules))
+
+
+def test_generating_starts_without_pandas():
+    assert "pandas" not in imported_with(["tinylm.api.language_model"])
+
+
+def imported_with(modules: list[str]) -> list[str]:
+    """All modules that a new process has after importing these."""
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert SLOW_TO_IMPORT.isdisjoint(done.stdout.split())
+    return done.stdout.split()

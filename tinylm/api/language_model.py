@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pandas as pd
 import torch
 
 from tinylm.api.results import Attention, NextWord, NextWords, Text
@@ -23,9 +22,7 @@ from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import BeamSettings, CacheSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts
-from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
-from tinylm.evaluate.truth import explain, problem_with
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.params.presets.write import params_or_preset
@@ -35,6 +32,9 @@ from tinylm.run.trained_model import load_trained
 from tinylm.storybook.check import world_of
 from tinylm.text.cleaning import clean_text
 from tinylm.vocab.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_UNKNOWN_SHOWN = 5  # words in a warning
 
@@ -231,6 +231,9 @@ class LanguageModel:
         decoding settings sample from. Raises InputError for a model that was not trained on the
         storybook or on `world`, and if the folder of this world is missing or has changed.
         """
+        # Here and in `attention`: pandas, which the others do without, takes half a second to import.
+        from tinylm.evaluate.truth import explain, problem_with
+
         source = "storybook" if self.world is None else "world"
         world = world_of(source, str(self.world), digest=self.world_digest)
         if problem := problem_with(self.tokenizer, world):
@@ -295,6 +298,8 @@ class LanguageModel:
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
         """What each head attends to in the first `max_tokens` tokens, at most the context."""
+        from tinylm.evaluate.attention_maps import attention
+
         self._warn_of_unknown(self._clean(text))
         ids = self.tokenizer.encode_prompt(self._clean(text), "the text")
         room = self.model.settings.context
