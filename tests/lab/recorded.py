@@ -1,9 +1,13 @@
-"""The recorded model of docs/lab/index.html: trained weights that need no training, on a page of today's code."""
+"""The recorded model of docs/lab/index.html: trained weights that need no training, on a page of today's code.
+
+python -m tests.lab.recorded     writes docs/lab/index.html again, after a change of the page
+"""
 
 import base64
 import dataclasses
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import torch
 from tests.support.size import ROOT
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab import build
-from tinylm.lab.making import decoding_rules
+from tinylm.lab.making import LINKS, decoding_rules
 from tinylm.model.transformer import ModelSettings, TinyLM
 from tinylm.text.words import normalising_steps, word_patterns
 
@@ -46,19 +50,30 @@ def _values(tensor: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(numbers, "i1").reshape(tensor["shape"]) * scales[:, None]
 
 
-def write_recorded(file: Path) -> TinyLM:
-    """Write the page of the recorded model, with an earlier checkpoint of weaker weights; the model."""
-    model, facts = recorded()
+def page_of(
+    model: TinyLM, facts: dict[str, Any], checkpoints: Sequence[tuple[str, TinyLM]]
+) -> bytes:
+    """A page of today's code. Facts that earlier pages lack are added."""
     rule = facts["tokenizer"]
     rule["steps"] = normalising_steps(rule["lower_case"], rule["punctuation"])
     rule["words"] = word_patterns(rule["punctuation"])
-    facts["rules"] = decoding_rules(DecodeSettings()) | facts["rules"]
+    off = decoding_rules(DecodeSettings(min_p=0.0, eta=0.0))
+    facts |= {"rules": off | facts["rules"], "links": dict(LINKS)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "MAX_WEIGHTS", 8 << 20)
+        return build.build_page(model, rule, facts, checkpoints)
+
+
+def write_recorded(file: Path) -> TinyLM:
+    """Write the page of the recorded model, with an earlier checkpoint of weaker weights; the model."""
+    model, facts = recorded()
     earlier, _ = recorded()
     with torch.no_grad():
         for parameter in earlier.parameters():
             parameter.mul_(0.5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "MAX_WEIGHTS", 8 << 20)
-        page = build.build_page(model, rule, facts, [("after 10 % of the training", earlier)])
-    file.write_bytes(page)
+    file.write_bytes(page_of(model, facts, [("after 10 % of the training", earlier)]))
     return model
+
+
+if __name__ == "__main__":
+    PAGE.write_bytes(page_of(*recorded(), []))
