@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.support.clone import set_params
 from tests.support.runs import part
@@ -54,6 +56,24 @@ def test_results_metrics_and_times_are_written_with_the_conditions(folder):
     assert times["seconds"] > 0
     assert times["conditions"]["threads"] >= 1
     assert "cpu" in times["conditions"]
+
+
+VALUES = st.none() | st.floats() | st.integers(-2, 2)
+
+
+def test_metrics_are_all_values_that_were_measured_and_are_finite(folder):
+    stage = Stage("kv_bench")
+    stage.begin(seed=1)
+
+    @settings(max_examples=50, deadline=None)
+    @given(values=st.dictionaries(st.sampled_from("abcde"), VALUES))
+    def check(values):
+        stage.write(part(Cache, same_ids=True), {"kv/on": values})
+        measured = {name: value for name, value in values.items() if value is not None}
+        expected = {name: value for name, value in measured.items() if math.isfinite(value)}
+        assert json.loads(Path("metrics/kv/on.json").read_text()) == expected
+
+    check()
 
 
 @pytest.mark.parametrize(
