@@ -328,6 +328,17 @@ def test_a_head_that_is_switched_off_changes_the_next_word(page):
     assert page.call("() => find('#heads input').every((box) => box.checked)")
 
 
+def test_heads_on_and_off_are_compared_in_the_window_that_is_shown(page):
+    page.fill("#prompt", " ".join(WORDS[:30] * 3))
+    start = page.call("() => lab.read().start")
+    assert start > 0, "the text is longer than the context"
+    assert page.call("(at) => lab.chancesWithout(lab.off, at)", start) is None
+    probability = "(at) => [lab.chancesWithout(lab.off, at)[9], lab.ownChances(at)[9]]"
+    for position in (start + 1, start + 20):
+        again, shown = page.call(probability, position)
+        assert again == shown
+
+
 def test_beams_and_earlier_checkpoints_are_shown(page):
     page.fill("#width", "4")
     page.fill("#beam-length", "6")
