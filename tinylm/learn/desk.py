@@ -95,7 +95,7 @@ def check(exercise: Exercise) -> None:
     print(f"{exercise.name}: {exercise.title}\n{properties}")
     if result != DONE:
         again = f"tinylm exercise check {exercise.name} --hint 1 gives a hint"
-        raise CommandFailed(f"{exercise.name}: {result}; {again}")
+        raise CommandFailed(f"{exercise.name} is not done yet; {again}")
     print(f"{exercise.name} is done; tinylm exercise show {exercise.name} shows our solution")
 
 
