@@ -30,7 +30,8 @@ def show_list(course: dict[str, Exercise]) -> None:
     for exercise in course.values():
         is_there = exercise.file.exists()
         progress.append(state.get(exercise.name, UNCHECKED) if is_there else NOT_STARTED)
-        line = f"{exercise.part:<10} {exercise.name:<13} {exercise.minutes} min"
+        session = f"session {exercise.session}" if exercise.session else ""
+        line = f"{session:<9}  {exercise.part:<10} {exercise.name:<13} {exercise.minutes} min"
         print(f"{line}  {exercise.title:<48} {progress[-1]}")
     print(
         f"\n{progress.count(DONE)} of {len(course)} exercises are done. "
