@@ -1,4 +1,7 @@
-"""The recorded model of docs/lab/index.html: trained weights that need no training, on a page of today's code."""
+"""The recorded model of docs/lab/index.html: trained weights that need no training, on a page of today's code.
+
+`make pages` writes docs/lab/index.html again, with today's code around the same weights.
+"""
 
 import base64
 import dataclasses
@@ -14,7 +17,7 @@ import torch
 from tests.support.size import ROOT
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab import build
-from tinylm.lab.making import decoding_rules
+from tinylm.lab.making import LINKS, decoding_rules
 from tinylm.model.transformer import ModelSettings, TinyLM
 from tinylm.text.words import normalising_steps, word_patterns
 
@@ -48,17 +51,31 @@ def _values(tensor: dict[str, Any]) -> np.ndarray:
 
 def write_recorded(file: Path) -> TinyLM:
     """Write the page of the recorded model, with an earlier checkpoint of weaker weights; the model."""
-    model, facts = recorded()
-    rule = facts["tokenizer"]
-    rule["steps"] = normalising_steps(rule["lower_case"], rule["punctuation"])
-    rule["words"] = word_patterns(rule["punctuation"])
-    facts["rules"] = decoding_rules(DecodeSettings()) | facts["rules"]
+    model, facts = _of_today()
     earlier, _ = recorded()
     with torch.no_grad():
         for parameter in earlier.parameters():
             parameter.mul_(0.5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "MAX_WEIGHTS", 8 << 20)
-        page = build.build_page(model, rule, facts, [("after 10 % of the training", earlier)])
+        earlier_ones = [("after 10 % of the training", earlier)]
+        page = build.build_page(model, facts["tokenizer"], facts, earlier_ones)
     file.write_bytes(page)
     return model
+
+
+def _of_today() -> tuple[TinyLM, dict[str, Any]]:
+    """The recorded model, and its facts as pages of today's code need them."""
+    model, facts = recorded()
+    rule = facts["tokenizer"]
+    rule["steps"] = normalising_steps(rule["lower_case"], rule["punctuation"])
+    rule["words"] = word_patterns(rule["punctuation"])
+    facts["rules"] = decoding_rules(DecodeSettings()) | facts["rules"]
+    facts["links"] = dict(LINKS)
+    return model, facts
+
+
+def page_of_today() -> bytes:
+    """The recorded page as today's code writes it, with the same weights."""
+    model, facts = _of_today()
+    return build.build_page(model, facts["tokenizer"], facts)

@@ -14,6 +14,7 @@ from hypothesis import settings as drawn
 from hypothesis import strategies as st
 
 from tests.lab.page_engine import Engine, UsedPage
+from tests.lab.recorded import PAGE, page_of_today
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
 from tests.support.clone import set_params
 from tests.support.random_run import make_run
@@ -33,6 +34,10 @@ from tinylm.text.words import Splitter
 from tinylm.vocab.words import WordTokenizer
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
+
+
+def test_the_lab_of_real_stories_is_todays_page():
+    assert PAGE.read_bytes() == page_of_today(), "make pages writes it again"
 
 
 def page_of(facts=FACTS, **options):

@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 32_388, ("tests",): 26_582}
+TOTAL_LINES = {("tinylm", "stages"): 32_391, ("tests",): 26_606}
 TOTAL_WORDS = 27_200  # of all pages, without their generated parts
 
 

@@ -134,6 +134,7 @@ export function bindHeads(lab) {
   }
 
   $("heads").style.setProperty("--heads", heads);
+  $("heads").classList.toggle("many", heads > 4);
   for (let layer = 0; layer < layers; layer++) {
     $("heads").append(make("p", { className: "layer" }, `Layer ${layer + 1}`));
     for (let head = 0; head < heads; head++) addCell(layer, head);
