@@ -1,13 +1,12 @@
 """The recorded model of docs/lab/index.html: trained weights that need no training, on a page of today's code.
 
-python -m tests.lab.recorded     writes docs/lab/index.html again, after a change of the page
+`make pages` writes docs/lab/index.html again, with today's code around the same weights.
 """
 
 import base64
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +49,34 @@ def _values(tensor: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(numbers, "i1").reshape(tensor["shape"]) * scales[:, None]
 
 
-def page_of(
-    model: TinyLM, facts: dict[str, Any], checkpoints: Sequence[tuple[str, TinyLM]]
-) -> bytes:
-    """A page of today's code. Facts that earlier pages lack are added."""
-    rule = facts["tokenizer"]
-    rule["steps"] = normalising_steps(rule["lower_case"], rule["punctuation"])
-    rule["words"] = word_patterns(rule["punctuation"])
-    off = decoding_rules(DecodeSettings(min_p=0.0, eta=0.0))
-    facts |= {"rules": off | facts["rules"], "links": dict(LINKS)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "MAX_WEIGHTS", 8 << 20)
-        return build.build_page(model, rule, facts, checkpoints)
-
-
 def write_recorded(file: Path) -> TinyLM:
     """Write the page of the recorded model, with an earlier checkpoint of weaker weights; the model."""
-    model, facts = recorded()
+    model, facts = _of_today()
     earlier, _ = recorded()
     with torch.no_grad():
         for parameter in earlier.parameters():
             parameter.mul_(0.5)
-    file.write_bytes(page_of(model, facts, [("after 10 % of the training", earlier)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "MAX_WEIGHTS", 8 << 20)
+        earlier_ones = [("after 10 % of the training", earlier)]
+        page = build.build_page(model, facts["tokenizer"], facts, earlier_ones)
+    file.write_bytes(page)
     return model
 
 
-if __name__ == "__main__":
-    PAGE.write_bytes(page_of(*recorded(), []))
+def _of_today() -> tuple[TinyLM, dict[str, Any]]:
+    """The recorded model, and its facts as pages of today's code need them."""
+    model, facts = recorded()
+    rule = facts["tokenizer"]
+    rule["steps"] = normalising_steps(rule["lower_case"], rule["punctuation"])
+    rule["words"] = word_patterns(rule["punctuation"])
+    off = decoding_rules(DecodeSettings(min_p=0.0, eta=0.0))
+    facts["rules"] = off | facts["rules"]
+    facts["links"] = dict(LINKS)
+    return model, facts
+
+
+def page_of_today() -> bytes:
+    """The recorded page as today's code writes it, with the same weights."""
+    model, facts = _of_today()
+    return build.build_page(model, facts["tokenizer"], facts)

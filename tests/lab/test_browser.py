@@ -195,7 +195,7 @@ def test_step_4_the_head_that_copied_a_word_is_found_and_its_effect_is_real(page
     page.click("#copied")
     (told,) = page.texts("#copied-about")
     pattern = (
-        r"To predict \u201c(.+?)\u201d, layer (\d), head (\d) looked with ([\d.]+ %) of its weight at an earlier "
+        r"To predict \u201c(.+?)\u201d, layer (\d), head (\d) put ([\d.]+ %) of its weight on an earlier "
         r"\u201c\1\u201d\. .* from (< 0\.1 %|[\d.]+ %) to (< 0\.1 %|[\d.]+ %)\."
     )
     word, layer, head, weight, before, without = re.fullmatch(pattern, told).groups()

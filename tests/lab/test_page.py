@@ -14,6 +14,7 @@ from hypothesis import settings as drawn
 from hypothesis import strategies as st
 
 from tests.lab.page_engine import Engine, UsedPage
+from tests.lab.recorded import PAGE, page_of_today
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
 from tests.support.clone import set_params
 from tests.support.random_run import make_run
@@ -33,6 +34,10 @@ from tinylm.text.words import Splitter
 from tinylm.vocab.words import WordTokenizer
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
+
+
+def test_the_lab_of_real_stories_is_todays_page():
+    assert PAGE.read_bytes() == page_of_today(), "make pages writes it again"
 
 
 def page_of(facts=FACTS, **options):
@@ -326,6 +331,17 @@ def test_a_head_that_is_switched_off_changes_the_next_word(page):
     assert page.texts("#banner p") == []
     assert page.call("() => lab.chances().before[7]") == before
     assert page.call("() => find('#heads input').every((box) => box.checked)")
+
+
+def test_heads_on_and_off_are_compared_in_the_window_that_is_shown(page):
+    page.fill("#prompt", " ".join(WORDS[:30] * 3))
+    start = page.call("() => lab.read().start")
+    assert start > 0, "the text is longer than the context"
+    assert page.call("(at) => lab.chancesWithout(lab.off, at)", start) is None
+    probability = "(at) => [lab.chancesWithout(lab.off, at)[9], lab.ownChances(at)[9]]"
+    for position in (start + 1, start + 20):
+        again, shown = page.call(probability, position)
+        assert again == shown
 
 
 def test_beams_and_earlier_checkpoints_are_shown(page):

@@ -73,7 +73,7 @@ def progress(capsys, name):
     capsys.readouterr()
     assert main(["exercise", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    (line,) = [line for line in lines if line.split()[1:2] == [name]]
+    (line,) = [line for line in lines if f"  {name}  " in line]
     return line.split("  ")[-1].strip()
 
 

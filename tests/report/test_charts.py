@@ -146,6 +146,7 @@ def test_offline_page_carries_vega_and_dvc_accepts_it():
     assert "<div id='chart'></div>" in text
     assert "<script src" not in text
     assert "window.vegaEmbed=" in text.replace(" ", "")
+    assert "grid-template-columns" in text
     assert "{plot_divs}" not in text
     assert "{refresh_tag}" not in text
 

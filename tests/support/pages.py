@@ -1,6 +1,6 @@
-"""`make pages`, first part: writes the generated pages, the notebook and the tables of the default run.
+"""`make pages`, first part: writes generated pages, the notebook, the lab of real stories, tables of the default run.
 
-A test compares pages and notebook with what the code gives. The tables need a finished run in this folder, and stay as
+A test compares all but the tables with what the code gives. The tables need a finished run in this folder, and stay as
 they are without one.
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from studies import answers
+from tests.lab import recorded
 from tests.neighbours import page as neighbours
 from tests.support import reference
 from tests.support.clone import ROOT
@@ -142,6 +143,7 @@ def with_block(page: str, name: str, lines: list[str]) -> str:
 def main() -> None:
     for name, text in GENERATED.items():
         write_bytes(ROOT / name, (text().rstrip() + "\n").encode())
+    write_bytes(recorded.PAGE, recorded.page_of_today())
     if not (ROOT / EVALUATION).exists():
         return
     for (name, block), lines in MEASURED.items():

@@ -22,12 +22,13 @@ PARTS = ("implement", "bonus", "diagnose")  # diagnose: find the bug in a copy o
 class Exercise:
     """One exercise of course.yaml.
 
-    minutes: expected time. avoid: names that the student's code may not use. project: where the
-    project has this part, as `path name`.
+    session: of the course in docs/teach.md, None if it fits into any. minutes: expected time. avoid:
+    names that the student's code may not use. project: where the project has this part, as `path name`.
     """
 
     name: str
     title: str
+    session: int | None
     minutes: int
     avoid: tuple[str, ...]
     project: tuple[str, ...]

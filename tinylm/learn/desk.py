@@ -30,7 +30,8 @@ def show_list(course: dict[str, Exercise]) -> None:
     for exercise in course.values():
         is_there = exercise.file.exists()
         progress.append(state.get(exercise.name, UNCHECKED) if is_there else NOT_STARTED)
-        line = f"{exercise.part:<10} {exercise.name:<13} {exercise.minutes} min"
+        session = f"session {exercise.session}" if exercise.session else ""
+        line = f"{session:<9}  {exercise.part:<10} {exercise.name:<13} {exercise.minutes} min"
         print(f"{line}  {exercise.title:<48} {progress[-1]}")
     print(
         f"\n{progress.count(DONE)} of {len(course)} exercises are done. "
@@ -95,7 +96,7 @@ def check(exercise: Exercise) -> None:
     print(f"{exercise.name}: {exercise.title}\n{properties}")
     if result != DONE:
         again = f"tinylm exercise check {exercise.name} --hint 1 gives a hint"
-        raise CommandFailed(f"{exercise.name}: {result}; {again}")
+        raise CommandFailed(f"{exercise.name} is not done yet; {again}")
     print(f"{exercise.name} is done; tinylm exercise show {exercise.name} shows our solution")
 
 

@@ -81,7 +81,7 @@ def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
         )
     axes.margins(x=0.15)
     highest = max(frame["value"].max(), 1e-9)
-    axes.set_ylim(-0.15 * highest, 1.25 * highest)  # the labels of low points are below them
+    axes.set_ylim(-0.25 * highest, 1.25 * highest)  # the labels of low points are below them
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in frame.itertuples()]
     return Picture(drawing, labels.described(points))

@@ -9,9 +9,16 @@ import sys
 from tinylm.base.command import run_command
 from tinylm.base.files import atomic_write
 
+# DVC writes all plots one below the other; here as many stand side by side as fit.
+LAYOUT = """
+        body { display: grid; grid-template-columns: repeat(auto-fill, minmax(41rem, 1fr)); gap: 1rem; }
+        body > div { overflow: auto; }
+        img { max-width: 100%; }
+    </style>"""
+
 
 def offline_page() -> str:
-    """DVC's own page with Vega, Vega-Lite 5 and Vega-Embed inside, for DVC to fill.
+    """DVC's own page in columns, with Vega, Vega-Lite 5 and Vega-Embed inside, for DVC to fill.
 
     The bundle's names stay inside a function, because DVC's scripts declare `spec` in the page.
     """
@@ -20,7 +27,8 @@ def offline_page() -> str:
 
     version = [name for name in vl_convert.get_vegalite_versions() if name.startswith("5.")][-1]
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return PAGE_HTML.replace("{scripts}", f"<script>(() => {{\n{bundle}\n}})();</script>")
+    page = PAGE_HTML.replace("</style>", LAYOUT)
+    return page.replace("{scripts}", f"<script>(() => {{\n{bundle}\n}})();</script>")
 
 
 def main() -> None:

@@ -120,11 +120,13 @@ export class Lab {
     return nextChances(this.model.logits(hidden), this.ids.slice(0, position), this.drawRules());
   }
 
-  // The model's own chances at a position, with these heads switched off; null without an earlier token
+  // The model's own chances at a position with these heads off, from the start of the window that the
+  // views show; null without an earlier token in it
   chancesWithout(off, position) {
-    if (position < 1) return null;
+    const start = this.read()?.start ?? 0;
+    if (position <= start) return null;
     const model = this.model.withOff(off);
-    const session = new Session(model, this.ids.slice(0, position), { slide: this.facts.slide });
+    const session = new Session(model, this.ids.slice(start, position), { slide: this.facts.slide });
     return softmax(session.next());
   }
 

@@ -86,9 +86,9 @@ export function bindHeads(lab) {
     const roles = (measured?.roles ?? []).map((role) => `${role.name} ${percent(role.score)}`);
     const cost = costOf(measured);
     const parts = [];
-    if (roles.length) parts.push(`usually looks at: ${roles.join(", ")}`);
-    if (cost) parts.push(`without it, probability of the right ${token}: ${cost}`);
-    $("head-about").textContent = parts.length ? `${name} over many stories: ${parts.join("; ")}.` : "";
+    if (roles.length) parts.push(`it usually attends to ${roles.join(", ")}`);
+    if (cost) parts.push(`without it, the probability of the right ${token} changes by ${cost}`);
+    $("head-about").textContent = parts.length ? `${name}, over many stories: ${parts.join("; ")}.` : "";
   }
 
   // The likeliest tokens with every head on, beside what is left with heads off
@@ -128,13 +128,13 @@ export function bindHeads(lab) {
     lab.head = [layer, head];
     copied = { ids: lab.ids, position };
     lab.choose(position);
-    const name = capitalised(lab.headName(`${layer}.${head}`));
     $("copied-about").textContent =
-      `To predict ${lab.quoted(position)}, ${lab.headName(`${layer}.${head}`)} looked with ${percent(weight)} of its ` +
-      `weight at an earlier ${lab.quoted(position)}. ${name} off: the probability goes from ${percent(before)} to ${percent(without)}.`;
+      `To predict ${lab.quoted(position)}, ${lab.headName(`${layer}.${head}`)} put ${percent(weight)} of its weight on ` +
+      `an earlier ${lab.quoted(position)}. Without this head, its probability falls from ${percent(before)} to ${percent(without)}.`;
   }
 
   $("heads").style.setProperty("--heads", heads);
+  $("heads").classList.toggle("many", heads > 4);
   for (let layer = 0; layer < layers; layer++) {
     $("heads").append(make("p", { className: "layer" }, `Layer ${layer + 1}`));
     for (let head = 0; head < heads; head++) addCell(layer, head);

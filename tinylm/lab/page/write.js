@@ -22,6 +22,8 @@ export function bindWriting(lab, token) {
     }
   }
 
+  let shown = null; // the chosen position that the reader has been shown
+
   function showStory() {
     const box = $("story");
     const { rule } = lab.tokenizer;
@@ -43,6 +45,8 @@ export function bindWriting(lab, token) {
     $("judged").hidden = impossible === Infinity;
     const chosen = lab.chosen === null ? "" : `token-${lab.chosen}`;
     box.setAttribute("aria-activedescendant", chosen);
+    if (lab.chosen !== shown) spans[lab.chosen]?.scrollIntoView({ block: "nearest" });
+    shown = lab.chosen;
   }
 
   function showState() {
@@ -90,7 +94,6 @@ export function bindWriting(lab, token) {
       if (!(event.key in targets)) return;
       event.preventDefault();
       lab.choose(targets[event.key]);
-      box.children[lab.chosen]?.scrollIntoView({ block: "nearest" });
     });
   }
 
