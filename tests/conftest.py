@@ -3,6 +3,7 @@
 import random
 import signal
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,10 @@ from tests.support.stages import finish
 # A shell ignores Ctrl-C in what it runs in the background, and all that the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test fails because the machine is busy.
+hypothesis.settings.register_profile("tinylm", deadline=None)
+hypothesis.settings.load_profile("tinylm")
 
 # The runs that are resumed only there; `make test` has the one with dropout and the best weights so far.
 RESUMED = ("adamw", "muon", "weights")

@@ -301,7 +301,7 @@ def test_truth_says_what_it_leaves_out(storyteller):
     assert {warning.filename for warning in caught} == {__file__}
 
 
-@drawn(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@drawn(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(chosen=FILTERS)
 def test_truth_shows_what_the_settings_draw_from(storyteller, chosen):
     storyteller.settings = chosen
@@ -351,7 +351,7 @@ def halved(name):
 OPERATIONS = ("attention", "linear", "norm", "add_dropout")
 
 
-@drawn(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@drawn(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(
     names=st.sets(st.sampled_from(OPERATIONS), min_size=1),
     block=st.sampled_from([None, 0, 1]),

@@ -218,7 +218,7 @@ values = st.lists(st.integers(1, 10**6), min_size=3, max_size=3, unique=True).ma
 
 
 @given(values, values, st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_p_is_that_of_students_t_paired_where_the_seeds_are_the_same(before, entry, is_shared):
     seeds = [1, 2, 3] if is_shared else [4, 5, 6]
     row = {

@@ -153,7 +153,7 @@ def test_a_streams_numbers_stay_what_they_were_and_depend_on_no_other_stream():
     assert bool(((wide >= 0) & (wide < 1)).all())
 
 
-@drawn(max_examples=50, deadline=None)
+@drawn(max_examples=50)
 @given(chosen=FILTERS, seed=st.integers(0, 99))
 def test_tokens_are_drawn_with_the_probabilities_that_are_graded(chosen, seed):
     logits = 2 * torch.randn(1, 12, generator=torch.Generator().manual_seed(seed))

@@ -114,7 +114,7 @@ def before_stage(drawn: DrawnRun, folder: Path, number: random.Random) -> str:
     with in_folder(folder):
         for earlier in stages[: stages.index(stage)]:
             if level == "prepared" or earlier.startswith("seed"):  # benches read nothing of others
-                run_stage(earlier)
+                run_uncut(earlier)
     return stage
 
 
@@ -151,8 +151,9 @@ def a_stage_that_is_cut_and_run_again_writes_the_same(drawn: DrawnRun, folder: P
                     raise PowerCut
                 signal.raise_signal(chosen)
 
-        with counted(act), contextlib.suppress(PowerCut):
+        with counted(act) as reached, contextlib.suppress(PowerCut):
             code, lines = ended(lambda: run(command))
+            where += f", {reached[0]} reached"
             expected_code = 128 + (chosen or 0)
             assert code == expected_code, f"{where}: expected {expected_code}, got {code}: {lines}"
             assert len(lines) == 1, f"{where}: expected one line, got {lines}"

@@ -14,23 +14,24 @@ Weights = dict[str, Tensor]
 Settings = dict[str, Any]  # section `model` of params.yaml, or of models/config.json
 
 
-def layer_norm(x: Tensor, eps: float) -> Tensor:
-    return (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, correction=0, keepdim=True) + eps)
+def root_mean_square(x: Tensor, eps: float) -> Tensor:
+    return torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
 
 
-def rms_norm(x: Tensor, eps: float) -> Tensor:
-    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
-
-
-def std_norm(x: Tensor, eps: float) -> Tensor:
-    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
+def sample_deviation(x: Tensor, eps: float) -> Tensor:
+    return torch.sqrt((x * x).sum(-1, keepdim=True) / (x.shape[-1] - 1)) + eps
 
 
 def gelu(x: Tensor) -> Tensor:
     return x * (1 + torch.erf(x / math.sqrt(2))) / 2
 
 
-NORM_KINDS = {"layer": layer_norm, "rms": rms_norm, "std": std_norm}
+# Whether the mean is subtracted, and what the rest is divided by.
+NORM_KINDS = {
+    "layer": (True, root_mean_square),
+    "rms": (False, root_mean_square),
+    "std": (True, sample_deviation),
+}
 ACTIVATIONS = {"relu": lambda x: x.clamp(min=0), "gelu": gelu}
 POSITIONS = ("sinusoids", "learned", "rotary", "none")
 NORMS = ("pre", "post")
@@ -77,8 +78,19 @@ class PlainModel:
         return y + self.weights[f"{name}.bias"] if has_bias else y
 
     def norm(self, x: Tensor, name: str) -> Tensor:
-        normed = chosen(NORM_KINDS, self.settings, "norm_kind")(x, self.settings["norm_eps"])
+        is_centred, divisor = chosen(NORM_KINDS, self.settings, "norm_kind")
+        if is_centred:
+            x = x - self.mean(x)
+        normed = x / divisor(self.again(x), self.settings["norm_eps"])
         return normed * self.weights[f"{name}.gain"] + self.weights.get(f"{name}.bias", 0.0)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, 1)"""
+        return x.mean(-1, keepdim=True)
+
+    def again(self, x: Tensor) -> Tensor:
+        """Numbers that are used a second time, to divide themselves by. What is left of the gradient is a difference."""
+        return x
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, D)"""
@@ -108,9 +120,14 @@ class PlainModel:
             queries, keys = rotate(queries), rotate(keys)
         scores = queries @ keys.mT / math.sqrt(head_width)
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        self.attention.append(scores.masked_fill(later, -math.inf).softmax(-1))
+        self.attention.append(self.softmax(scores.masked_fill(later, -math.inf)))
         mixed = (self.attention[-1] @ values).transpose(1, 2).flatten(2)
         return self.linear(mixed, f"{name}.out", settings["attention_bias"])
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Attention weights.  (B, H, T, T)"""
+        weights = (scores - scores.detach().amax(-1, keepdim=True)).exp()
+        return weights / self.again(weights).sum(-1, keepdim=True)
 
     def feed(self, x: Tensor, name: str) -> Tensor:
         activation = chosen(ACTIVATIONS, self.settings, "activation")

@@ -24,13 +24,29 @@ UNITS = {"fp32": FP32, "bf16": BF16}  # of train.precision
 # The largest number for which a format promises anything. Norms square numbers in float32. Rows that are not whole blocks
 # of Q8_0 become F16.
 LARGEST = {FP32: 2.0**60, BF16: 2.0**60, F16: 2.0**15, Q8_0: 2.0**15}
+# Half the smallest number above 0, where models get there.
+SMALLEST = {F16: 2.0**-25}
 SHAKEN = 3  # computations with changes
 # Their largest error is that of some changes drawn at random; rounding may also err in one direction.
 FACTOR = 20.0
 
 
+class RoundedGradient(torch.autograd.Function):
+    """The same numbers, with a gradient that rounding changes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, unit: float, generator: torch.Generator) -> Tensor:
+        ctx.unit, ctx.generator = unit, generator
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        noise = torch.rand(grads[0].shape, generator=ctx.generator, dtype=torch.float64)
+        return grads[0] * (1 + ctx.unit * (2 * noise - 1)), None, None
+
+
 class ShakenModel(PlainModel):
-    """The plain model, whose intermediate results `shake` changes by a relative error of at most `unit`."""
+    """The plain model. After `shake`, intermediate results and gradients have a relative error of at most `unit`."""
 
     unit = 0.0
     largest = 0.0  # magnitude of all weights and intermediate results since `shake`
@@ -47,8 +63,13 @@ class ShakenModel(PlainModel):
         largest = float(x.detach().abs().max())
         if not largest <= self.largest:  # NaN counts as the largest
             self.largest = largest
-        noise = torch.rand(x.shape, generator=self.generator, dtype=torch.float64)
-        return x * (1 + self.unit * (2 * noise - 1))
+        smallest = SMALLEST.get(self.unit, 0.0)
+        changed = x * (1 + self.unit * self.noise(x.shape)) + smallest * self.noise(x.shape)
+        return RoundedGradient.apply(changed, self.unit, self.generator)
+
+    def noise(self, shape: Sequence[int]) -> Tensor:
+        """Numbers from -1 to 1."""
+        return 2 * torch.rand(shape, generator=self.generator, dtype=torch.float64) - 1
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.shaken(super().embed(ids))
@@ -58,6 +79,18 @@ class ShakenModel(PlainModel):
 
     def norm(self, x: Tensor, name: str) -> Tensor:
         return self.shaken(super().norm(x, name))
+
+    def mean(self, x: Tensor) -> Tensor:
+        return self.shaken(super().mean(x))
+
+    def again(self, x: Tensor) -> Tensor:
+        if self.generator is None:
+            return x
+        return RoundedGradient.apply(x, self.unit, self.generator)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        # In float32, two scores may be equal, and the softmax has a gradient that it lacks otherwise.
+        return super().softmax(scores if self.generator is None else scores.float().double())
 
     def block(self, x: Tensor, name: str) -> Tensor:
         return self.shaken(super().block(x, name))

@@ -23,7 +23,6 @@ OF_LEVEL = {
 }
 SEEDS = (0, 1, 2, 3, 4, 5)
 FEW = settings(
-    deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],  # `python -m tests.drawn --only NAME` finds the smallest run

@@ -43,7 +43,7 @@ def drawn_texts(draw):
     return story, kept, end
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.lists(drawn_texts(), min_size=1, max_size=4))
 def test_texts_are_judged_word_by_word(drawn):
     texts = []
@@ -74,7 +74,7 @@ def test_texts_are_judged_word_by_word(drawn):
     assert math.isfinite(free.excess_nats.high)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.lists(st.integers(0, len(WORDS) - 1), min_size=1, max_size=3))
 def test_a_hero_is_named_once(stories):
     """The hero is the first child of a story: all others are chosen among fewer persons, or later."""

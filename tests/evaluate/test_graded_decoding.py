@@ -44,9 +44,7 @@ def test_grades_are_what_their_definitions_say(rows):
     assert found["cut"] == pytest.approx(np.where(drawn == 0, true, 0).sum(1))
 
 
-@settings(
-    max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(own=FILTERS, penalty=st.sampled_from([1.0, 2.0]))
 def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_path, monkeypatch):
     torch.manual_seed(5)

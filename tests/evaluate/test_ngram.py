@@ -112,7 +112,7 @@ def stores(corpus):
     return [TokenStore(corpus[0] / "tokens", split) for split in ("train", "evaluation")]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     stories=st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=5), min_size=1, max_size=5),
     layout=st.sampled_from(["stories", "stream"]),

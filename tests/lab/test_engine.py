@@ -124,7 +124,7 @@ TEXT_IDS = st.lists(st.sampled_from([0, 1, 5, 9, 7, 22]), min_size=3, max_size=2
 U = np.linspace(0.005, 0.995, 100)
 
 
-@drawn(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(settings=DECODING, ids=TEXT_IDS)
 def test_the_page_draws_the_same_token_by_any_settings(model, engine, settings, ids):
     with decoding_mode(model):
@@ -217,7 +217,7 @@ CHARACTERS = st.sampled_from(MARKS) | st.characters(exclude_categories=["Cn", "C
 @pytest.mark.parametrize(
     "kind", KINDS, ids=lambda kind: "-".join(str(value) for value in kind.values())
 )
-@drawn(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(CHARACTERS, min_size=1, max_size=20), min_size=1, max_size=8))
 def test_tinylm_the_saved_file_and_the_page_agree_on_drawn_texts(context, tmp_path, kind, texts):
     known = [*TRAIN, *texts[::2]]

@@ -127,7 +127,7 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
 
 
-@drawn(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@drawn(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(done=st.floats(0.1, 9), percent=st.lists(st.integers(1, 120), min_size=1, max_size=3))
 def test_checkpoints_are_named_by_their_share_of_the_training_that_was_done(
     tmp_path, done, percent

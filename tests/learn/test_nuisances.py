@@ -82,7 +82,7 @@ def cross_entropy(*given):
 """
 
 
-@settings(max_examples=12, deadline=None, database=None)
+@settings(max_examples=12, database=None)
 @given(some(AFTERWARDS), some(ANYWHERE), some(AFTERWARDS), some(AFTERWARDS))
 def test_no_nuisance_changes_the_grade(before, first, last, after):
     body = "".join(f"    {ANYWHERE[name]}\n" for name in first)

@@ -65,7 +65,7 @@ def test_metrics_are_all_values_that_were_measured_and_are_finite(folder):
     stage = Stage("kv_bench")
     stage.begin(seed=1)
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(values=st.dictionaries(st.sampled_from("abcde"), VALUES))
     def check(values):
         stage.write(part(Cache, same_ids=True), {"kv/on": values})

@@ -330,7 +330,7 @@ def test_times_are_compared_the_right_way_round(run, settings):
 FIELDS = [field.name for kind in RESULTS.values() for field in dataclasses.fields(kind)]
 
 
-@drawn(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@drawn(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(kind=st.sampled_from(list(RESULTS.values())), name=st.sampled_from(FIELDS))
 def test_a_template_may_name_what_is_missing_but_no_field_that_does_not_exist(tmp_path, kind, name):
     template = tmp_path / "a.md.j2"

@@ -42,7 +42,7 @@ def validators():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_result_is_read_as_it_was_written(kind, data):
     result = data.draw(results(kind))
@@ -70,7 +70,7 @@ WITH_FIELDS = [
 WRONG = st.sampled_from([[[]], [{"a": "b\nc\x1b"}], "a\n\u2028b", 10 * ["many"]])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(file=st.sampled_from(WITH_FIELDS), wrong=st.none() | WRONG, data=st.data())
 def test_the_field_that_is_missing_or_wrong_is_named_in_one_line(file, wrong, data):
     """A field that this code does not know is ignored."""

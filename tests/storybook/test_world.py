@@ -63,7 +63,7 @@ def test_stories_of_other_languages_have_their_exact_probability(worlds, name):
         check_exactly(world, *draw_words(world, sampler))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(drawn_files(), st.integers(0, 9))
 def test_stories_of_drawn_worlds_have_their_exact_probability(files, seed):
     with tempfile.TemporaryDirectory() as folder:
@@ -231,7 +231,7 @@ def test_a_fault_is_named_with_its_file_and_line(tmp_path, name, old, new, expec
     assert expected in str(caught.value), str(caught.value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from(sorted(FRENCH)),
     place=st.floats(0, 1, exclude_max=True),

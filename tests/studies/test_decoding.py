@@ -35,7 +35,7 @@ def grades(distances):
     return pd.DataFrame(rows)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.fixed_dictionaries(dict.fromkeys(NAMES, FAR)))
 def test_the_simplest_setting_that_is_not_worse_than_the_nearest_is_chosen(distances):
     table = in_order_of_distance(grades(distances))

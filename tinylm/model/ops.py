@@ -126,7 +126,9 @@ class Ops:
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
         """A norm of `norms.py` over the last axis, times gain, plus bias.  (..., D) -> (..., D)"""
-        normed = NORMS[kind].formula(x, eps)
+        # In float16, the square of a number above 256 is infinite.
+        exact = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        normed = NORMS[kind].formula(exact, eps).to(x.dtype)
         return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
