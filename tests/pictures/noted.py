@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import yaml
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -24,6 +25,13 @@ def models_md5(folder: Path) -> str:
         if path.is_file()
     ]
     return hashlib.md5(json.dumps(listed).encode()).hexdigest() + ".dir"
+
+
+def recorded_md5() -> str:
+    """That of the recorded run's models."""
+    lock = yaml.safe_load((ROOT / "dvc.lock").read_text("utf-8"))
+    [md5] = [out["md5"] for out in lock["stages"]["train"]["outs"] if out["path"] == "models"]
+    return md5
 
 
 def noted_in(picture: Path) -> str | None:
