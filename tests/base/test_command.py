@@ -85,6 +85,15 @@ def test_a_noted_signal_lets_the_block_finish_and_the_next_one_does_not(monkeypa
         signal.signal(signal.SIGTERM, before)
 
 
+def test_a_signal_that_the_block_did_not_act_on_takes_effect_after_it():
+    """One may arrive after the block has looked for the last time."""
+    with pytest.raises(KeyboardInterrupt), signals_noted():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(ValueError, match="acted"), signals_noted() as received:  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        raise ValueError(f"acted on {received}")
+
+
 PRINTING = """
 import sys
 from tinylm.base.command import run_command

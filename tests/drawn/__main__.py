@@ -12,6 +12,7 @@ import argparse
 import multiprocessing
 import os
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -141,6 +142,9 @@ def summary(found: Found) -> str:
 
 def main() -> int:
     options = parse()
+    # A shell ignores Ctrl-C in what it runs in the background; runs that are cut would ignore it, too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if options.repeat:
         return repeat(options.repeat)
     options.folder.mkdir(parents=True, exist_ok=True)

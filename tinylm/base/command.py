@@ -87,8 +87,9 @@ class _FirstSignal:
 def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
     """Yield a list that receives the number of a SIGINT or SIGTERM that arrives inside the block.
 
-    A second signal takes effect at once. Nothing changes where `wanted` is false or outside the
-    main thread.
+    A second signal takes effect at once, and one that the block has not acted on takes effect after
+    it: a block that acts on a signal ends by an exception. Nothing changes where `wanted` is false
+    or outside the main thread.
     """
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield []
@@ -99,6 +100,8 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
         yield first.received
     finally:
         first.restore()
+    if first.received:
+        signal.raise_signal(first.received[0])
 
 
 def _terminate(*_: object) -> None:
