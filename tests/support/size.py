@@ -18,7 +18,7 @@ EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of co
 HEAVY_LINE = 20  # tokens
 
 TOTAL_LINES = {("tinylm", "stages"): 32_417, ("tests",): 27_568}
-TOTAL_WORDS = 27_500  # of all pages, without their generated parts
+TOTAL_WORDS = 27_600  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)

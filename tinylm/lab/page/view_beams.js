@@ -17,7 +17,7 @@ export function bindBeams(lab, token) {
       make("th", { scope: "row" }, name),
       make("td", { className: "text" }, use),
       number(`per ${token}`, percent(Math.exp(logProb / ids.length))),
-      number("log-probability", logProb.toFixed(2)),
+      number("log-probability", logProb.toFixed(2).replace("-", "\u2212")),
     );
   }
 
