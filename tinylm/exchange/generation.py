@@ -10,8 +10,8 @@
 | a search goes on until no beam can win      | early_stopping="never"               |
 | a window that moves past the context        | max_length, the context              |
 
-The two of beam search are arguments of `generate()`: versions before 5 refuse to save a model whose
-file has them, and optimum then drops the whole file.
+The file has neither length_penalty nor early_stopping, which belong in the call of `generate()`:
+versions before 5 refuse to save a model whose file has them, and optimum then drops the whole file.
 
 By default, their beam search draws tokens if do_sample is true, and applies the repetition penalty;
 tinylm's does neither, so the call turns both off. A width of 1 is greedy there; in tinylm only if
