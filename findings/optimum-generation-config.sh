@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# optimum-onnx 0.1.0 with transformers 4.57.6: one setting of beam search in generation_config.json, and the exported
-# graph comes without all of the file's settings: also without suppress_tokens, so it generates tokens that the model
-# never may.
+# optimum-onnx 0.1.0 with transformers 4.57.6: if generation_config.json has one setting of beam search, the exported graph
+# loses all settings of that file. Without suppress_tokens, for example, it generates tokens that it never should.
 #
-# One expects: the exporter copies generation_config.json, as it does for other models, or stops, or leaves out the one
-# setting that it objects to. transformers 4.57.6 loads the file and generates with all of its settings.
+# One expects: the exporter copies generation_config.json, as it does for other models, or leaves out the one setting that
+# it objects to, or stops with an error. transformers 4.57.6 loads the file and generates with all of its settings.
 #
 # What happens: early_stopping next to num_beams 1 counts as invalid. The export succeeds and logs that the config "will
 # not be saved", among other warnings. The folder still has a generation_config.json: a new one, with the special tokens

@@ -24,7 +24,7 @@ UNITS = {"fp32": FP32, "bf16": BF16}  # of train.precision
 # The largest number for which a format promises anything. Norms square numbers in float32. Rows that are not whole blocks
 # of Q8_0 become F16.
 LARGEST = {FP32: 2.0**60, BF16: 2.0**60, F16: 2.0**15, Q8_0: 2.0**15}
-# Half the smallest number above 0, where models get there.
+# Half the smallest positive number, of a format whose range models reach.
 SMALLEST = {F16: 2.0**-25}
 SHAKEN = 3  # computations with changes
 # Their largest error is that of some changes drawn at random; rounding may also err in one direction.

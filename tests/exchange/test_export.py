@@ -132,3 +132,14 @@ def test_an_export_whose_originals_are_cut_off_or_gone_is_refused(new_trained, t
     path.unlink()
     with pytest.raises(InputError, match=name):
         load_trained("out", params_or_preset())
+
+
+def test_without_a_length_penalty_nothing_is_exported_but_gguf(new_trained, tmp_path, capsys):
+    new_trained()
+    params = params_or_preset()
+    del params["beam_bench"]
+    (tmp_path / "params.yaml").write_text(json.dumps(params))
+    assert main(["export", "out"]) == 2
+    assert "beam_bench" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main(["export", "out", "--format", "gguf"]) == 0

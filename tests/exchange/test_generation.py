@@ -4,6 +4,9 @@ import itertools
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given
+from hypothesis import settings as drawn
+from hypothesis import strategies as st
 
 from tests.support.remote_code import own_modules
 from tinylm.decoding.beam_search import beam_search
@@ -11,7 +14,7 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import BeamSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.exchange.generation import generation_config, untranslated
+from tinylm.exchange.generation import beam_search_call, generation_config, untranslated
 
 NEW = 12
 PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]
@@ -89,6 +92,29 @@ def test_greedy_and_beams_give_our_ids_and_scores(
         assert scores == pytest.approx([one.score for one in hypotheses], abs=2e-5)
         lengths |= {len(row) for row in ids}
     assert len(lengths) > 3  # else length normalisation is not tested
+
+
+@drawn(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    alpha=st.sampled_from([0.0, 0.6, 2.0]),
+    temperature=st.sampled_from([0.0, 1.0, 3.0]),
+    penalty=st.sampled_from([1.0, 1.5, 10.0]),
+)
+def test_the_printed_call_is_our_beam_search_whatever_section_decode_says(
+    speaking_model, read_export, words, alpha, temperature, penalty
+):
+    torch.manual_seed(0)
+    model = speaking_model()
+    decode = {"temperature": temperature, "repetition_penalty": penalty}
+    exported, tokenizer = read_export(model, **decode)
+    batch = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+
+    def generate(**options):
+        return exported.generate(**batch, **options, max_new_tokens=NEW)
+
+    rows = eval(beam_search_call(alpha), {"generate": generate})
+    ids = continuations(rows, batch.input_ids.shape[1], words.eos_id)
+    assert ids == [best.ids for best in beams(model, words, 5, alpha, 1)]
 
 
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):

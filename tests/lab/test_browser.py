@@ -301,3 +301,22 @@ def test_step_7_every_checkpoint_continues_and_an_earlier_one_is_named(page):
     ]
     page.click("#banner button")
     assert page.ask("lab.checkpoint") == 1
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_the_story_covers_no_control_that_has_the_focus(browser, file, model, window):
+    """Backwards, as with Shift and Tab: each control is scrolled to from below."""
+    browser.open(file, *WINDOWS[window])
+    tab(browser, "heads")
+    covered = browser.ask("""(() => {
+      const text = document.getElementById("text-part");
+      const controls = [...document.querySelectorAll("main :is(button, input, select, summary)")];
+      const reached = controls.filter((one) => one.offsetParent && !text.contains(one));
+      return reached.reverse().filter((one) => {
+        one.focus();
+        const { left, right, top, height } = one.getBoundingClientRect();
+        const place = [(left + right) / 2, top + height / 2];
+        return text.contains(document.elementFromPoint(...place));
+      }).map((one) => one.textContent || one.id);
+    })()""")
+    assert covered == []

@@ -333,6 +333,25 @@ def test_a_head_that_is_switched_off_changes_the_next_word(page):
     assert page.call("() => find('#heads input').every((box) => box.checked)")
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.1, 0.3, "changes by \u221218.1 %."), (-0.1, 0.5, "does not change measurably.")],
+)
+def test_what_the_run_measured_of_a_head_is_one_sentence(page, low, high, said):
+    page.click("#write")
+    page.click("#tabs button", 2)
+    page.call(
+        "(found) => { lab.facts.heads['0.1'] = found; }",
+        {"increase": 0.2, "low": low, "high": high},
+    )
+    page.click("#heads button", 1)
+    (told,) = page.texts("#head-about")
+    assert told.startswith(
+        "Layer 1, head 2, over many stories: without it, the probability of the right word "
+    )
+    assert told.endswith(said)
+
+
 def test_heads_on_and_off_are_compared_in_the_window_that_is_shown(page):
     page.fill("#prompt", " ".join(WORDS[:30] * 3))
     start = page.call("() => lab.read().start")

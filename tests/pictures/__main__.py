@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tests.lab.browser import CHROMIUM
 from tests.pictures import beliefs, charts, head_off, lab
-from tests.pictures.noted import PICTURES, models_md5
-from tinylm.base import paths
+from tests.pictures.noted import PICTURES, finished_run
 from tinylm.base.command import run_command
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes
@@ -18,7 +17,7 @@ from tinylm.base.files import write_bytes
 def main() -> None:
     if CHROMIUM is None:
         raise InputError("expected Debian's Chromium, which takes the lab's picture, got none")
-    run = models_md5(Path(paths.MODELS))
+    run = finished_run(Path())
     drawn = charts.pictures(run) | {"head-off.svg": head_off.picture(run)}
     drawn |= {"beliefs.svg": beliefs.picture()} | lab.pictures(run)
     for name, content in drawn.items():

@@ -11,6 +11,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tests.support.size import ROOT
+from tinylm.base import paths
+from tinylm.base.config import InputError
 
 PICTURES = ROOT / "docs/pictures"
 KEY = "models"
@@ -27,11 +29,22 @@ def models_md5(folder: Path) -> str:
     return hashlib.md5(json.dumps(listed).encode()).hexdigest() + ".dir"
 
 
-def recorded_md5() -> str:
-    """That of the recorded run's models."""
-    lock = yaml.safe_load((ROOT / "dvc.lock").read_text("utf-8"))
-    [md5] = [out["md5"] for out in lock["stages"]["train"]["outs"] if out["path"] == "models"]
+def recorded_md5(lock: Path = ROOT / "dvc.lock", stage: str = "train", part: str = "outs") -> str:
+    """That of the models which a stage wrote, or read (part "deps"), when it last ran."""
+    stages = yaml.safe_load(lock.read_text("utf-8"))["stages"]
+    [md5] = [file["md5"] for file in stages[stage][part] if file["path"] == paths.MODELS]
     return md5
+
+
+def finished_run(folder: Path) -> str:
+    """The md5 of this folder's models. Raises InputError if the report, and so its charts, is of other models."""
+    run = models_md5(folder / paths.MODELS)
+    reported = recorded_md5(folder / "dvc.lock", "report", "deps")
+    if run != reported:
+        raise InputError(
+            f"expected a report of the models {run}, got one of {reported}: run make repro"
+        )
+    return run
 
 
 def noted_in(picture: Path) -> str | None:

@@ -8,13 +8,22 @@ import xml.etree.ElementTree as ET
 
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 
 from tests.pictures import head_off
 from tests.pictures.charts import CHARTS, on_its_own
 from tests.pictures.head_off import OTHERS, Scene
-from tests.pictures.noted import PICTURES, models_md5, noted_in, recorded_md5, with_note
+from tests.pictures.noted import (
+    PICTURES,
+    finished_run,
+    models_md5,
+    noted_in,
+    recorded_md5,
+    with_note,
+)
 from tests.support.size import ROOT
+from tinylm.base.config import InputError
 from tinylm.report.drawing import COLOURS, Picture, in_style, to_png, to_svg
 from tinylm.report.truth_charts import draw_decoding
 
@@ -47,6 +56,20 @@ def test_models_have_the_md5_that_dvc_gives_them(tmp_path):
     for command in (["init", "--no-scm", "-q"], ["add", "-q", "models"]):
         subprocess.run([sys.executable, "-m", "dvc", *command], cwd=tmp_path, check=True)
     assert f"md5: {models_md5(models)}\n" in (tmp_path / "models.dvc").read_text()
+
+
+def test_pictures_are_not_drawn_from_a_report_of_other_models(tmp_path):
+    """As after `dvc repro train`: the models are new, the report's charts and page are not."""
+    (tmp_path / "models").mkdir()
+    weights = tmp_path / "models/model.safetensors"
+    weights.write_text("old")
+    old = models_md5(tmp_path / "models")
+    lock = {"stages": {"report": {"deps": [{"path": "models", "md5": old}]}}}
+    (tmp_path / "dvc.lock").write_text(yaml.safe_dump(lock))
+    assert finished_run(tmp_path) == old
+    weights.write_text("new")
+    with pytest.raises(InputError, match=f"got one of {old}: run make repro"):
+        finished_run(tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in DRAWN if name.endswith(".svg")])

@@ -32,6 +32,9 @@ from tinylm.run.finished_run import FILES, RESULTS, FinishedRun, Sentence, read_
 from tinylm.run.interval import Interval
 from tinylm.run.role_pairs import NEXT_TOKEN
 
+BLEU = st.sampled_from([0.0, 0.0355, 0.03550001, 0.2])
+LOG_PROB = st.sampled_from([None, -2.0, -1.5, -1.0])  # None: infinite
+
 
 @pytest.fixture(scope="session")
 def finished(finished_run) -> FinishedRun:
@@ -184,6 +187,39 @@ def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings)
     assert "a beam of width 1 writes the same texts" in markdown
     beams.loc[1, "text"] = "other"
     assert "a beam of width 1" not in write_document(changed, settings, {})
+
+
+@drawn(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    bleu=st.tuples(BLEU, BLEU),
+    log_prob=st.tuples(LOG_PROB, LOG_PROB),
+    distinct=st.tuples(st.sampled_from([0.5, 0.5001, 0.7]), st.sampled_from([0.5, 0.7])),
+)
+def test_sentences_about_beam_search_agree_with_their_numbers(
+    run, settings, bleu, log_prob, distinct
+):
+    methods = dict(run.beam_bench.methods)
+    for place, name in enumerate(("greedy", max(methods, key=_width))):
+        methods[name] = dataclasses.replace(
+            methods[name],
+            bleu4=bleu[place],
+            log_prob_per_token=log_prob[place],
+            distinct2=distinct[place],
+        )
+    text = plain(write_document(altered(run, beam_bench__methods=methods), settings, {}))
+    shown = [number(value) for value in bleu]
+    if shown[0] == shown[1]:
+        assert f"BLEU-4 stays {shown[0]}." in text
+        assert "Why BLEU may stay the same." in text
+    else:
+        assert f"BLEU-4 from {shown[0]} to {shown[1]}." in text
+        assert f"Why BLEU may {'rise' if bleu[1] > bleu[0] else 'fall'}." in text
+    assert ("does its job" in text) == (None not in log_prob and log_prob[1] > log_prob[0])
+    assert not re.search(r"(more|less) varied: (\d+ %) distinct 2-grams instead of \2", text)
+
+
+def _width(name):
+    return int(name.split()[1]) if name.startswith("beam ") else 0
 
 
 def test_accumulation_whose_training_diverged_is_not_compared(run, settings):

@@ -231,7 +231,7 @@ class LanguageModel:
         decoding settings sample from. Raises InputError for a model that was not trained on the
         storybook or on `world`, and if the folder of this world is missing or has changed.
         """
-        # Here and in `attention`: pandas, which the others do without, takes half a second to import.
+        # Here and in `attention`, the only methods that need pandas: its import takes half a second.
         from tinylm.evaluate.truth import explain, problem_with
 
         source = "storybook" if self.world is None else "world"

@@ -36,15 +36,17 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.run.trained_model import load_trained
 
     trained = load_trained(arguments.models, params_or_preset(), arguments.vocab)
+    is_gguf = arguments.format == "gguf"
+    search = "" if is_gguf else beam_search_call(length_penalty(trained.params))  # may be refused
     form = export_folder(Path(arguments.folder), trained, arguments.format)
     folder = visible(arguments.folder)
     print(f"{folder}: {form.architecture}, {form.parameters:,} parameters")
     print(form.check)
-    if arguments.format == "gguf":
+    if is_gguf:
         print("llama.cpp ignores section decode, and does not mask <sos>, <pad> and <unk>")
         return
     for line in untranslated(trained.decode):
         print(f"transformers' generate() lacks {line}")
-    print(f"tinylm's beam search is {beam_search_call(length_penalty(trained.params))}")
+    print(f"tinylm's beam search is {search}")
     trust = ", trust_remote_code=True" if arguments.format == "tinylm" else ""
     print(f'AutoModelForCausalLM.from_pretrained("{folder}"{trust}) loads it')

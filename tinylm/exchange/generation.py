@@ -10,11 +10,12 @@
 | a search goes on until no beam can win      | early_stopping="never"               |
 | a window that moves past the context        | max_length, the context              |
 
-The two of beam search are arguments of `generate()`: versions before 5 refuse to save a model whose
-file has them, and optimum then drops the whole file.
+The file has neither length_penalty nor early_stopping, which belong in the call of `generate()`:
+versions before 5 refuse to save a model whose file has them, and optimum then drops the whole file.
 
-Their repetition penalty also applies in beam search, where tinylm does not use it. A width of 1 is
-greedy there; in tinylm only if length_penalty is 0, otherwise a longer text may score better.
+By default, their beam search draws tokens if do_sample is true, and applies the repetition penalty;
+tinylm's does neither, so the call turns both off. A width of 1 is greedy there; in tinylm only if
+length_penalty is 0, otherwise a longer text may score better.
 """
 
 import dataclasses
@@ -63,8 +64,9 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
 
 
 def beam_search_call(length_penalty: float) -> str:
-    """The call of `generate()` that searches as tinylm does."""
-    return f'generate(num_beams=5, length_penalty={length_penalty}, early_stopping="never")'
+    """The call of `generate()` that searches as tinylm does, whatever the defaults of the file are."""
+    ours = f'length_penalty={length_penalty}, early_stopping="never"'
+    return f"generate(num_beams=5, {ours}, do_sample=False, repetition_penalty=1.0)"
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:

@@ -1,8 +1,8 @@
 """The code shipped with an export of the format `tinylm`, for `trust_remote_code=True`.
 
 It is the reference itself: the files of `tinylm/model` that the forward pass needs, and a wrapper
-for transformers. Their imports of tinylm are made relative, and the wrapper names all files; nothing
-else is changed.
+for transformers. Their imports of tinylm become relative, and the wrapper names the other files;
+nothing else changes.
 """
 
 import re

@@ -15,6 +15,7 @@ from tinylm.model.norms import NORMS
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
 CHUNK_ROWS = 512  # rows of logits in memory at a time
+TWO_BYTES = (torch.float16, torch.bfloat16)
 ALIGNMENT = 8  # on CUDA, V is padded to a multiple of this, which tensor cores need to be fast
 
 
@@ -127,7 +128,7 @@ class Ops:
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
         """A norm of `norms.py` over the last axis, times gain, plus bias.  (..., D) -> (..., D)"""
         # In float16, the square of a number above 256 is infinite.
-        exact = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        exact = x.float() if x.dtype in TWO_BYTES else x
         normed = NORMS[kind].formula(exact, eps).to(x.dtype)
         return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 

@@ -181,8 +181,8 @@ def check_tokens(converted: list[Converted]) -> None:
         "greedy, include_prompt_in_result as by default",
         unit,
         [each.decoded("greedy", with_prompt=True)[0] for each in converted],
-        "By default, `generate_batch` includes the prompt in its results, and counts it in `max_length`, in the length "
-        "penalty and in the repetition penalty: set `include_prompt_in_result=False`.",
+        "By default, `generate_batch` includes the prompt in its results and counts it towards `max_length` and both "
+        "penalties: set `include_prompt_in_result=False`.",
     )
     report.known(
         f"scores of {BEAMS} beams with suppress_sequences",

@@ -191,7 +191,7 @@ async function checkGenerate(models) {
   print(
     tool, "draws with top_p=1e-6 or min_p=1, which allow one token", written.length, found.filtered,
     "draws of another token", null,
-    "`generate()` ignores `top_p` and `min_p`, which the default recipe sets: set `top_k`.",
+    "`generate()` ignores `top_p` and `min_p`, and so the default recipe's filter: set `top_k` instead.",
   );
   print(
     tool, "best of 5 beams", written.length, found.beams, "texts that differ", null,
@@ -199,7 +199,7 @@ async function checkGenerate(models) {
   );
   print(
     tool, "texts of a batch after their end", written.length, found.pastTheEnd, "texts that go on", null,
-    "In a batch, a text goes on after `<eos>` until all texts end in the same step: cut it there.",
+    "A batch goes on until all its texts end in the same step: cut each text at its first `<eos>`.",
   );
 }
 

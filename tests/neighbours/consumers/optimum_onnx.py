@@ -103,7 +103,7 @@ def compare_graphs(models: list[Written]) -> None:
     """ONNX graphs."""
     graphs = {each.folder: graph(each) for each in models}
     pairs = [(distance(graphs[each.folder], each), each.rounding()) for each in models]
-    says = "It needs transformers 4, which reads the same exports, in an environment of its own."
+    says = "Install it in an environment of its own: it needs transformers 4, which reads the same exports."
     optimum.compare("logits of ONNX graphs with a KV cache", LOGITS, pairs, says)
     compare_generated(optimum, models, lambda each: graphs[each.folder])
 

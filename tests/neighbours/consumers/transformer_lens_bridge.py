@@ -93,7 +93,7 @@ def main() -> None:
         "loss of their ids, padded by to_tokens",
         UNIT,
         [loss_of_two(model, as_ids=True) for model in opened],
-        "The loss of a padded batch of ids counts padding: pass texts, which the tokenizer of an export pads on the left.",
+        "The loss of a padded batch of ids includes padding: pass texts, which an export's tokenizer pads on the left.",
     )
     rotary = [model for model in opened if model.card["model"]["positions"] == "rotary"]
     report.known(

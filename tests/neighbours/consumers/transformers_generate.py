@@ -73,8 +73,7 @@ def compare_beams(form: str) -> None:
         f"best of {BEAMS} beams, {form}",
         TOKENS,
         pairs,
-        "Beam search as in tinylm is `generate(num_beams=..., length_penalty=..., early_stopping='never')`, with the "
-        "length penalty that `tinylm export` prints.",
+        "For tinylm's beam search, use the call of `generate()` that `tinylm export` prints.",
     )
 
 

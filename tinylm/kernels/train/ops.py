@@ -14,14 +14,15 @@ from tinylm.kernels.train.dropout import NativeAddDropout, NativeDropout
 from tinylm.kernels.train.linear import linear
 from tinylm.kernels.train.norm import KINDS, ManualGradNorm, NativeNorm
 from tinylm.kernels.train.output_loss import output_loss
-from tinylm.model.ops import Ops, apply_rotary
+from tinylm.model.ops import TWO_BYTES, Ops, apply_rotary
 from tinylm.model.recompute import RunBlock, run_block
 
 
 class ManualGradOps(Ops):
     """Hand-written gradients of norms and output loss, which keep less for the backward pass.
 
-    For any device and precision. fused_attention: use torch's attention, one kernel on CUDA.
+    For any device and precision; norms of a model in float16 or bfloat16 are the reference's.
+    fused_attention: use torch's attention, one kernel on CUDA.
     """
 
     native = False
@@ -52,7 +53,7 @@ class ManualGradOps(Ops):
         return torch_attention(qkv, scale, dropout)
 
     def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
-        if kind not in KINDS:
+        if kind not in KINDS or x.dtype in TWO_BYTES:
             return super().norm(x, gain, bias, eps, kind)
         return ManualGradNorm.apply(x, gain, bias, eps, kind)
 

@@ -18,11 +18,13 @@ function paint(canvas, weights) {
   });
 }
 
+const UNCLEAR = "no measurable change";
+
 // By how much the right token becomes less or more probable without the head; "" if it is not known
 function costOf({ increase, low, high } = {}) {
   if (increase === undefined) return "";
   const isClear = low > 0 || high < 0;
-  if (!isClear) return "no measurable change";
+  if (!isClear) return UNCLEAR;
   const change = 100 * Math.expm1(-increase);
   const sign = change > 0 ? "+" : "\u2212";
   return `${sign}${Math.abs(change).toFixed(1)} %`;
@@ -87,7 +89,8 @@ export function bindHeads(lab) {
     const cost = costOf(measured);
     const parts = [];
     if (roles.length) parts.push(`it usually attends to ${roles.join(", ")}`);
-    if (cost) parts.push(`without it, the probability of the right ${token} changes by ${cost}`);
+    const change = cost === UNCLEAR ? "does not change measurably" : `changes by ${cost}`;
+    if (cost) parts.push(`without it, the probability of the right ${token} ${change}`);
     $("head-about").textContent = parts.length ? `${name}, over many stories: ${parts.join("; ")}.` : "";
   }
 
@@ -130,7 +133,7 @@ export function bindHeads(lab) {
     lab.choose(position);
     $("copied-about").textContent =
       `To predict ${lab.quoted(position)}, ${lab.headName(`${layer}.${head}`)} put ${percent(weight)} of its weight on ` +
-      `an earlier ${lab.quoted(position)}. Without this head, its probability falls from ${percent(before)} to ${percent(without)}.`;
+      `an earlier ${lab.quoted(position)}. Without this head, that ${token}'s probability falls from ${percent(before)} to ${percent(without)}.`;
   }
 
   $("heads").style.setProperty("--heads", heads);
