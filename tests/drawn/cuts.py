@@ -32,7 +32,14 @@ MOMENTS: tuple[tuple[Any, str], ...] = ((os, "replace"), (trainer.Trainer, "laun
 
 
 LONGEST_TRAINING_S = 60
-CALM = {"model.dropout": 0.0, "train.lr": 1e-3, "train.muon_lr": 1e-3, "train.patience": None}
+# Without a memory of squared gradients, AdamW divides a mean of gradients by the last one, however small.
+CALM = {
+    "model.dropout": 0.0,
+    "train.lr": 1e-3,
+    "train.muon_lr": 1e-3,
+    "train.beta2": 0.95,
+    "train.patience": None,
+}
 
 
 class PowerCut(BaseException):
