@@ -96,7 +96,7 @@ def test_what_the_report_answers_only_in_part_is_marked(run, settings):
     answered = {row[0]: row[2] for row in questions(run, settings, "TinyStories")}
     assert len(answered) == 14
     vectors = "the model, from scratch, with fastText vectors and sinusoids"
-    assert answered[vectors] == "partly: the vectors are not the pretrained ones"
+    assert answered[vectors] == "partly: the word vectors are not the published ones"
     assert answered["TinyStories, its splits and preprocessing"] == "yes"
     assert answered["the model on the Hugging Face hub"] == "no"
     published = dataclasses.replace(settings, hub_path="me/tiny", observations=("A head …",))

@@ -1,4 +1,4 @@
-"""The run beside the assignment behind tinylm: what differs, and which questions the report answers."""
+"""How the run differs from the course assignment behind tinylm, and which of its questions the report answers."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def questions(run: FinishedRun, settings: ReportSettings, corpus: str) -> list[t
     recorded = "the report quotes a recorded run" if is_of_words else "recorded runs are of words"
     unlike = []
     if "word vectors" in parts:
-        unlike.append("the vectors are not the pretrained ones")
+        unlike.append("the word vectors are not the published ones")
     if "positions" in parts:
         unlike.append("positions are not sinusoids")
     answers = [
