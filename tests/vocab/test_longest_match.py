@@ -118,5 +118,5 @@ def test_the_published_counts_of_tiny_shakespeare():
     tokenizer = train_longest_match(stories, settings(500))
     assert sum(len(token) == 1 for token in tokenizer.tokens) == 65
     assert sum(len(tokenizer.encode_story(story)) for story in stories) - 50 == 423_593
-    for example in published()["E"]["data"]["examples"]:
+    for example in published()["shakespeare-bpe"]["data"]["examples"]:
         assert tokenizer.encode(example["text"].replace("Ġ", " ")) == example["ids"]
