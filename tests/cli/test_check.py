@@ -1,18 +1,24 @@
 """tinylm check: each planted problem is named by its key, before any work."""
 
+import dataclasses
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings, strategies
 
+from tests.drawn.reruns import other_values
 from tests.storybook.worlds import FRENCH, write_world
 from tests.support.clone import set_params
 from tinylm.base.config import load_params
-from tinylm.base.files import read_json
+from tinylm.base.files import read_json, write_json
 from tinylm.cli import check, main
 from tinylm.download.settings import DataSettings
 from tinylm.params import estimate
+from tinylm.params.params import read_sections
 from tinylm.params.presets.write import FOLDER
 
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -29,7 +35,7 @@ def folder(tmp_path, monkeypatch):
         path.touch()
     Path("dvc.yaml").touch()
     plant({})
-    monkeypatch.setattr(estimate, "measure", lambda params: (1e-4, 0.03))
+    monkeypatch.setattr(estimate, "measure", lambda params: estimate.Speed(1e-4, 0.03))
     return tmp_path
 
 
@@ -87,6 +93,41 @@ def test_the_estimate_follows_the_size_of_the_corpus(capsys):
         "of the training time is validation; reduce it with a smaller data.held_out_share"
         in capsys.readouterr().out
     )
+
+
+def test_within_an_hour_the_same_settings_are_not_measured_again(monkeypatch):
+    assert main(["check"]) == 0
+    monkeypatch.setattr(estimate, "measure", lambda params: pytest.fail("measured again"))
+    assert main(["check"]) == 0
+    plant({"beam_bench.widths": [1, 2], "data.train_stories": 500})
+    assert main(["check"]) == 0
+    speed = read_json(estimate.SPEED_FILE)
+    write_json(estimate.SPEED_FILE, speed | {"at": speed["at"] - estimate.FRESH_S})
+    with pytest.raises(pytest.fail.Exception, match="measured again"):
+        main(["check"])
+
+
+@pytest.mark.parametrize("section", ["model", "train", "runtime"])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=strategies.data())
+def test_another_setting_is_measured_anew(section, data):
+    sections = read_sections(BASE)[0]
+    estimate.keep_speed(sections, estimate.Speed(1.0, 2.0))
+    assert estimate.kept_speed(sections) == estimate.Speed(1.0, 2.0)
+    keys = [field.name for field in dataclasses.fields(sections[section])]
+    key = data.draw(strategies.sampled_from(keys))
+    value = getattr(sections[section], key)
+    other = data.draw(strategies.sampled_from(other_values(f"{section}.{key}", value)))
+    edited = dataclasses.replace(sections[section], **{key: other})
+    assert estimate.kept_speed(sections | {section: edited}) is None
+
+
+def test_a_second_check_does_not_load_torch():
+    check_twice = (
+        "import sys; from tinylm.cli import main; main(['check']); sys.exit('torch' in sys.modules)"
+    )
+    loaded = [subprocess.run([sys.executable, "-c", check_twice]).returncode for _ in range(2)]
+    assert loaded == [1, 0]
 
 
 @pytest.mark.parametrize("train_stories", [None, 1000])

@@ -120,5 +120,5 @@ def test_a_stage_says_where_it_stands_and_what_is_left(tmp_path, monkeypatch, ca
 
 def test_both_speeds_are_measured(monkeypatch):
     monkeypatch.setattr(estimate, "MEASURED_S", 0.0)
-    token_s, forward_s = estimate.measure(params_from(small_params()))
-    assert token_s > 0 < forward_s
+    speed = estimate.measure(params_from(small_params()))
+    assert speed.token_s > 0 < speed.forward_s

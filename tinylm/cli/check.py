@@ -133,7 +133,6 @@ def check_files(sections: dict[str, Any], findings: Findings) -> None:
 
 def check_machine(sections: dict[str, Any], findings: Findings) -> None:
     """Cores and device that section `runtime` names."""
-    from tinylm.base.machine import pick_device
     from tinylm.base.processes import cores, useful_cores
 
     runtime = sections.get("runtime")
@@ -145,6 +144,10 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
         )
     elif runtime.threads < useful_cores():
         findings.notes.append(f"runtime.threads: auto uses {useful_cores()} cores, which is faster")
+    if estimate.kept_speed(sections) is not None:
+        return  # it was measured on that device, and asking again would load torch
+    from tinylm.base.machine import pick_device
+
     with findings.problems.collected():
         device = pick_device(runtime.device)
         if "train" in sections:
@@ -177,14 +180,18 @@ def _durations() -> Iterator[str]:
     values = load_params()
     params = params_from(values)
     corpus = estimate.corpus_of(params.data)
-    token_s, forward_s = estimate.measure(params)
-    seconds = estimate.stage_seconds(params, corpus, token_s, forward_s)
+    sections = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
+    speed = estimate.kept_speed(sections)
+    if speed is None:
+        speed = estimate.measure(params)
+        estimate.keep_speed(sections, speed)
+    seconds = estimate.stage_seconds(params, corpus, speed)
     estimate.keep(seconds, values)
     total = sum(seconds.values())
     train = estimate.rough_duration(seconds["train"])
     line = f"all stages: {estimate.rough_duration(total)} on this machine, including {train} of training"
     yield line + ("; make quick takes less time" if total > LONG_S else "")
-    validation_s = estimate.validation_seconds(params, corpus, token_s)
+    validation_s = estimate.validation_seconds(params, corpus, speed.token_s)
     if validation_s > MOST_VALIDATION * seconds["train"]:
         yield (
             f"note: {estimate.rough_duration(validation_s)} of the training time is validation; "

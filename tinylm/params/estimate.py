@@ -1,11 +1,14 @@
-"""How long a run takes, estimated from two seconds of work on this machine.
+"""How long a run takes, estimated from a second of work on this machine.
 
 `tinylm check` writes the estimate, and each stage of the run that follows prints what is left of it.
 """
 
+import dataclasses
 import hashlib
+import importlib.metadata
 import json
 import math
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +24,9 @@ from tinylm.params.params import Params
 from tinylm.vocab.embedding.matrix import MAX_TOKENS
 
 FILE = Path(".dvc/tmp/estimate.json")
-MEASURED_S = 1.0  # length of each of the two measurements
+SPEED_FILE = Path(".dvc/tmp/speed.json")
+MEASURED_S = 0.5  # length of each of the two measurements
+FRESH_S = 3600  # a measurement is used again for so long; another program may have slowed it down
 VOCABULARY = 3_000  # words of the model that is measured
 STORY = 128  # tokens of an average story
 STORY_BYTES = 700
@@ -104,8 +109,41 @@ def validation_seconds(params: Params, corpus: Corpus, token_s: float) -> float:
     return validations * held_out * FORWARD * token_s
 
 
-def measure(params: Params) -> tuple[float, float]:
-    """(seconds of training per token, seconds of a plain forward pass over 1,024 tokens)."""
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of training per token, and of a plain forward pass over 1,024 tokens."""
+
+    token_s: float
+    forward_s: float
+
+
+def kept_speed(sections: Mapping[str, Any]) -> Speed | None:
+    """What was measured here for these sections of params.yaml, if that was within the last hour."""
+    content = read_json(SPEED_FILE) if SPEED_FILE.exists() else {}
+    if not {"model", "train", "embedding", "runtime"} <= sections.keys():
+        return None
+    age_s = time.time() - content.get("at", 0.0)
+    if content.get("measured") != _what_is_measured(sections) or not 0 <= age_s < FRESH_S:
+        return None
+    return Speed(content["token_s"], content["forward_s"])
+
+
+def keep_speed(sections: Mapping[str, Any], speed: Speed) -> None:
+    """Keep a measurement for `kept_speed`."""
+    measured = {"measured": _what_is_measured(sections), "at": time.time()}
+    write_json(SPEED_FILE, measured | dataclasses.asdict(speed))
+
+
+def _what_is_measured(sections: Mapping[str, Any]) -> str:
+    """Equal if the machine, torch and all settings are equal on which the speed depends."""
+    settings = [dataclasses.asdict(sections[name]) for name in ("model", "train", "runtime")]
+    width = sections["embedding"].width
+    versions = [importlib.metadata.version(name) for name in ("torch", "tinylm")]
+    return _digest({"of": [settings, width, versions, platform.node()]})
+
+
+def measure(params: Params) -> Speed:
+    """Train and use a model of this shape for a second. Needs torch, which takes as long to load."""
     import torch
 
     from tinylm.base.machine import pick_device
@@ -138,7 +176,7 @@ def measure(params: Params) -> tuple[float, float]:
     plain = new_model(params.model, embedding).eval()
     with torch.inference_mode():
         forward_s = _median_s(lambda: plain(ids[:8]))
-    return _median_s(update) / batch.tokens, forward_s * 1024 / ids[:8].numel()
+    return Speed(_median_s(update) / batch.tokens, forward_s * 1024 / ids[:8].numel())
 
 
 def _row(params: Params) -> int:
@@ -156,14 +194,13 @@ def _median_s(work: Callable[[], Any]) -> float:
     return statistics.median(times[2:])
 
 
-def stage_seconds(
-    params: Params, corpus: Corpus, token_s: float, forward_s: float
-) -> dict[str, float]:
-    """Seconds of each stage, in the order in which they run; see `measure` for the two speeds.
+def stage_seconds(params: Params, corpus: Corpus, speed: Speed) -> dict[str, float]:
+    """Seconds of each stage, in the order in which they run.
 
     Stages that train take as long as their tokens. The others take as long as in the default run,
     for as much more work as they have here, on a machine that is as much slower.
     """
+    token_s = speed.token_s
     sweep, ckpt = params.accum_sweep, params.ckpt_bench
     beams, cache = params.beam_bench, params.kv_bench
     training_s = 1.03 * _training_tokens(params, corpus) * token_s  # some of it for snapshots
@@ -174,7 +211,7 @@ def stage_seconds(
     read = min(corpus.train, MAX_TOKENS / STORY)
     vectors_s = SKIPGRAM.seconds(read) if params.embedding.source == "skipgram" else 3
     download = DOWNLOAD if params.data.source in GENERATED else READ
-    pace = forward_s / REFERENCE_S
+    pace = speed.forward_s / REFERENCE_S
     return {
         "download": pace * download.seconds(corpus.train),
         "vocab": pace * (VOCAB.seconds(corpus.train) + vectors_s),
