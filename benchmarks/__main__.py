@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import decoding, loss, race, training
+from benchmarks import decoding, loss, race, stage, training
 from benchmarks.frame import Options, as_record, keep, table, versions
 from tinylm.base.command import CommandFailed, Parser, run_command
 from tinylm.base.config import InputError
@@ -21,6 +21,7 @@ RESULTS = Path("benchmarks/results.json")
 LINES = {
     "training": training.training,
     "training_storybook": training.training_storybook,
+    "stage": stage.stage,
     "loss": loss.loss,
     "one_prompt": decoding.one_prompt,
     "twenty_prompts": decoding.twenty_prompts,

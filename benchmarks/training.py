@@ -1,22 +1,34 @@
-"""Training: tokens per second and peak memory, compared with nanoGPT, at two shapes."""
+"""Training: tokens per second and peak memory, compared with nanoGPT and with the processor's limit, at two shapes."""
 
 import dataclasses
 
 from benchmarks.contenders import training as contenders
-from benchmarks.contenders.nanogpt import modes
-from benchmarks.frame import Entry, Options, Row, compared, fastest, prepared, rates, spread, trials
+from benchmarks.contenders.nanogpt import modes, precisions
+from benchmarks.contenders.products import limit
+from benchmarks.frame import (
+    Entry,
+    Options,
+    Row,
+    compared,
+    fastest,
+    prepared,
+    rates,
+    spread,
+    trials,
+)
 from benchmarks.shape import STORYBOOK, Shape, of_size
 
 UPDATES = 8  # of a trial: two seconds with native bf16, ten without
+LIMIT = "the processor's limit"  # a step at the speed of its matrix products alone
 
 
 def entries(options: Options, shape: Shape, preset: str) -> dict[str, Entry]:
-    """tinylm in each precision of nanoGPT, tinylm with the preset's own settings, and nanoGPT in each mode."""
+    """tinylm and the processor's limit in nanoGPT's precisions, tinylm as the preset has it, and nanoGPT in each mode."""
     setup = {"shape": dataclasses.asdict(shape), "threads": options.threads}
     result = {preset: Entry(contenders.ours, setup | {"preset": preset})}
-    for mode in modes(options.tiny):
-        if "+" not in mode:
-            result[f"tinylm {mode}"] = Entry(contenders.ours, setup | {"precision": mode})
+    for name in precisions():
+        result[f"tinylm {name}"] = Entry(contenders.ours, setup | {"precision": name})
+        result[f"{LIMIT} {name}"] = Entry(limit, setup | {"precision": name})
     if options.nanogpt is None:
         print("--nanogpt is not given: nanoGPT was not measured", flush=True)
         return result
@@ -52,4 +64,8 @@ def _compared(options: Options, shape: Shape, preset: str) -> list[Row]:
         what = "one training step in fp32, as on a processor without bf16"
         rows += compared(what, rate, "tinylm fp32", fastest(rate, "nanoGPT fp32"))
     own = Row(f"one training step of the preset {preset}", "tokens/s", rate[preset])
-    return [*rows, own]
+    limits = []
+    for name in precisions():
+        what = f"one training step in {name}, and the processor's limit"
+        limits += compared(what, rate, f"tinylm {name}", f"{LIMIT} {name}")
+    return [*rows, own, *limits]

@@ -36,10 +36,15 @@ def load(clone: str) -> Any:
     return module
 
 
+def precisions() -> list[str]:
+    """fp32, and bf16 if it is native here."""
+    return ["fp32", "bf16"] if multiplies_in_bf16(torch.device("cpu")) else ["fp32"]
+
+
 def modes(tiny: bool = False) -> list[str]:
-    """Its modes here: fp32, bf16 if it is native; then each with torch.compile, unless tiny."""
-    precisions = ["fp32", "bf16"] if multiplies_in_bf16(torch.device("cpu")) else ["fp32"]
-    return precisions if tiny else precisions + [f"{name}+compile" for name in precisions]
+    """Its modes: each precision; then each with torch.compile, unless tiny."""
+    compiled = [] if tiny else [f"{name}+compile" for name in precisions()]
+    return precisions() + compiled
 
 
 class NanoGPT:

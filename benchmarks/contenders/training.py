@@ -31,11 +31,12 @@ def _step(update: Callable[[], object], shape: Shape) -> Step:
 def ours(setup: Setup) -> Step:
     """Our training step, as stage train runs it.
 
-    setup: `preset`, or `precision` for nanoGPT's architecture and optimizer.
+    setup: `preset`, by default with its own precision; or only `precision`, for nanoGPT's architecture and optimizer.
     """
     shape = Shape(**setup["shape"])
     if "preset" in setup:
-        settings = train_settings(shape, setup["preset"])
+        precision = {key: setup[key] for key in ("precision",) if key in setup}
+        settings = train_settings(shape, setup["preset"], **precision)
         model = model_settings(shape, {}, setup["preset"])
     else:
         settings = train_settings(shape, **ADAMW | {"precision": setup["precision"]})

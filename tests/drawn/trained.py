@@ -294,7 +294,8 @@ def every_update_follows_from_its_formula(drawn: DrawnRun, folder: Path) -> None
     except (CommandFailed, InputError):
         return  # every_stage_ends judges this; weights may have diverged
     check_mini_batches(run, updates)
-    chosen = {0, 1, drawn.number % len(updates), len(updates) - 1}
+    last = len(updates) - 1  # 0 if the budget is that of one update
+    chosen = {0, min(1, last), drawn.number % len(updates), last}
     if not run.params["model"]["dropout"]:
         for number in sorted(chosen):
             check_gradient(run, number, updates[number])
