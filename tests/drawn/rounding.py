@@ -134,7 +134,7 @@ def exactly(
     """The results of `compute(model)` in float64, each with its bound; `make` gives a new model.
 
     unit: the relative error of one rounding. A result that rounding alone decides, such as the gradient of the keys' biases,
-    may be as far as one unit of all results together.
+    may be as far as one unit of all results together. A result's terms and the result are rounded, too, which is not shaken.
     """
     exact = [result.detach() for result in compute(make())]
     generator = torch.Generator().manual_seed(seed)
@@ -148,6 +148,9 @@ def exactly(
             return [Exact(result, math.inf) for result in exact]
     together = float(sum(result.square().sum() for result in exact)) ** 0.5
     return [
-        Exact(result, FACTOR * (error + unit * together / len(exact)))
+        Exact(
+            result,
+            FACTOR * (error + unit * together / len(exact)) + 2 * unit * float(result.norm()),
+        )
         for result, error in zip(exact, errors, strict=True)
     ]
