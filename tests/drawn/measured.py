@@ -68,7 +68,7 @@ class Losses:
         units = merge_repeats(self.stories, texts)
         if len(units) < MIN_TEXTS:
             units = np.add.reduceat(self.rows, np.arange(0, len(self.rows), block))
-        interval = interval_of(units, pooled_ratio)
+        interval = interval_of_logarithm(units)
         return {
             "loss": nats / tokens,
             "tokens": tokens,
@@ -79,6 +79,19 @@ class Losses:
 def interval_of(*arguments: Any) -> dict[str, float]:
     """The result of `value_and_interval`, as the files store it."""
     return to_mapping(value_and_interval(*arguments))
+
+
+def interval_of_logarithm(nats_and_tokens: Any) -> dict[str, float]:
+    """The logarithms of the perplexity of all texts and of its interval.
+
+    An end is interpolated between perplexities; between their logarithms it would differ if there are few texts.
+    """
+
+    def perplexity(means: np.ndarray) -> np.ndarray:
+        return np.exp(pooled_ratio(means).clip(max=MOST_NATS))
+
+    interval = interval_of(nats_and_tokens, perplexity)
+    return {end: math.log(value) for end, value in interval.items()}
 
 
 def logarithm(perplexity: Any) -> np.ndarray:
@@ -403,10 +416,9 @@ def samples_continue_the_prompts_of_the_settings(drawn: DrawnRun, folder: Path) 
     got = figures["samples"]
     assert (got["count"], got["finished"]) == (len(rows), sum(row["finished"] for row in rows))
     for prefix, name in (("", "continuation"), ("reference_", "reference")):
-        wanted = interval_of(sums[prefix], pooled_ratio)
+        wanted = interval_of_logarithm(sums[prefix])
         logs = {end: logarithm(got[f"{name}_perplexity"][end]) for end in ENDS}
-        clipped = {end: min(wanted[end], MOST_NATS) for end in ENDS}
-        problem = differs_interval(f"samples: ln {name}_perplexity", logs, clipped, tolerance)
+        problem = differs_interval(f"samples: ln {name}_perplexity", logs, wanted, tolerance)
         assert not problem, problem
     written = {
         "": [row["continuation"] for row in rows], "reference_": [row["reference"] for row in rows]
