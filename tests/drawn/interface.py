@@ -243,9 +243,18 @@ class Methods:
         assert "".join(self.lm.stream(self.prompts[0], **options)) == expected
 
 
+def is_encoded(lm: LanguageModel, text: str) -> bool:
+    """Whether a text has tokens, and no character that the vocabulary lacks, which log_prob refuses."""
+    try:
+        lm.tokenizer.encode_story(text)
+    except InputError:
+        return False
+    return bool(lm.tokenizer.encode(text))
+
+
 def prompts_of(lm: LanguageModel, drawn: DrawnRun, rng: np.random.Generator) -> list[str]:
     """Up to three beginnings of stories, some longer than the context."""
-    texts = [text for text in drawn.files.texts() if lm.tokenizer.encode(clean_text(text))]
+    texts = [text for text in drawn.files.texts() if is_encoded(lm, clean_text(text))]
     prompts = []
     for number in rng.permutation(len(texts))[:3]:
         words = clean_text(texts[number]).split()
