@@ -186,6 +186,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
     changes: dict[str, Any] = {}
     data: dict[str, list[str]] = {}
     path = ""
+    is_judged = False
     column = draw(st.sampled_from(["text", "story", "Text body"]))
     source = draw(st.sampled_from(["given", "file", "folder", "storybook", "world"]))
     if source == "file":
@@ -204,9 +205,15 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         changes |= {"data.source": source, "data.drop_first_line": False}
         changes |= {"data.train_stories": draw(st.integers(25, 60))}
         changes |= {"data.evaluation_stories": draw(st.integers(1, 9))}
-        if draw(st.booleans()):
-            # Whole stories fit, so that the generator judges them, and an update of the sweep its budget.
-            changes |= {"model.context": 160, "accum_sweep.tokens": 2000}
+        is_judged = draw(st.booleans())
+        if is_judged:
+            # The generator judges whole stories of its own words. An update of the sweep fits its budget.
+            changes |= {
+                "model.context": 160,
+                "accum_sweep.tokens": 2000,
+                "vocab.tokenizer": "words",
+            }
+            changes |= {"vocab.lower_case": True, "vocab.punctuation": "drop"}
     world: dict[str, str] = {}
     if source == "world":
         path = "world"
@@ -214,7 +221,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
     if path:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
-    if draw(st.booleans()):
+    if not is_judged and draw(st.integers(0, 3)) == 3:
         vocabulary = {
             "size": draw(st.sampled_from([60, 257, 300])),
             "alphabet": draw(st.sampled_from([True, True, True, True, False])),

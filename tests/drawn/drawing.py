@@ -57,6 +57,13 @@ USUAL: dict[str, tuple[float, float]] = {
     "accum_sweep.tokens": (400, 800), "kv_bench.batch": (1, 2), "data.evaluation_stories": (4, 20),
     "evaluate.prompt_tokens": (1, 6),
 }  # fmt: skip
+# (key, the key that ends its range): values at this end are drawn, too.
+ENDED_BY = (
+    ("train.keep_epochs", "train.epochs"),
+    ("evaluate.prompt_tokens", "model.context"),
+    ("kv_bench.lengths", "model.context"),
+    ("accum_sweep.tokens", "train.tokens"),
+)
 # Values are files, or need a network or a card; those with files are drawn with the corpus.
 NOT_DRAWN = {"data.source", "data.path", "data.hub", "data.column", "vocab.path", "embedding.path"}
 NOT_DRAWN |= {"embedding.hub", "report.hub_path", "runtime.snapshot_every_s"}
@@ -212,7 +219,23 @@ def settings_changes(draw: st.DrawFn, sections: tuple[str, ...] = tuple(SECTIONS
             if reads(section, of_section):
                 changes |= of_section
                 break
-    return repaired(changes)
+    changes = repaired(changes)
+    for name, end in ENDED_BY:
+        if name.partition(".")[0] in sections and draw(st.integers(0, 3)) == 3:
+            changes = at_its_end(changes, name, end)
+    return changes
+
+
+def at_its_end(changes: Changes, name: str, end: str) -> Changes:
+    """With the largest value, or a further one of a list, that another key leaves to this one, if that is legal."""
+    params = with_changes(changes)
+    section, _, key = name.partition(".")
+    value, last = params[section][key], params[end.partition(".")[0]][end.partition(".")[2]]
+    if last is None:
+        return changes
+    is_list = "tuple" in str(FIELDS[name][0])
+    edited = changes | {name: [*(value or []), last] if is_list else last}
+    return edited if is_legal(edited) else changes
 
 
 def repaired(changes: Changes) -> Changes:

@@ -26,8 +26,8 @@ UNITS = {"fp32": FP32, "bf16": BF16}  # of train.precision
 LARGEST = {FP32: 2.0**60, BF16: 2.0**60, F16: 2.0**15, Q8_0: 2.0**15}
 # Half the smallest positive number, of a format whose range models reach.
 SMALLEST = {F16: 2.0**-25}
-SHAKEN = 3  # computations with changes
-# Their largest error is that of some changes drawn at random; rounding may also err in one direction.
+SHAKEN = 3  # computations with changes as large as one rounding, and as many with changes as large as the bound allows
+# The largest error is that of some changes drawn at random; rounding may also err in one direction.
 FACTOR = 20.0
 
 
@@ -49,12 +49,14 @@ class ShakenModel(PlainModel):
     """The plain model. After `shake`, intermediate results and gradients have a relative error of at most `unit`."""
 
     unit = 0.0
+    smallest = 0.0
     largest = 0.0  # magnitude of all weights and intermediate results since `shake`
     generator: torch.Generator | None = None
 
-    def shake(self, unit: float, generator: torch.Generator) -> None:
-        """Change the weights now, and from now on what each part of the model gives."""
-        self.unit, self.generator = unit, generator
+    def shake(self, unit: float, generator: torch.Generator, factor: float) -> None:
+        """Change the weights now, and from now on what each part of the model gives, by `factor` units."""
+        self.unit, self.generator = factor * unit, generator
+        self.smallest = factor * SMALLEST.get(unit, 0.0)
         self.weights = {name: self.shaken(tensor) for name, tensor in self.weights.items()}
 
     def shaken(self, x: Tensor) -> Tensor:
@@ -63,8 +65,7 @@ class ShakenModel(PlainModel):
         largest = float(x.detach().abs().max())
         if not largest <= self.largest:  # NaN counts as the largest
             self.largest = largest
-        smallest = SMALLEST.get(self.unit, 0.0)
-        changed = x * (1 + self.unit * self.noise(x.shape)) + smallest * self.noise(x.shape)
+        changed = x * (1 + self.unit * self.noise(x.shape)) + self.smallest * self.noise(x.shape)
         return RoundedGradient.apply(changed, self.unit, self.generator)
 
     def noise(self, shape: Sequence[int]) -> Tensor:
@@ -139,11 +140,13 @@ def exactly(
     exact = [result.detach() for result in compute(make())]
     generator = torch.Generator().manual_seed(seed)
     errors = [0.0] * len(exact)
-    for _ in range(shaken):
+    # Small changes of a smooth function show how large ones act. A hard attention jumps only at large ones.
+    for factor in [1.0] * shaken + [FACTOR] * shaken:
         model = make()
-        model.shake(unit, generator)
+        model.shake(unit, generator, factor)
         for place, result in enumerate(compute(model)):
-            errors[place] = max(errors[place], float((result.detach() - exact[place]).norm()))
+            error = float((result.detach() - exact[place]).norm()) / factor
+            errors[place] = max(errors[place], error)
         if not model.largest <= LARGEST[unit]:
             return [Exact(result, math.inf) for result in exact]
     together = float(sum(result.square().sum() for result in exact)) ** 0.5

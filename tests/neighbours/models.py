@@ -232,7 +232,7 @@ def rounding(model: TinyLM, rows: torch.Tensor, unit: float, factor: float) -> f
     largest = 0.0
     for _ in range(SHAKEN):
         plain = plain_model(model)
-        plain.shake(unit, generator)
+        plain.shake(unit, generator, 1.0)
         largest = max(largest, float((plain(rows) - exact).abs().max()))
         if not plain.largest <= LARGEST[unit]:
             return None
@@ -243,7 +243,7 @@ def quantised(model: TinyLM, rows: torch.Tensor, unit: float) -> float:
     """The error of logits after random changes, as a share of their spread: root of the mean square."""
     exact = plain_model(model)(rows)
     plain = plain_model(model)
-    plain.shake(unit, torch.Generator().manual_seed(0))
+    plain.shake(unit, torch.Generator().manual_seed(0), 1.0)
     return float((plain(rows) - exact).square().mean().sqrt() / exact.std(-1).mean())
 
 
