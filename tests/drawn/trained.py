@@ -19,7 +19,7 @@ from tests.drawn.drawing import DrawnRun
 from tests.drawn.plain_files import SPLITS, Run, differs
 from tests.drawn.plain_model import Weights
 from tests.drawn.properties import holds
-from tests.drawn.rounding import SHAKEN, UNITS, Exact, ShakenModel, exactly
+from tests.drawn.rounding import MORE_SHAKEN, SHAKEN, UNITS, Exact, ShakenModel, exactly
 from tests.drawn.running import advance, in_folder, run_stage
 from tinylm.base.command import CommandFailed, Interrupted
 from tinylm.base.config import InputError, read_section
@@ -46,7 +46,6 @@ EVERY = 10  # updates per point of a curve
 LAST = 20  # updates that the final train loss is the mean of
 MOST_NATS = 600  # of a perplexity that a plot can show
 SIX_DIGITS = 1e-5  # of the numbers in plots/
-MORE_SHAKEN = 40  # where a few changes do not show how much a model amplifies rounding
 
 
 @holds("prepared")
