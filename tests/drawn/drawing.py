@@ -133,6 +133,12 @@ FIELDS = {
 }
 
 
+def kind_of(name: str) -> Any:
+    """The type of a key where it is not null."""
+    kind, _ = FIELDS[name]
+    return typing.get_args(kind)[0] if isinstance(kind, types.UnionType) else kind
+
+
 def whole_numbers(allowed: Allowed, most: float) -> st.SearchStrategy[int]:
     """Small ones, and the ends of the range."""
     low = 0 if allowed.low == -math.inf else int(allowed.low)
@@ -162,11 +168,10 @@ def texts() -> st.SearchStrategy[str]:
 
 def values_of(name: str) -> st.SearchStrategy[Any]:
     """What a key may hold, by its declaration alone."""
-    kind, allowed = FIELDS[name]
+    declared, allowed = FIELDS[name]
     most = MOST.get(name, math.inf)
-    is_optional = isinstance(kind, types.UnionType)
-    if is_optional:
-        kind = typing.get_args(kind)[0]
+    is_optional = isinstance(declared, types.UnionType)
+    kind = kind_of(name)
     values = _plain(kind, allowed, most)
     if name in USUAL:
         low, high = USUAL[name]
@@ -233,7 +238,7 @@ def at_its_end(changes: Changes, name: str, end: str) -> Changes:
     value, last = params[section][key], params[end.partition(".")[0]][end.partition(".")[2]]
     if last is None:
         return changes
-    is_list = "tuple" in str(FIELDS[name][0])
+    is_list = typing.get_origin(kind_of(name)) is tuple
     edited = changes | {name: [*(value or []), last] if is_list else last}
     return edited if is_legal(edited) else changes
 
