@@ -1,4 +1,4 @@
-"""Stage train of the default run, compared with its own training step: what a user of the pipeline gets of it."""
+"""Stage train of the default run, compared with its training step: how much of the step's speed is left in the whole stage."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from tinylm.base.config import PARAMS_FILE
 from tinylm.params.presets.write import BASE, merge, preset_text
 
 Changes = dict[str, dict[str, Any]]  # section -> key -> value
-# Of a run that only shows that the line runs.
+# A run so small that it only shows that the line works.
 TINY: Changes = {
     "data": {"train_stories": 60, "evaluation_stories": 5},
     "embedding": {"source": "random", "width": 8},
@@ -28,7 +28,7 @@ TINY: Changes = {
 
 
 def stage(options: Options) -> list[Row]:
-    """Stage train in each precision. Its step is measured on full windows, in the same run."""
+    """Stage train in each precision, and its training step on full windows, measured in turn."""
     shape = dataclasses.asdict(of_size(options.tiny, STORYBOOK))
     updates = 1 if options.tiny else UPDATES
     rows = []
@@ -36,11 +36,15 @@ def stage(options: Options) -> list[Row]:
         step = {"shape": shape, "threads": options.threads, "preset": BASE, "precision": precision}
         entries = {
             "stage": Entry(stage_train, {"folder": str(_prepared_folder(options, precision))}),
-            "its step alone": Entry(ours, step),
+            "the step alone": Entry(ours, step),
         }
         with prepared(entries) as running:
             rate = rates(trials(running, options.trials, updates=updates))
-        rows += compared(f"stage train of the default run in {precision}", rate, *entries)
+        rows += compared(
+            f"stage train of the default run in {precision}, beside its step on full windows",
+            rate,
+            *entries,
+        )
     return rows
 
 

@@ -23,12 +23,12 @@ LIMIT = "the processor's limit"  # a step at the speed of its matrix products al
 
 
 def entries(options: Options, shape: Shape, preset: str) -> dict[str, Entry]:
-    """tinylm and the processor's limit in nanoGPT's precisions, tinylm as the preset has it, and nanoGPT in each mode."""
+    """tinylm as the preset has it; tinylm as nanoGPT, and the processor's limit, in each precision; nanoGPT in each mode."""
     setup = {"shape": dataclasses.asdict(shape), "threads": options.threads}
     result = {preset: Entry(contenders.ours, setup | {"preset": preset})}
     for name in precisions():
         result[f"tinylm {name}"] = Entry(contenders.ours, setup | {"precision": name})
-        result[f"{LIMIT} {name}"] = Entry(limit, setup | {"precision": name})
+        result[f"{LIMIT} in {name}"] = Entry(limit, setup | {"precision": name})
     if options.nanogpt is None:
         print("--nanogpt is not given: nanoGPT was not measured", flush=True)
         return result
@@ -66,6 +66,6 @@ def _compared(options: Options, shape: Shape, preset: str) -> list[Row]:
     own = Row(f"one training step of the preset {preset}", "tokens/s", rate[preset])
     limits = []
     for name in precisions():
-        what = f"one training step in {name}, and the processor's limit"
-        limits += compared(what, rate, f"tinylm {name}", f"{LIMIT} {name}")
+        what = f"one training step in {name}, as a share of the processor's limit"
+        limits += compared(what, rate, f"tinylm {name}", f"{LIMIT} in {name}")
     return [*rows, own, *limits]

@@ -37,12 +37,12 @@ def load(clone: str) -> Any:
 
 
 def precisions() -> list[str]:
-    """fp32, and bf16 if it is native here."""
+    """fp32, and bf16 if this processor supports it natively."""
     return ["fp32", "bf16"] if multiplies_in_bf16(torch.device("cpu")) else ["fp32"]
 
 
 def modes(tiny: bool = False) -> list[str]:
-    """Its modes: each precision; then each with torch.compile, unless tiny."""
+    """nanoGPT's modes: each precision, and unless tiny, each again with torch.compile."""
     compiled = [] if tiny else [f"{name}+compile" for name in precisions()]
     return precisions() + compiled
 

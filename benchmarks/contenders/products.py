@@ -1,11 +1,10 @@
-"""The processor's limit: a training step's matrix products, without anything else.
+"""The processor's limit: the matrix products of a training step, and nothing else.
 
-Nobody's program: the products of the linear layers alone, forward and backward, by the fastest library at hand. The rows are
-divided among the cores, as in training.
+No program trains this fast. Only the products of the linear layers are computed, forward and backward, with the libraries that
+training uses. As in training, the rows are divided among the cores.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -15,8 +14,10 @@ from benchmarks.frame import Setup, Step, seconds
 from benchmarks.shape import Shape, untrained
 from tinylm.kernels.train.linear import fast_linear
 from tinylm.model.describe import summary
-from tinylm.train.cores import map_on_cores
+from tinylm.train.cores import MAX_THREADS, map_on_cores
+from tinylm.train.preparation import prepare_process
 
+CPU = torch.device("cpu")
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
@@ -30,38 +31,51 @@ def _layers(shape: Shape) -> Iterator[tuple[int, int]]:
     yield shape.width, shape.vocab
 
 
-def _product(rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Callable[[], object]:
-    """A layer's three products: y = x W^T, dx = dy W and dW = dy^T x."""
-    x, y = torch.randn(rows, inputs).to(dtype), torch.randn(rows, outputs).to(dtype)
-    weight = torch.randn(outputs, inputs).to(dtype)
-
-    def multiply() -> tuple[Tensor, Tensor, Tensor]:
-        return fast_linear(x, weight), fast_linear(y, weight.T), y.T @ x
-
-    return multiply
+def _flop_per_token(shape: Shape) -> float:
+    """Operations of a training step. Attention counts by half: half of the scores are of later tokens, and not computed."""
+    counted = summary(untrained(shape))
+    skipped = 3 * counted["attention_flop_per_token"] / 2
+    return float(counted["training_flop_per_token"] - skipped)
 
 
 def limit(setup: Setup) -> Step:
-    """{seconds, tokens} of a step that costs its operations at the rate of these products; attention's count too.
+    """Answers {seconds, tokens}.
 
-    setup: shape, threads, precision.
+    tokens: what a training step would process in this time if all its operations, including attention's, were as fast as these
+    products. setup: shape, threads, precision.
     """
     shape = Shape(**setup["shape"])
-    threads = setup["threads"]
-    torch.set_num_threads(threads)
-    rows = shape.step_tokens // threads
+    torch.set_num_threads(setup["threads"])
+    prepare_process(setup["precision"], CPU)
     dtype = DTYPES[setup["precision"]]
-    make = partial(_product, rows, dtype=dtype)
-    shares = [[make(*layer) for layer in _layers(shape)] for _ in range(threads)]
-    flop = 3 * 2 * rows * threads * sum(inputs * outputs for inputs, outputs in _layers(shape))
-    flop_per_token = summary(untrained(shape))["training_flop_per_token"]
+    count = min(setup["threads"], MAX_THREADS, shape.batch)
+    rows = shape.step_tokens // count
+    weights = [torch.randn(outputs, inputs).to(dtype) for inputs, outputs in _layers(shape)]
+
+    def share() -> list[tuple[Tensor, Tensor, Tensor]]:
+        """A core's (x, y, W) of each layer; the random y stands for dy."""
+        return [
+            (
+                torch.randn(rows, len(weight.T)).to(dtype),
+                torch.randn(rows, len(weight)).to(dtype),
+                weight,
+            )
+            for weight in weights
+        ]
+
+    shares = [share() for _ in range(count)]
+    products = 3 * 2 * rows * count * sum(inputs * outputs for inputs, outputs in _layers(shape))
+    tokens = products / _flop_per_token(shape)
+
+    def multiply(layers: list[tuple[Tensor, Tensor, Tensor]]) -> None:
+        for x, y, weight in layers:
+            fast_linear(x, weight)  # y = x W^T
+            fast_linear(y, weight.T)  # dx = dy W
+            torch.matmul(y.T, x)  # dW = dy^T x
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
-        def update() -> list[object]:
-            return map_on_cores(lambda share: [multiply() for multiply in share], shares, threads)
-
         updates = request["updates"]
-        taken = seconds(lambda: [update() for _ in range(updates)])
-        return {"seconds": taken, "tokens": updates * flop / flop_per_token}
+        taken = seconds(lambda: [map_on_cores(multiply, shares, count) for _ in range(updates)])
+        return {"seconds": taken, "tokens": updates * tokens}
 
     return step

@@ -1,4 +1,4 @@
-"""Stage train of the pipeline, in a folder that already has its stories and vocabulary."""
+"""Stage train as a contender. Its folder already has stories and a vocabulary."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +10,9 @@ from tinylm.base.files import read_json
 
 
 def stage_train(setup: Setup) -> Step:
-    """All of the command: its start, reading, updates, validations, samples, snapshots and results.
+    """The whole command: start, reading, updates, validations, samples, snapshots and results.
 
-    setup: folder, which has params.yaml and the results of stages download and vocab.
+    setup: folder, with params.yaml and the outputs of stages download and vocab.
     """
     folder = Path(setup["folder"])
 

@@ -31,7 +31,8 @@ def _step(update: Callable[[], object], shape: Shape) -> Step:
 def ours(setup: Setup) -> Step:
     """Our training step, as stage train runs it.
 
-    setup: `preset`, by default with its own precision; or only `precision`, for nanoGPT's architecture and optimizer.
+    setup: with `preset`, that preset's model and optimizer; `precision` replaces its precision, if given. Without `preset`,
+    nanoGPT's architecture and optimizer in `precision`.
     """
     shape = Shape(**setup["shape"])
     if "preset" in setup:

@@ -1,9 +1,12 @@
 """tinylm check: each planted problem is named by its key, before any work."""
 
 import dataclasses
+import json
+import math
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,7 @@ from tinylm.base.config import load_params
 from tinylm.base.files import read_json, write_json
 from tinylm.cli import check, main
 from tinylm.download.settings import DataSettings
-from tinylm.params import estimate
+from tinylm.params import estimate, speed
 from tinylm.params.params import read_sections
 from tinylm.params.presets.write import FOLDER
 
@@ -35,7 +38,7 @@ def folder(tmp_path, monkeypatch):
         path.touch()
     Path("dvc.yaml").touch()
     plant({})
-    monkeypatch.setattr(estimate, "measure", lambda params: estimate.Speed(1e-4, 0.03))
+    monkeypatch.setattr(check, "measure", lambda params: speed.Speed(1e-4, 0.03, "cpu"))
     return tmp_path
 
 
@@ -95,39 +98,85 @@ def test_the_estimate_follows_the_size_of_the_corpus(capsys):
     )
 
 
-def test_within_an_hour_the_same_settings_are_not_measured_again(monkeypatch):
+def test_within_an_hour_the_same_settings_are_not_measured_again(monkeypatch, capsys):
     assert main(["check"]) == 0
-    monkeypatch.setattr(estimate, "measure", lambda params: pytest.fail("measured again"))
+    monkeypatch.setattr(check, "measure", lambda params: pytest.fail("measured again"))
     assert main(["check"]) == 0
     plant({"beam_bench.widths": [1, 2], "data.train_stories": 500})
     assert main(["check"]) == 0
-    speed = read_json(estimate.SPEED_FILE)
-    write_json(estimate.SPEED_FILE, speed | {"at": speed["at"] - estimate.FRESH_S})
-    with pytest.raises(pytest.fail.Exception, match="measured again"):
-        main(["check"])
+    assert "measured" not in capsys.readouterr().out
+    for minutes in (30, -5, 61):
+        kept = read_json(speed.FILE)
+        write_json(speed.FILE, kept | {"at": time.time() - 60 * minutes})
+        if minutes == 30:
+            assert main(["check"]) == 0
+            assert "on this machine (measured 30 min ago)" in capsys.readouterr().out
+            continue
+        with pytest.raises(pytest.fail.Exception, match="measured again"):
+            main(["check"])
 
 
-@pytest.mark.parametrize("section", ["model", "train", "runtime"])
+@pytest.mark.parametrize("section", ["model", "train", "runtime", "embedding"])
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=strategies.data())
-def test_another_setting_is_measured_anew(section, data):
+def test_a_setting_that_changes_the_speed_is_measured_anew(section, data):
     sections = read_sections(BASE)[0]
-    estimate.keep_speed(sections, estimate.Speed(1.0, 2.0))
-    assert estimate.kept_speed(sections) == estimate.Speed(1.0, 2.0)
-    keys = [field.name for field in dataclasses.fields(sections[section])]
-    key = data.draw(strategies.sampled_from(keys))
-    value = getattr(sections[section], key)
-    other = data.draw(strategies.sampled_from(other_values(f"{section}.{key}", value)))
+    measured = speed.Speed(1.0, 2.0, "cpu")
+    speed.keep_speed(sections, measured)
+    keys = dataclasses.asdict(sections[section])
+    others_of = {key: other_values(f"{section}.{key}", value) for key, value in keys.items()}
+    key = data.draw(strategies.sampled_from([key for key, others in others_of.items() if others]))
+    other = data.draw(strategies.sampled_from(others_of[key]))
     edited = dataclasses.replace(sections[section], **{key: other})
-    assert estimate.kept_speed(sections | {section: edited}) is None
+    others = {"embedding": {"width"}, "runtime": {"threads", "device"}}
+    changes_speed = key in others[section] if section in others else key not in speed.SAME_SPEED
+    expected = None if changes_speed else measured
+    assert speed.kept_speed(sections | {section: edited}) == expected
+
+
+JUNK = (
+    strategies.none()
+    | strategies.text()
+    | strategies.floats()
+    | strategies.integers(-(10**400), 10**400)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    key=strategies.sampled_from(["token_s", "forward_s", "device", "at", "of", None]),
+    value=JUNK | strategies.lists(JUNK) | strategies.dictionaries(strategies.text(), JUNK),
+)
+def test_an_edited_measurement_is_measured_anew_or_read_as_a_sound_one(key, value):
+    sections = read_sections(BASE)[0]
+    speed.keep_speed(sections, speed.Speed(1.0, 2.0, "cpu"))
+    kept = read_json(speed.FILE)
+    speed.FILE.write_text(json.dumps(value if key is None else kept | {key: value}))
+    found = speed.kept_speed(sections)
+    assert found is None or 0 < found.token_s < math.inf > found.forward_s > 0
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}"])
+def test_a_damaged_measurement_is_measured_anew(content):
+    speed.FILE.parent.mkdir(parents=True)
+    speed.FILE.write_text(content)
+    assert main(["check"]) == 0
+    assert read_json(speed.FILE)["token_s"] == 1e-4
+
+
+def test_the_speed_of_a_card_is_not_kept_since_it_may_be_missing_the_next_time():
+    sections = read_sections(BASE)[0]
+    speed.keep_speed(sections, speed.Speed(1.0, 2.0, "cuda"))
+    assert speed.kept_speed(sections) is None
 
 
 def test_a_second_check_does_not_load_torch():
-    check_twice = (
-        "import sys; from tinylm.cli import main; main(['check']); sys.exit('torch' in sys.modules)"
+    program = (
+        "import sys; from tinylm.cli import main; print(main(['check']), 'torch' in sys.modules)"
     )
-    loaded = [subprocess.run([sys.executable, "-c", check_twice]).returncode for _ in range(2)]
-    assert loaded == [1, 0]
+    command = [sys.executable, "-c", program]
+    lines = [subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout for _ in range(2)]
+    assert [text.splitlines()[-1] for text in lines] == ["0 True", "0 False"]
 
 
 @pytest.mark.parametrize("train_stories", [None, 1000])

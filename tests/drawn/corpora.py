@@ -207,7 +207,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         changes |= {"data.evaluation_stories": draw(st.integers(1, 9))}
         is_judged = draw(st.booleans())
         if is_judged:
-            # The generator judges whole stories of its own words. An update of the sweep fits its budget.
+            # The generator judges only whole stories in its own words. The sweep's budget must hold an update.
             changes |= {
                 "model.context": 160,
                 "accum_sweep.tokens": 2000,
@@ -221,7 +221,7 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
     if path:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
-    if not is_judged and draw(st.integers(0, 3)) == 3:
+    if not is_judged and draw(st.booleans()):
         vocabulary = {
             "size": draw(st.sampled_from([60, 257, 300])),
             "alphabet": draw(st.sampled_from([True, True, True, True, False])),

@@ -35,12 +35,15 @@ LONGEST_TRAINING_S = 60
 # Without a memory of squared gradients, AdamW divides a mean of gradients by the last one, however small.
 CALM = {
     "model.dropout": 0.0,
-    "model.norm_eps": 1e-5,  # with less, norms of nearly equal numbers multiply rounding
+    "model.norm_eps": 1e-5,  # a smaller one lets the norm of nearly equal numbers amplify rounding
     "train.lr": 1e-3,
     "train.muon_lr": 1e-3,
     "train.beta2": 0.95,
     "train.patience": None,
 }
+
+
+UNSPELT = "warning: characters outside the vocabulary are left out"  # of runtime.sample_prompt
 
 
 class PowerCut(BaseException):
@@ -164,7 +167,7 @@ def a_stage_that_is_cut_and_run_again_writes_the_same(drawn: DrawnRun, folder: P
             where += f", {reached[0]} reached"
             expected_code = 128 + (chosen or 0)
             assert code == expected_code, f"{where}: expected {expected_code}, got {code}: {lines}"
-            lines = [line for line in lines if not line.startswith("warning: ")]
+            lines = [line for line in lines if not line.startswith(UNSPELT)]
             assert len(lines) == 1, f"{where}: expected one line, got {lines}"
         left = [
             path for path in Path().rglob(".*.tmp*") if path.parts[0] not in ("tinylm", "stages")
@@ -237,8 +240,8 @@ def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
     """The losses, rates and gradient norms of a run do not depend on the number of its processes.
 
     Ranks draw dropout of their own, so there is none. The sums of two halves differ from that of the
-    whole by rounding, 1e-7 of fp32 or 4e-3 of bf16, which grows with each update. The learning rate
-    is low and norms are tame, so that it grows little.
+    whole by rounding, 1e-7 of fp32 or 4e-3 of bf16, which grows with each update. A low learning
+    rate and a usual norm_eps keep that growth small.
     """
     calm = DrawnRun(drawn.changes | CALM)
     arrive("prepared", calm, folder)

@@ -57,10 +57,9 @@ USUAL: dict[str, tuple[float, float]] = {
     "accum_sweep.tokens": (400, 800), "kv_bench.batch": (1, 2), "data.evaluation_stories": (4, 20),
     "evaluate.prompt_tokens": (1, 6),
 }  # fmt: skip
-# (key, the key that ends its range): values at this end are drawn, too.
+# (key, other key): sometimes the key gets the other's value, where its range or the run ends.
 ENDED_BY = (
     ("train.keep_epochs", "train.epochs"),
-    ("evaluate.prompt_tokens", "model.context"),
     ("kv_bench.lengths", "model.context"),
     ("accum_sweep.tokens", "train.tokens"),
 )
@@ -232,7 +231,7 @@ def settings_changes(draw: st.DrawFn, sections: tuple[str, ...] = tuple(SECTIONS
 
 
 def at_its_end(changes: Changes, name: str, end: str) -> Changes:
-    """With the largest value, or a further one of a list, that another key leaves to this one, if that is legal."""
+    """The changes with `name` set to the value of `end`, or with that value added to its list, if that is legal."""
     params = with_changes(changes)
     section, _, key = name.partition(".")
     value, last = params[section][key], params[end.partition(".")[0]][end.partition(".")[2]]

@@ -154,7 +154,7 @@ def check_gguf(path: Path, model: TinyLM, ids: Tensor, where: str) -> None:
         exact = exact_logits(model, ids, unit)
         off = GELU_ERROR * float(exact.value.norm())
         logits = AsLlama(path, kind)(ids)
-        exact._replace(bound=exact.bound + off).check(logits, f"{where}GGUF, {kind.name}")
+        exact.with_slack(off).check(logits, f"{where}GGUF, {kind.name}")
 
 
 def drawn_shape(rng: np.random.Generator) -> tuple[int, dict[str, Any]]:

@@ -244,7 +244,7 @@ class Methods:
 
 
 def is_encoded(lm: LanguageModel, text: str) -> bool:
-    """Whether a text has tokens, and no character that the vocabulary lacks, which log_prob refuses."""
+    """Whether a text has tokens, and only characters of the vocabulary. log_prob refuses others."""
     try:
         lm.tokenizer.encode_story(text)
     except InputError:

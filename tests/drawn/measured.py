@@ -82,9 +82,9 @@ def interval_of(*arguments: Any) -> dict[str, float]:
 
 
 def interval_of_logarithm(nats_and_tokens: Any) -> dict[str, float]:
-    """The logarithms of the perplexity of all texts and of its interval.
+    """The logarithms of the perplexity of all texts and of the ends of its interval.
 
-    An end is interpolated between perplexities; between their logarithms it would differ if there are few texts.
+    The ends are interpolated between perplexities. With few texts, interpolating between logarithms gives other numbers.
     """
 
     def perplexity(means: np.ndarray) -> np.ndarray:

@@ -293,7 +293,7 @@ def every_update_follows_from_its_formula(drawn: DrawnRun, folder: Path) -> None
     except (CommandFailed, InputError):
         return  # every_stage_ends judges this; weights may have diverged
     check_mini_batches(run, updates)
-    last = len(updates) - 1  # 0 if the budget is that of one update
+    last = len(updates) - 1  # 0 if there is only one update
     chosen = {0, min(1, last), drawn.number % len(updates), last}
     if not run.params["model"]["dropout"]:
         for number in sorted(chosen):

@@ -7,7 +7,7 @@ import yaml
 
 from tests.support.stages import small_params
 from tinylm.base.config import InputError, load_params
-from tinylm.params import estimate
+from tinylm.params import estimate, speed
 from tinylm.params.params import SECTIONS, params_from
 from tinylm.params.presets.write import FOLDER
 
@@ -119,6 +119,7 @@ def test_a_stage_says_where_it_stands_and_what_is_left(tmp_path, monkeypatch, ca
 
 
 def test_both_speeds_are_measured(monkeypatch):
-    monkeypatch.setattr(estimate, "MEASURED_S", 0.0)
-    speed = estimate.measure(params_from(small_params()))
-    assert speed.token_s > 0 < speed.forward_s
+    monkeypatch.setattr(speed, "MEASURED_S", 0.0)
+    measured = speed.measure(params_from(small_params()))
+    assert measured.token_s > 0 < measured.forward_s
+    assert measured.device == "cpu"

@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 32_474, ("tests",): 27_849}
-TOTAL_WORDS = 27_600  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 32_520, ("tests",): 27_916}
+TOTAL_WORDS = 27_660  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)

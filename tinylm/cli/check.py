@@ -17,6 +17,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, Problems, load_params
 from tinylm.cli.command import check_clone
 from tinylm.params import estimate
 from tinylm.params.params import params_from, read_sections
+from tinylm.params.speed import keep_speed, kept_speed, measure
 
 EXAMPLES = "  tinylm check && dvc repro\n"
 LONG_S = 600  # a longer estimate comes with a suggestion
@@ -144,8 +145,8 @@ def check_machine(sections: dict[str, Any], findings: Findings) -> None:
         )
     elif runtime.threads < useful_cores():
         findings.notes.append(f"runtime.threads: auto uses {useful_cores()} cores, which is faster")
-    if estimate.kept_speed(sections) is not None:
-        return  # it was measured on that device, and asking again would load torch
+    if kept_speed(sections) is not None:
+        return  # it is of the CPU, which is always there; looking for a card would load torch
     from tinylm.base.machine import pick_device
 
     with findings.problems.collected():
@@ -181,15 +182,18 @@ def _durations() -> Iterator[str]:
     params = params_from(values)
     corpus = estimate.corpus_of(params.data)
     sections = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
-    speed = estimate.kept_speed(sections)
+    speed = kept_speed(sections)
+    when = ""
     if speed is None:
-        speed = estimate.measure(params)
-        estimate.keep_speed(sections, speed)
+        speed = measure(params)
+        keep_speed(sections, speed)
+    elif speed.age_s() > 60:
+        when = f" (measured {speed.age_s() / 60:.0f} min ago)"
     seconds = estimate.stage_seconds(params, corpus, speed)
     estimate.keep(seconds, values)
     total = sum(seconds.values())
     train = estimate.rough_duration(seconds["train"])
-    line = f"all stages: {estimate.rough_duration(total)} on this machine, including {train} of training"
+    line = f"all stages: {estimate.rough_duration(total)} on this machine{when}, including {train} of training"
     yield line + ("; make quick takes less time" if total > LONG_S else "")
     validation_s = estimate.validation_seconds(params, corpus, speed.token_s)
     if validation_s > MOST_VALIDATION * seconds["train"]:

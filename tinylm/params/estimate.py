@@ -3,15 +3,10 @@
 `tinylm check` writes the estimate, and each stage of the run that follows prints what is left of it.
 """
 
-import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import math
-import platform
-import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +16,10 @@ from tinylm.bench.trials import TRIALS
 from tinylm.download.settings import GENERATED, DataSettings
 from tinylm.download.source import open_source
 from tinylm.params.params import Params
+from tinylm.params.speed import STORY, Speed, row_tokens
 from tinylm.vocab.embedding.matrix import MAX_TOKENS
 
 FILE = Path(".dvc/tmp/estimate.json")
-SPEED_FILE = Path(".dvc/tmp/speed.json")
-MEASURED_S = 0.5  # length of each of the two measurements
-FRESH_S = 3600  # a measurement is used again for so long; another program may have slowed it down
-VOCABULARY = 3_000  # words of the model that is measured
-STORY = 128  # tokens of an average story
 STORY_BYTES = 700
 TINYSTORIES = 2_000_000  # stories of TinyStories' train split, and of its evaluation split
 TINYSTORIES_EVALUATION = 20_000
@@ -49,7 +40,7 @@ class Measured:
         return self.start_s + self.work_s * work / self.work
 
 
-# Preset storybook, on a machine where the forward pass of `measure` takes REFERENCE_S.
+# Preset storybook, on a machine where the forward pass of `speed.measure` takes REFERENCE_S.
 REFERENCE_S = 0.046
 DOWNLOAD = Measured(3, 8, work=20_000)  # stories that are written
 READ = Measured(3, 1, work=20_000)  # stories of your own files
@@ -100,98 +91,13 @@ def _training_tokens(params: Params, corpus: Corpus) -> float:
 def validation_seconds(params: Params, corpus: Corpus, token_s: float) -> float:
     """Seconds of stage train in which it scores the held-out split."""
     train = params.train
-    update = train.batch_size * train.accumulation * _row(params)  # tokens
+    update = train.batch_size * train.accumulation * row_tokens(params)  # tokens
     updates = _training_tokens(params, corpus) / update
     validations = 2 + updates / train.validate_every
     held_out = params.data.held_out_share * corpus.train * STORY
     if train.layout == "windows":
         held_out *= params.model.context
     return validations * held_out * FORWARD * token_s
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Seconds of training per token, and of a plain forward pass over 1,024 tokens."""
-
-    token_s: float
-    forward_s: float
-
-
-def kept_speed(sections: Mapping[str, Any]) -> Speed | None:
-    """What was measured here for these sections of params.yaml, if that was within the last hour."""
-    content = read_json(SPEED_FILE) if SPEED_FILE.exists() else {}
-    if not {"model", "train", "embedding", "runtime"} <= sections.keys():
-        return None
-    age_s = time.time() - content.get("at", 0.0)
-    if content.get("measured") != _what_is_measured(sections) or not 0 <= age_s < FRESH_S:
-        return None
-    return Speed(content["token_s"], content["forward_s"])
-
-
-def keep_speed(sections: Mapping[str, Any], speed: Speed) -> None:
-    """Keep a measurement for `kept_speed`."""
-    measured = {"measured": _what_is_measured(sections), "at": time.time()}
-    write_json(SPEED_FILE, measured | dataclasses.asdict(speed))
-
-
-def _what_is_measured(sections: Mapping[str, Any]) -> str:
-    """Equal if the machine, torch and all settings are equal on which the speed depends."""
-    settings = [dataclasses.asdict(sections[name]) for name in ("model", "train", "runtime")]
-    width = sections["embedding"].width
-    versions = [importlib.metadata.version(name) for name in ("torch", "tinylm")]
-    return _digest({"of": [settings, width, versions, platform.node()]})
-
-
-def measure(params: Params) -> Speed:
-    """Train and use a model of this shape for a second. Needs torch, which takes as long to load."""
-    import torch
-
-    from tinylm.base.machine import pick_device
-    from tinylm.model.checkpoint import new_model
-    from tinylm.train.preparation import training_model
-    from tinylm.train.row_threads import RowThreads
-    from tinylm.train.trainer import accumulate_gradients, make_optimizers
-    from tinylm.vocab.batches import Batch
-
-    torch.set_num_threads(params.runtime.threads)
-    device = pick_device(params.runtime.device)
-    settings = params.train.resolved(device)
-    embedding = 0.02 * torch.randn(VOCABULARY, params.embedding.width)
-    model = training_model(params.model, settings, embedding, device).train()
-    optimizers = make_optimizers(model, settings)
-    ids = torch.randint(0, VOCABULARY, (settings.batch_size, _row(params)))
-    batch = Batch(ids, ids, ids.numel())
-    threads = RowThreads(model, settings.batch_size)
-
-    def update() -> None:
-        model.zero_grad(set_to_none=True)
-        nats = threads.run(
-            lambda model, part: accumulate_gradients(model, part, settings.precision, batch.tokens),
-            [batch],
-        )
-        float(nats)  # waits for the device
-        for optimizer, rate in optimizers:
-            optimizer.step(1e-3 * rate, 1)
-
-    plain = new_model(params.model, embedding).eval()
-    with torch.inference_mode():
-        forward_s = _median_s(lambda: plain(ids[:8]))
-    return Speed(_median_s(update) / batch.tokens, forward_s * 1024 / ids[:8].numel())
-
-
-def _row(params: Params) -> int:
-    context = params.model.context
-    return min(STORY, context) if params.train.layout == "stories" else context
-
-
-def _median_s(work: Callable[[], Any]) -> float:
-    """Median wall time of `work`, repeated for `MEASURED_S` after two calls that are not timed."""
-    times: list[float] = []
-    while len(times) < 5 or sum(times[2:]) < MEASURED_S:
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[2:])
 
 
 def stage_seconds(params: Params, corpus: Corpus, speed: Speed) -> dict[str, float]:
@@ -205,7 +111,7 @@ def stage_seconds(params: Params, corpus: Corpus, speed: Speed) -> dict[str, flo
     beams, cache = params.beam_bench, params.kv_bench
     training_s = 1.03 * _training_tokens(params, corpus) * token_s  # some of it for snapshots
     training_s += validation_seconds(params, corpus, token_s)
-    ckpt_tokens = 2 * TRIALS * ckpt.updates * ckpt.batch_size * _row(params)
+    ckpt_tokens = 2 * TRIALS * ckpt.updates * ckpt.batch_size * row_tokens(params)
     searched = sum(beams.widths) * beams.new_tokens * (beams.prompts + SAMPLED_TEXTS)
     recomputed = cache.batch * max(cache.lengths) ** 2
     read = min(corpus.train, MAX_TOKENS / STORY)
