@@ -36,8 +36,8 @@ def ours(setup: Setup) -> Step:
     """
     shape = Shape(**setup["shape"])
     if "preset" in setup:
-        precision = {key: setup[key] for key in ("precision",) if key in setup}
-        settings = train_settings(shape, setup["preset"], **precision)
+        changes = {"precision": setup["precision"]} if "precision" in setup else {}
+        settings = train_settings(shape, setup["preset"], **changes)
         model = model_settings(shape, {}, setup["preset"])
     else:
         settings = train_settings(shape, **ADAMW | {"precision": setup["precision"]})
