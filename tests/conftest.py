@@ -55,7 +55,7 @@ FULL = (
     "drawn/test_drawn.py::test_whole_runs[3]",
     "drawn/test_drawn.py::test_whole_runs[4]",
     "drawn/test_drawn.py::test_a_property_alone[an_edit_reruns",
-    "train/test_distributed.py",
+    "train/test_distributed.py::test_two",
 )
 
 

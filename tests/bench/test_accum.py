@@ -41,6 +41,8 @@ def test_only_the_first_stories_are_trained_on(folder, count):
 def test_two_mini_batches_have_the_gradient_of_one_batch_with_their_rows(tasks_of, monkeypatch):
     (task, _) = tasks_of()
     assert 0 <= accum.gradient_difference(task) < 1e-5
+    dropping = dataclasses.replace(task, model=dataclasses.replace(task.model, dropout=0.5))
+    assert accum.gradient_difference(dropping) < 1e-5
 
     def last_only(model, batches, precision):
         model.loss(batches[-1].inputs, batches[-1].targets).backward()

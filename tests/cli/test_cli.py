@@ -202,3 +202,17 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     block = 4 * 20 * 21 + 2 * 20 * 23 + 20 + 23 + 4 * 20
     assert f"all {len(tokenizer) * 20 + 2 * block + 2 * 20:,} " in " ".join(text.split())
     assert f"MiB of KV cache per row of {CONTEXT} tokens" in text
+
+
+def test_describe_counts_the_state_of_the_optimizer(run_folder, capsys):
+    """Muon keeps one number for each of a matrix, Adam two."""
+    changed = load_params()
+    changed["model"] |= {"layers": 1, "feed_forward": 100_000}
+    printed = {}
+    for optimizer in ("adamw", "muon"):
+        changed["train"]["optimizer"] = optimizer
+        Path("params.yaml").write_text(yaml.safe_dump(changed), "utf-8")
+        assert main(["describe"]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "gradients" in line]
+        printed[optimizer] = float(line.split()[0].replace(",", ""))
+    assert printed["muon"] == pytest.approx(printed["adamw"] * 3 / 4, rel=0.01)

@@ -94,6 +94,7 @@ EXTRAS = [
     {"min_p": 0.2},
     {"min_p": 0.05, "top_p": 0.8, "top_k": 7, "temperature": 2.0},
     {"eta": 0.05},
+    {"eta": 0.05, "temperature": 0.2},  # of low entropy, where the threshold is eta itself
     {"eta": 0.3, "min_p": 0.01, "top_p": 0.95, "temperature": 1.5},
     {"top_k": 3, "fallback_mass": 0.7},
     {"top_k": 3, "fallback_mass": 0.7, "min_p": 0.9},

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.corpora import Files
 from tests.drawn.drawing import DrawnRun, runs, settings_alone
+from tests.drawn.pairs import runs_with_every_pair
 from tests.drawn.properties import ALONE, check_property, from_yaml, load_properties
 from tests.drawn.running import LEVELS, EndsEarly, Refused, advance
 from tests.storybook.worlds import BAUERNHOF, files_of
@@ -22,6 +23,7 @@ OF_LEVEL = {
     level: [each for each in PROPERTIES.values() if each.level == level] for level in LEVELS
 }
 SEEDS = (0, 1, 2, 3, 4, 5)
+PARTS = 4  # so that several processes can share the work
 FEW = settings(
     database=None,
     suppress_health_check=list(HealthCheck),
@@ -95,3 +97,13 @@ def test_a_property_alone(name, tmp_path_factory):
             return
 
     check()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_updates_under_every_pair_of_settings(part, tmp_path_factory):
+    """Of models and of training, with stories so few that all of them take less than a minute."""
+    chosen = PROPERTIES["every_update_follows_from_its_formula"]
+    for number, changes in enumerate(runs_with_every_pair(("model", "train"))):
+        if number % PARTS == part:
+            drawn = DrawnRun(changes | {"data.train_stories": 24}, number=number)
+            chosen.check(drawn, tmp_path_factory.mktemp("drawn"))

@@ -58,6 +58,8 @@ def test_a_run_is_graded_at_the_true_prefixes_of_its_stories(own, penalty, tmp_p
     assert list(grades) == [OWN, PLAIN, BEAMS, GENERATOR]
     repeating = replace(own, repetition_penalty=penalty, repetition_window=2)
     assert graded_settings(repeating)[OWN] == own
+    seeds = {each.seed for each in graded_settings(replace(own, seed=7)).values()}
+    assert seeds == {7}
     sums = np.zeros(3)
     words = 0
     for story in STORIES[:2]:

@@ -125,8 +125,9 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
     }  # fmt: skip
     assert generation_config(words, decode_settings(min_p=0.1), 64)["min_p"] == 0.1
     assert generation_config(words, decode_settings(eta=0.1), 64)["eta_cutoff"] == 0.1
-    greedy = generation_config(words, decode_settings(temperature=0.0, min_p=0.1, eta=0.1), 64)
-    assert greedy["do_sample"] is False
+    settings = decode_settings(temperature=0.0, min_p=0.1, eta=0.1, repetition_penalty=1.2)
+    greedy = generation_config(words, settings, 64)
+    assert (greedy["do_sample"], greedy["repetition_penalty"]) == (False, 1.2)
     assert not {"temperature", "top_k", "top_p", "min_p", "eta_cutoff"} & greedy.keys()
 
 

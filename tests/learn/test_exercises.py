@@ -1,7 +1,9 @@
 """Each exercise: the reference and an independent solution pass, planted bugs are caught with a counterexample."""
 
+import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tinylm.base.config import parse_yaml
@@ -97,6 +99,14 @@ def test_use_tells_right_parts_from_a_wrong_one(
     plan = load(COURSE[name].path("use.py"), "plan")
     (ours, _), (theirs, _) = use.both_runs(plan, load(path, "student"), 2)
     assert use.verdict(ours, theirs).startswith(verdicts)
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [1.0, math.nan], [1.0, 2.1]])
+def test_a_number_that_is_missing_is_different(wrong):
+    ours = pd.DataFrame({"loss": [1.0, 2.0]})
+    assert use.verdict(ours, pd.DataFrame({"loss": wrong})).startswith("different: loss number 2")
+    close = pd.DataFrame({"loss": [1.0, 2.0 + 1e-12]})
+    assert use.verdict(ours, close).startswith("equal up to rounding")
 
 
 def test_a_project_part_that_show_names_exists(capsys):

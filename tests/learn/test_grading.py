@@ -144,6 +144,9 @@ def test_a_class_is_graded_whatever_single_hand_ins_are_like(desk, capsys):
         assert found[name]["done"] == "0"
         assert found[name]["problem"]
     assert {path.name for path in desk.iterdir()} == {"exercises", "grades.csv", *names[:-1]}
+    zipped("later.zip", [("exercises/norm.py", COURSE["norm"].start())])
+    assert main(["exercise", "grade", "later.zip"]) == 0
+    assert grades()["a.zip"] == found["a.zip"]  # nobody handed in this exercise again
 
 
 @pytest.mark.parametrize("words", ["start", "check nothing", "jump", "check --all", "grade"])

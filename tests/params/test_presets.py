@@ -113,6 +113,15 @@ def test_the_hub_form_differs_in_where_its_files_are(name):
     assert Path("params.yaml").read_text("utf-8") == preset_text(name)
 
 
+def test_another_source_is_a_hand_edit():
+    write_preset("storybook")
+    edited = BASE_FILE.read_text("utf-8").replace("source: storybook", "source: world", 1)
+    Path("params.yaml").write_text(edited, "utf-8")
+    assert write.current() is None
+    with pytest.raises(InputError, match="--force"):
+        write_preset("word-10k")
+
+
 @pytest.mark.parametrize("hub", [False, True])
 def test_a_hand_edit_is_refused(hub):
     write_preset("word-50k", hub=hub)

@@ -23,11 +23,18 @@ from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.render import render
 from tinylm.report.settings import ReportSettings
-from tinylm.report.values import MAP_ROWS, shown_heads
+from tinylm.report.values import MAP_ROWS, shown_heads, template_values
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
 from tinylm.run.benches import CacheSpeed, RecomputeSpeed
 from tinylm.run.downloaded import SplitCounts
-from tinylm.run.evaluated import DecodingGrade, Divergence, FreeTexts, Plausibility, WordMeasures
+from tinylm.run.evaluated import (
+    DecodingGrade,
+    Divergence,
+    FreeTexts,
+    LossWithInterval,
+    Plausibility,
+    WordMeasures,
+)
 from tinylm.run.finished_run import FILES, RESULTS, FinishedRun, Sentence, read_run
 from tinylm.run.interval import Interval
 from tinylm.run.role_pairs import NEXT_TOKEN
@@ -70,6 +77,34 @@ def test_the_numbers_are_those_of_the_files(run, settings):
         assert text in markdown
     for text in ("Undefined", "{", "}"):
         assert text not in markdown
+
+
+def test_the_model_is_compared_with_each_target_scored_once_as_the_baselines_are(run, settings):
+    evaluate = altered(run, evaluate__scored_once=part(LossWithInterval, perplexity=7.77)).evaluate
+    markdown = write_document(dataclasses.replace(run, evaluate=evaluate), settings, {})
+    assert "| this model | 7.77 |" in markdown
+
+
+def test_rows_per_update_are_those_of_the_sweep(run, settings):
+    for name, size in (("train", 3), ("accum_sweep", 7)):
+        run.params[name]["batch_size"] = size
+    names = [int(name) for name in run.accum_sweep.settings]
+    markdown = write_document(run, settings, {})
+    assert all(f"| {name} | {7 * name} |" in markdown for name in names)
+
+
+def test_the_role_of_a_head_is_one_that_is_claimed(run):
+    head = {"layer": 1, "head": 1, "score": 0.9, "baseline": 0.1}
+    roles = [head | {"role": "likelier", "claimed": False}]
+    roles.append(head | {"role": "claimed", "claimed": True, "score": 0.5})
+    assert altered(run, tables__roles=pd.DataFrame(roles)).roles()["role"].iloc[0] == "claimed"
+
+
+def test_the_widest_beam_is_the_widest_in_any_order(run):
+    methods = run.beam_bench.methods
+    quality = methods["greedy"]
+    methods = {"greedy": quality, "beam 5": quality, "beam 12": quality, "beam 3": quality}
+    assert template_values(altered(run, beam_bench__methods=methods))["widest"] == "beam 12"
 
 
 def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from itertools import permutations
+from itertools import permutations, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,6 +39,14 @@ def test_two_processes_compute_what_one_does(finished_run, tmp_path):
         if name.endswith("qkv.bias"):  # softmax cancels keys' biases: their gradient is rounding
             tensor, found = (torch.cat([t.chunk(3)[0], t.chunk(3)[2]]) for t in (tensor, found))
         torch.testing.assert_close(found, tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_each_rank_drops_other_activations_in_each_update():
+    seeds = []
+    for rank, update in product(range(3), range(2)):
+        distributed.Group(rank, 3).seed_dropout(1, update)
+        seeds.append(torch.initial_seed())
+    assert len(set(seeds)) == len(seeds)
 
 
 def test_the_cause_is_the_rank_that_failed_not_one_that_torchrun_stopped():

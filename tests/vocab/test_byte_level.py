@@ -47,6 +47,14 @@ def test_decoding_equals_the_library_even_within_a_character():
     assert shown == ["Ġ“Look", "小猫", "âĢ", "Ċ"]
 
 
+def test_merges_are_learned_from_text_as_it_is_read():
+    """In lower case, if texts are put into lower case."""
+    settings = VocabSettings(tokenizer="bpe", max_size=280, lower_case=True)
+    texts = ["DO NOT ASK", "DO NOT GO", "Do not ask"]
+    learned = train_bpe(texts, settings)
+    assert learned.tokens == train_bpe([text.lower() for text in texts], settings).tokens
+
+
 def test_a_word_too_long_to_merge_is_named_with_its_story():
     for word in ("a" * 40_000, " " * 40_000):
         with pytest.raises(InputError, match=r"a story with.*words of at most"):

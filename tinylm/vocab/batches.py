@@ -116,6 +116,14 @@ class TrainBatches:
         """Scored tokens of the first `mini_batches` batches."""
         return sum(self.batch(index).tokens for index in range(mini_batches))
 
+    def count_within(self, tokens: int) -> int:
+        """How many mini-batches, from the first, have at most this many scored tokens together."""
+        epochs, left = divmod(tokens, self.tokens_per_epoch)
+        epoch = self._epoch(epochs)
+        firsts = np.arange(0, len(epoch.rows), self.batch_size)
+        totals = np.add.reduceat(self._rows.lengths[epoch.rows], firsts)[epoch.order].cumsum()
+        return epochs * len(self) + int(np.searchsorted(totals, left, side="right"))
+
     def largest(self) -> int:
         """The index of the batch with the most inputs in the first epoch, padding included."""
         epoch = self._epoch(0)
