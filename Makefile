@@ -60,7 +60,7 @@ unmoved:
 
 # What the tests and make lint need in addition.
 .venv/.ready-dev: .venv/.ready requirements-dev.txt
-	$(call step,setup for tests: 29 packages,$(call install,--no-deps --require-hashes -r requirements-dev.txt))
+	$(call step,setup for tests: 30 packages,$(call install,--no-deps --require-hashes -r requirements-dev.txt))
 	@touch $@
 
 repro: setup

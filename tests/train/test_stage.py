@@ -8,7 +8,10 @@ import sys
 
 import pytest
 
+from tests.support.clone import set_params
 from tests.support.stages import before_training, written
+from tinylm.base.command import BAD_INPUT
+from tinylm.base.config import load_params
 
 # The action is executed before update number `at`; with a file's name, instead of renaming to it.
 PROGRAM = """
@@ -65,6 +68,14 @@ def undisturbed(ready, tmp_path_factory):
 def folder(ready, tmp_path):
     shutil.copytree(ready, tmp_path / "there", symlinks=True)
     return tmp_path / "there"
+
+
+def test_another_number_of_threads_is_refused_since_sums_would_be_rounded_otherwise(folder):
+    assert train(folder, 3, KILL)[0] == -signal.SIGKILL
+    threads = load_params(folder / "params.yaml")["runtime"]["threads"]
+    set_params(folder, {"runtime.threads": 1 if threads == 2 else 2})
+    code, _, (line,) = train(folder)
+    assert (code, "threads" in line) == (BAD_INPUT, True)
 
 
 def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed):
