@@ -16,6 +16,14 @@ def test_recomputation_needs_less_memory(finished_run):
     assert recomputed["peak_mib"] < plain["peak_mib"]
 
 
+def test_an_update_is_one_mini_batch_whatever_stage_train_accumulates(params):
+    train = dataclasses.replace(params.train, accumulation=3)
+    tasks = ckpt.make_tasks(params.ckpt_bench, params.model, train, 2, params.runtime)
+    assert {(task.mini_batches, task.train.accumulation) for task in tasks} == {
+        (params.ckpt_bench.updates, 1)
+    }
+
+
 PLAIN = TrainingMeasurement(
     times=TrainingTimes(tokens_per_s=9.0, update_s=1.0, epoch_s=2.0),
     updates=2,

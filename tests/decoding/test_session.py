@@ -8,6 +8,7 @@ import torch
 from tests.decoding.conftest import CONTEXT, EOS, PAD, SOS, UNK, decoder_of
 from tests.drawn.models import window
 from tinylm.base.config import InputError
+from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.decoding.texts import banned_ids, encode_prompts, generate_text
 from tinylm.vocab.tokenizer import Tokenizer
@@ -104,6 +105,22 @@ def test_the_end_is_no_part_of_the_text(model, settings):
     decoder = decoder_of(model, banned=banned)
     texts = generate_text(decoder, Letters(), ["ab"], settings(), max_new_tokens=3)
     assert texts == ["ab"]
+
+
+def test_a_text_may_run_on_past_the_end(model, settings):
+    """The first word that is not banned ends the text, and the second is never the end."""
+    decoder = decoder_of(model, banned=[word for word in range(31) if word not in (EOS, 7)])
+    options = {"max_new_tokens": 40, "stop_at_eos": False}
+    (text,) = generate_text(decoder, Letters(), ["ab"], settings(), **options)
+    continued = generate(decoder, [[SOS, 5, 6]], settings(), **options)[0].ids
+    assert EOS in continued[:-1]
+    assert text == Letters().decode([5, 6, *continued])
+
+
+def test_recent_tokens_of_a_short_row_are_its_own(model):
+    """Its first one again, where it has no more, also beside a longer row."""
+    session = Session(model, [[9, 8, 7, 6], [5]])
+    assert session.recent(3).tolist() == [[6, 7, 8], [5, 5, 5]]
 
 
 def test_only_ids_that_are_neither_text_nor_an_end_are_banned():

@@ -99,12 +99,14 @@ def test_two_sessions_take_turns_with_one_graphed_step():
 
 
 @needs_compiler
-def test_a_row_does_not_depend_on_its_batch_or_on_the_number_of_threads(monkeypatch):
-    model = random_model(700, WIDTH)
+@pytest.mark.parametrize("positions", ["sinusoids", "rotary"])
+def test_a_row_does_not_depend_on_its_batch_or_on_the_number_of_threads(positions, monkeypatch):
+    model = random_model(700, WIDTH, positions=positions, head_width=6)
     step = CompiledStep(model)
     monkeypatch.setattr(compiled, "TWO_THREAD_WORK", 0)
-    together = Session(model, PROMPTS, new_tokens=12, step=step)
-    alone = [Session(model, [prompt], new_tokens=12, step=step) for prompt in PROMPTS]
+    prompts = PROMPTS * 3  # so many that threads share the rows, not the products
+    together = Session(model, prompts, new_tokens=12, step=step)
+    alone = [Session(model, [prompt], new_tokens=12, step=step) for prompt in prompts]
     threads = torch.get_num_threads()
     for number in range(11):
         torch.set_num_threads(1 + number % 3)

@@ -13,7 +13,7 @@ from tests.text.test_cleaning import hostile_texts
 from tinylm.base import parallel
 from tinylm.base.config import InputError, read_section
 from tinylm.download import clean_rows
-from tinylm.download.clean_rows import clean_row
+from tinylm.download.clean_rows import clean_row, without_first_lines
 from tinylm.download.remarks import remarks
 from tinylm.download.settings import DataSettings
 from tinylm.download.splits import write_stories
@@ -217,10 +217,13 @@ def test_held_out_tokens_that_are_also_evaluation_are_said(corpus):
 
 
 def test_a_row_is_the_story_as_json_with_its_counts():
-    for number, raw in enumerate(hostile_texts()):
+    for number, raw in enumerate([*hostile_texts(), "The Hen\nOnce upon a time\n\nTom\nRun"]):
         log_prob = -0.1 * number if number % 3 else None
-        row = clean_row(raw, log_prob, LOCAL)
-        text = clean_text(raw, True)
+        settings = replace(LOCAL, drop_first_line=number % 2 == 1)
+        row = clean_row(raw, log_prob, settings)
+        text = clean_text(raw)
+        if settings.drop_first_line:
+            text = without_first_lines(text)
         if row is None:
             assert not bare_text(text)
             continue

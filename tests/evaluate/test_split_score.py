@@ -71,6 +71,18 @@ def subwords(tmp_path, model):
     return make
 
 
+def test_with_few_texts_overlapping_windows_are_resampled_in_blocks_of_a_context(subwords):
+    folder, tokenizer, model = subwords("bpe", SIX[:2])
+    store = TokenStore(folder / "tokens", "evaluation")
+    context = model.settings.context
+    loss, _ = score(folder, tokenizer, model, "windows")
+    nats = [value for _, value in token_nats(model, store, "windows")]  # window after window
+    rows = np.array([(sum(nats[i : i + context]), context) for i in range(0, len(nats), context)])
+    blocks = np.array([rows[i : i + context].sum(0) for i in range(0, len(rows), context)])
+    interval = bootstrap_interval(blocks, pooled_perplexity, RESAMPLES, SEED)
+    assert loss.perplexity_interval == pytest.approx(interval)
+
+
 @pytest.mark.parametrize("layout", ["stream", "windows"])
 def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     folder, tokenizer, model = subwords("bpe", SIX)

@@ -96,6 +96,15 @@ def test_p_is_the_level_at_which_a_difference_just_counts():
     assert holds_zero == (difference.p > 0.05)
 
 
+def test_seeds_of_one_side_alone_do_not_count():
+    rng = np.random.default_rng(3)
+    first, second = ({seed: rng.normal(0, 1, (9, 1)) for seed in (1, 2, 3)} for _ in range(2))
+    two = {seed: first[seed] for seed in (1, 2)}
+    of_two = {seed: second[seed] for seed in (1, 2)}
+    expected = difference_of(two, of_two, mean)
+    assert difference_of(first, of_two, mean) == difference_of(two, second, mean) == expected
+
+
 @pytest.mark.parametrize("errors", [[Error(2.0, 5)], [Error(2.0, 5), Error(0.0, 100)]])
 def test_with_one_source_of_chance_p_is_that_of_students_t(errors):
     for value in (0.5, 4.0, -7.0):

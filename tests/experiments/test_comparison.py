@@ -153,6 +153,13 @@ def test_two_revisions_as_text_and_a_page(asked, capsys, tmp_path):
     assert "Comparison with a" in (tmp_path / "out/page.html").read_text()
 
 
+@pytest.mark.parametrize("names", [[], ["a"]])
+def test_the_noise_is_that_of_all_experiments_unless_revisions_are_named(asked, names):
+    main(["compare", *names, "--effect", "1"])
+    ((_, has_experiments),) = asked
+    assert has_experiments == (not names)
+
+
 @pytest.mark.parametrize(
     ("words", "key"),
     [

@@ -84,6 +84,7 @@ def test_further_seeds_have_the_losses_that_stage_seed_score_wrote(revision, loc
     stories = read_result(revision(lock=lock, **files)).stories
     assert list(stories) == [1, 2]
     assert stories[2]["nats"].tolist() == [1, 2, 3]
+    assert stories[2]["raw_bits"].tolist()[1:] == [8, 9]
     assert stories[2]["tokens"].equals(stories[1]["tokens"])
 
 

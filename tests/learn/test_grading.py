@@ -100,6 +100,8 @@ def test_an_exercise_from_start_to_hand_in(desk, capsys):
     assert "def token_loss" in capsys.readouterr().out
     LOSS.write_text(RIGHT, "utf-8")
     assert main(["exercise", "check", "loss"]) == 0
+    assert main(["exercise", "start", "norm"]) == 0
+    assert main(["exercise", "check", "norm"]) == 1
     assert progress(capsys, "loss") == "done"
     assert {path.name for path in desk.iterdir()} == {"exercises", "exports"}
 

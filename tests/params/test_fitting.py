@@ -7,6 +7,7 @@ import pytest
 from tests.support.clone import set_params
 from tests.support.stages import plant, run, small_params
 from tinylm.base.config import load_params
+from tinylm.params.estimate import Corpus, validation_seconds
 from tinylm.params.fitting import check_tokens
 from tinylm.params.params import params_from
 
@@ -27,6 +28,17 @@ UNFIT = [  # (changes, the lines that they cause)
     (LONGEST | {"runtime.sample_prompt": "zzz"}, ["runtime.sample_prompt"]),
     ({"train.tokens": 5, "kv_bench.batch": 60}, ["train.tokens", "kv_bench.batch"]),
 ]
+
+
+def test_the_estimate_counts_validations_per_update():
+    """Two mini-batches of three rows make an update as large as one of six."""
+    corpus = Corpus(train=100, evaluation=9)
+    found = set()
+    for size, accumulation in ((3, 2), (6, 1)):
+        params = small_params()
+        params["train"] |= {"batch_size": size, "accumulation": accumulation}
+        found.add(validation_seconds(params_from(params), corpus, 1e-4))
+    assert len(found) == 1
 
 
 def errors(capsys) -> list[str]:

@@ -306,6 +306,7 @@ def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
         stories=2, words=9, unknown_nats=0.0, unseen_mass=0.0, kinds=kinds, **measures
     )
     grades = dict.fromkeys(("section decode", "temperature 1", "the generator"), grade)
+    grades["temperature 1"] = dataclasses.replace(grade, impossible=Interval(0.9, 0.8, 1.0))
     changed = altered(
         run, evaluate__truth=truth, evaluate__decoding=grades, download__source="storybook"
     )

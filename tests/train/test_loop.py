@@ -11,7 +11,7 @@ from tinylm.train.curves import Curves, TrainResult, run_metrics
 from tinylm.train.graphs import GraphedTrainer
 from tinylm.train.loop import train
 from tinylm.train.trainer import Trainer, learning_rate
-from tinylm.train.validation import split_loss
+from tinylm.train.validation import out_of_patience, split_loss
 
 
 @pytest.fixture
@@ -136,3 +136,10 @@ def test_a_run_with_late_results_has_all_of_them(new_model, new_run, new_setting
     assert late.curves.train == pytest.approx(plain.curves.train, rel=1e-4)
     measured = late.curves.held_out[-1]
     assert measured[2] == pytest.approx(plain.curves.held_out[-1][2], rel=1e-4)
+
+
+def test_validations_count_against_patience_at_multiples_of_validate_every_alone():
+    """Wherever the best one was: here at the end of an epoch."""
+    held_out = [(10, 0, 3.0), (17, 0, 1.0), (20, 0, 2.0), (27, 0, 2.0)]
+    assert not out_of_patience(held_out, 2, 10)
+    assert out_of_patience([*held_out, (30, 0, 2.0)], 2, 10)
