@@ -205,7 +205,7 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
 
 
 def test_describe_counts_the_state_of_the_optimizer(run_folder, capsys):
-    """Muon keeps one number for each of a matrix, Adam two."""
+    """Muon keeps one number per matrix weight, Adam two."""
     changed = load_params()
     changed["model"] |= {"layers": 1, "feed_forward": 100_000}
     printed = {}

@@ -108,7 +108,7 @@ def test_the_end_is_no_part_of_the_text(model, settings):
 
 
 def test_a_text_may_run_on_past_the_end(model, settings):
-    """The first word that is not banned ends the text, and the second is never the end."""
+    """Only `<eos>` and word 7 may be drawn; the text continues after `<eos>`."""
     decoder = decoder_of(model, banned=[word for word in range(31) if word not in (EOS, 7)])
     options = {"max_new_tokens": 40, "stop_at_eos": False}
     (text,) = generate_text(decoder, Letters(), ["ab"], settings(), **options)
@@ -118,7 +118,7 @@ def test_a_text_may_run_on_past_the_end(model, settings):
 
 
 def test_recent_tokens_of_a_short_row_are_its_own(model):
-    """Its first one again, where it has no more, also beside a longer row."""
+    """A row that is too short repeats its first token."""
     session = Session(model, [[9, 8, 7, 6], [5]])
     assert session.recent(3).tolist() == [[6, 7, 8], [5, 5, 5]]
 

@@ -376,7 +376,7 @@ def as_written(
     tokenizer: Tokenizer,
     written: list[str],
 ) -> list[Generation]:
-    """The model's texts; where rounding decides one, that of a slightly changed model that wrote the same.
+    """The model's texts. Where rounding decides one, the matching text of a slightly perturbed model.
 
     Two tokens may be equally likely up to rounding, and a stage computes with other kernels.
     """

@@ -3,6 +3,7 @@
 `make any` draws as many as you like (tests/drawn/__main__.py). A failure that it writes becomes a test in folder found/.
 """
 
+import itertools
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.corpora import Files
-from tests.drawn.drawing import DrawnRun, runs, settings_alone
-from tests.drawn.pairs import runs_with_every_pair
+from tests.drawn.drawing import DrawnRun, complaints, runs, settings_alone
+from tests.drawn.pairs import merged, training_levels, training_runs
 from tests.drawn.properties import ALONE, check_property, from_yaml, load_properties
 from tests.drawn.running import LEVELS, EndsEarly, Refused, advance
 from tests.storybook.worlds import BAUERNHOF, files_of
@@ -99,11 +100,20 @@ def test_a_property_alone(name, tmp_path_factory):
     check()
 
 
+def test_every_legal_pair_of_settings_occurs():
+    runs = training_runs()
+    for one, other in itertools.combinations(training_levels(), 2):
+        for first, second in itertools.product(one, other):
+            both = merged([first, second])
+            assert complaints(both) or any(both.items() <= run.items() for run in runs), both
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_updates_under_every_pair_of_settings(part, tmp_path_factory):
-    """Of models and of training, with stories so few that all of them take less than a minute."""
+    """Settings of model and training; so few stories that all runs take less than a minute."""
     chosen = PROPERTIES["every_update_follows_from_its_formula"]
-    for number, changes in enumerate(runs_with_every_pair(("model", "train"))):
+    for number, changes in enumerate(training_runs()):
         if number % PARTS == part:
-            drawn = DrawnRun(changes | {"data.train_stories": 24}, number=number)
-            chosen.check(drawn, tmp_path_factory.mktemp("drawn"))
+            folder = tmp_path_factory.mktemp("drawn")
+            chosen.check(DrawnRun(changes | {"data.train_stories": 24}, number=number), folder)
+            assert (folder / "data/figures/train.json").exists(), f"{changes} did not end"

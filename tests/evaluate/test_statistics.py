@@ -96,7 +96,7 @@ def test_p_is_the_level_at_which_a_difference_just_counts():
     assert holds_zero == (difference.p > 0.05)
 
 
-def test_seeds_of_one_side_alone_do_not_count():
+def test_seeds_of_only_one_side_are_ignored():
     rng = np.random.default_rng(3)
     first, second = ({seed: rng.normal(0, 1, (9, 1)) for seed in (1, 2, 3)} for _ in range(2))
     two = {seed: first[seed] for seed in (1, 2)}

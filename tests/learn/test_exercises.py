@@ -102,7 +102,7 @@ def test_use_tells_right_parts_from_a_wrong_one(
 
 
 @pytest.mark.parametrize("wrong", [[1.0], [1.0, math.nan], [1.0, 2.1]])
-def test_a_number_that_is_missing_is_different(wrong):
+def test_a_missing_number_counts_as_different(wrong):
     ours = pd.DataFrame({"loss": [1.0, 2.0]})
     assert use.verdict(ours, pd.DataFrame({"loss": wrong})).startswith("different: loss number 2")
     close = pd.DataFrame({"loss": [1.0, 2.0 + 1e-12]})

@@ -138,7 +138,7 @@ def test_a_run_with_late_results_has_all_of_them(new_model, new_run, new_setting
     assert measured[2] == pytest.approx(plain.curves.held_out[-1][2], rel=1e-4)
 
 
-def test_validations_count_against_patience_at_multiples_of_validate_every_alone():
+def test_only_validations_at_multiples_of_validate_every_count_against_patience():
     """Wherever the best one was: here at the end of an epoch."""
     held_out = [(10, 0, 3.0), (17, 0, 1.0), (20, 0, 2.0), (27, 0, 2.0)]
     assert not out_of_patience(held_out, 2, 10)

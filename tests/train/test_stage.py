@@ -70,7 +70,7 @@ def folder(ready, tmp_path):
     return tmp_path / "there"
 
 
-def test_another_number_of_threads_is_refused_since_sums_would_be_rounded_otherwise(folder):
+def test_another_number_of_threads_is_refused_since_rounding_would_differ(folder):
     assert train(folder, 3, KILL)[0] == -signal.SIGKILL
     threads = load_params(folder / "params.yaml")["runtime"]["threads"]
     set_params(folder, {"runtime.threads": 1 if threads == 2 else 2})

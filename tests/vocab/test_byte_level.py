@@ -48,7 +48,7 @@ def test_decoding_equals_the_library_even_within_a_character():
 
 
 def test_merges_are_learned_from_text_as_it_is_read():
-    """In lower case, if texts are put into lower case."""
+    """Lower-cased, if `lower_case` is set."""
     settings = VocabSettings(tokenizer="bpe", max_size=280, lower_case=True)
     texts = ["DO NOT ASK", "DO NOT GO", "Do not ask"]
     learned = train_bpe(texts, settings)

@@ -148,9 +148,9 @@ class Trainer:
         self.batches = batches
         self.group = group or Group()
         self.budget = settings.budget(batches.tokens_per_epoch)
-        self._in_budget = 0  # mini-batches, of a budget in epochs
+        self._mini_batches_in_budget = 0  # of a budget in epochs
         if settings.epochs is not None:
-            self._in_budget = batches.count_within(self.budget)
+            self._mini_batches_in_budget = batches.count_within(self.budget)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, settings)
         self.row_threads = RowThreads(model, batches.batch_size)
@@ -172,7 +172,7 @@ class Trainer:
         """
         batches = list(self.batches_of(self.updates))
         if self.settings.epochs is not None:
-            left = self._in_budget - self.updates * self.settings.accumulation
+            left = self._mini_batches_in_budget - self.updates * self.settings.accumulation
             return batches[: max(0, left)]
         tokens = self.tokens + sum(batch.tokens for batch in batches)
         return batches if tokens <= self.budget else []

@@ -117,8 +117,10 @@ class TrainBatches:
         return sum(self.batch(index).tokens for index in range(mini_batches))
 
     def count_within(self, tokens: int) -> int:
-        """How many mini-batches, from the first, have at most this many scored tokens together."""
+        """The number of leading mini-batches with at most this many scored tokens in total."""
         epochs, left = divmod(tokens, self.tokens_per_epoch)
+        if not left:
+            return epochs * len(self)
         epoch = self._epoch(epochs)
         firsts = np.arange(0, len(epoch.rows), self.batch_size)
         totals = np.add.reduceat(self._rows.lengths[epoch.rows], firsts)[epoch.order].cumsum()
