@@ -36,6 +36,7 @@ LONGEST_TRAINING_S = 60
 CALM = {
     "model.dropout": 0.0,
     "model.norm_eps": 1e-5,  # a smaller one lets the norm of nearly equal numbers amplify rounding
+    "embedding.std": 0.1,  # far above the learning rate
     "train.lr": 1e-3,
     "train.muon_lr": 1e-3,
     "train.beta2": 0.95,
