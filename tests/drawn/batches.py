@@ -91,6 +91,10 @@ def targets_are_the_tokens_of_the_stories(drawn: DrawnRun, folder: Path) -> None
                 rows = rows_of(trained, tokenizer.pad_id, context)
                 check_rows(rows, stories, layout, context, ring=True)
                 assert batches.tokens_per_epoch == sum(len(row) - 1 for row in rows)
+                count = int(rng.integers(1, 2 * len(batches) + 1))
+                tokens = batches.tokens_of(count)
+                fitting = [batches.count_within(tokens - less) for less in (0, 1)]
+                assert fitting == [count, count - 1], f"{tokens} tokens: {fitting} of {count}"
                 check_rows(
                     rows_of(scored, tokenizer.pad_id, context), stories, layout, context, ring=False
                 )

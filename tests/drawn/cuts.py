@@ -44,7 +44,6 @@ CALM = {
 }
 
 
-TINY = 1e-30  # avoids 0 / 0
 UNSPELT = "warning: characters outside the vocabulary are left out"  # of runtime.sample_prompt
 
 
@@ -243,8 +242,7 @@ def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
 
     Ranks draw dropout of their own, so there is none. The sums of two halves differ from that of the
     whole by rounding, 1e-7 of fp32 or 4e-3 of bf16, which grows with each update. A low learning
-    rate and a usual norm_eps keep that growth small. A difference is compared with the largest value
-    so far, because rounding at a loss of thousands persists in the weights after it falls.
+    rate, vectors far above it and a usual norm_eps keep that growth small.
     """
     calm = DrawnRun(drawn.changes | CALM)
     arrive("prepared", calm, folder)
@@ -257,7 +255,4 @@ def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
     assert one["tokens"] == two["tokens"], f"tokens: one {one['tokens']}, two {two['tokens']}"
     np.testing.assert_allclose(two["rate"], one["rate"], rtol=1e-9)
     for curve in ("train", "grad_norm", "held_out"):
-        largest = np.maximum.accumulate(np.abs(one[curve])) + TINY
-        np.testing.assert_allclose(
-            two[curve] / largest, one[curve] / largest, rtol=0, atol=tolerance, err_msg=curve
-        )
+        np.testing.assert_allclose(two[curve], one[curve], rtol=tolerance, err_msg=curve)

@@ -454,7 +454,7 @@ def check_steps(run: Run, updates: list[Updated]) -> None:
                 kept = before.double() * (1 - rate * decay)
                 wanted = kept - rate * step
                 # Each of the quintics multiplies rounding by its first number: by 55 in all.
-                tolerance = rate * (0.5 if in_bf16 else 2e-3) * float(step.abs().max())
+                tolerance = rate * (0.3 if in_bf16 else 2e-3) * float(step.abs().max())
             else:
                 assert train["optimizer"] in ("adam", "adamw", "muon"), "write its formula here"
                 rate = share * train["lr"]

@@ -40,7 +40,7 @@ class Measured:
         return self.start_s + self.work_s * work / self.work
 
 
-# Measured with preset storybook, on a machine where `speed.measure` gives a forward_s of REFERENCE_S.
+# Measured with the preset storybook, on a machine where `speed.measure` returned forward_s = REFERENCE_S.
 REFERENCE_S = 0.046
 DOWNLOAD = Measured(3, 8, work=20_000)  # stories that are written
 READ = Measured(3, 1, work=20_000)  # stories of your own files

@@ -19,7 +19,7 @@ from tinylm.base.processes import cores
 from tinylm.params.params import Params
 
 FILE = Path(".dvc/tmp/speed.json")
-FRESH_S = 3600  # a measurement is reused for so long; another program may have slowed it down
+FRESH_S = 3600  # seconds that a measurement is reused; other programs may have slowed it down
 MEASURED_S = 0.5  # length of each of the two measurements
 VOCABULARY = 3_000  # words of the model that is measured
 STORY = 128  # tokens of an average story
@@ -63,7 +63,7 @@ def kept_speed(sections: Mapping[str, Any]) -> Speed | None:
 
 
 def keep_speed(sections: Mapping[str, Any], speed: Speed) -> None:
-    """Keep a measurement for `kept_speed`. A card's is not kept, since the card may be missing next time."""
+    """Save a measurement for `kept_speed`, unless it was made on a card, which may be missing next time."""
     if speed.device == "cpu":
         write_json(FILE, dataclasses.asdict(speed) | {"of": _digest(sections)})
 
@@ -83,7 +83,7 @@ def _digest(sections: Mapping[str, Any]) -> str:
 
 
 def measure(params: Params) -> Speed:
-    """Measure both speeds with a model of this shape, for half a second each. Loading torch takes about another second."""
+    """Time training and the forward pass of such a model, half a second each. Importing torch takes another second."""
     import torch
 
     from tinylm.base.machine import pick_device
