@@ -1,8 +1,10 @@
 """Intervals and Student's t against the tables of their papers."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tinylm.run.interval import student_critical_value, student_p_value, wilson
+from tinylm.run.interval import Interval, student_critical_value, student_p_value, wilson
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,18 @@ def test_critical_and_p_values_of_students_t_are_those_of_the_tables(level, df, 
     assert student_p_value(-t, df) == pytest.approx(level, rel=2e-4)
     assert student_p_value(0.0, df) == 1.0
     assert student_p_value(float("inf"), df) == 0.0
+
+
+ENDS = st.none() | st.floats(-9, 9)
+
+
+@given(low=ENDS, high=ENDS)
+def test_an_interval_is_on_one_side_of_zero_only_if_both_its_ends_are(low, high):
+    sides = {None if end is None else (end > 0) - (end < 0) for end in (low, high)}
+    expected = sides.pop() if len(sides) == 1 else 0
+    assert Interval(1.0, *sorted_ends(low, high)).side == (expected or 0)
+
+
+def sorted_ends(low, high):
+    """In the order of an interval, where both are there."""
+    return (low, high) if None in (low, high) else tuple(sorted((low, high)))

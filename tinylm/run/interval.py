@@ -18,6 +18,13 @@ class Interval:
     high: float | None
     stories: int | None = None
 
+    @property
+    def side(self) -> int:
+        """-1 if the interval is below 0, 1 if it is above, 0 if it holds 0 or lacks an end."""
+        if self.low is None or self.high is None:
+            return 0
+        return (self.low > 0) - (self.high < 0)
+
 
 def wilson(count: float, of: int) -> Interval | None:
     """The share count / of with its 95 % score interval (Wilson 1927); None if `of` is 0.
