@@ -31,8 +31,10 @@ SHAKEN = 3  # computations with changes of one rounding, and as many with change
 MORE_SHAKEN = 40  # where a few changes do not show how much a model amplifies rounding
 # The bound is so many times the largest error seen. Changes are random, but rounding may always err in one direction.
 FACTOR = 20.0
-# A block's largest number is rounded by one unit at most, and 20 units would be a third of it: zeros would pass.
-FACTORS = {Q8_0: 3.0}
+# A block's largest number is rounded by one unit at most, and 20 units would be a third of it: zeros would pass. In bf16,
+# 20 errors are a third of most gradients; of 260 gradients on AMD Zen 4, none was off by more than 0.92 times the largest
+# error of forty shaken models.
+FACTORS = {Q8_0: 3.0, BF16: 3.0}
 
 
 class RoundedGradient(torch.autograd.Function):

@@ -6,6 +6,7 @@ import math
 import re
 import signal
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from tests.drawn.drawing import DrawnRun
 from tests.drawn.plain_files import SPLITS, Run, differs
 from tests.drawn.plain_model import Weights
 from tests.drawn.properties import holds
-from tests.drawn.rounding import MORE_SHAKEN, SHAKEN, UNITS, Exact, ShakenModel, exactly
+from tests.drawn.rounding import BF16, FP32, MORE_SHAKEN, SHAKEN, UNITS, Exact, ShakenModel, exactly
 from tests.drawn.running import advance, in_folder, run_stage
 from tinylm.base.command import CommandFailed, Interrupted
 from tinylm.base.config import InputError, read_section
@@ -45,6 +46,7 @@ TEST = {"test", "eval"}
 EVERY = 10  # updates per point of a curve
 LAST = 20  # updates that the final train loss is the mean of
 MOST_NATS = 600  # of a perplexity that a plot can show
+LEAST = 2.0**-149  # positive number in float32; smaller moments are rounded to its multiples
 SIX_DIGITS = 1e-5  # of the numbers in plots/
 
 
@@ -68,7 +70,11 @@ def evaluation_stories_are_from_the_validation_files(drawn: DrawnRun, folder: Pa
     if run.params["data"]["source"] != "local" or len(drawn.files.stories) < 2:
         return
     named = {}
-    for name in drawn.files.stories:
+    # `datasets` reads the files of one layout alone; stage download says so of the others.
+    not_read = figures.get("not_read", {})
+    unread = {name for name, reason in not_read.items() if reason == "in no split"}
+    read = [name for name in drawn.files.stories if name.partition("/")[2] not in unread]
+    for name in read:
         words = set(re.split(r"[^a-z]+", name.partition("/")[2]))
         named[name] = "validation" if words & VALIDATION else "test" if words & TEST else "train"
     official = [split for split in ("validation", "test") if split in named.values()]
@@ -425,6 +431,7 @@ def check_steps(run: Run, updates: list[Updated]) -> None:
     train = run.params["train"]
     tokens = 0
     moments: dict[str, tuple[Tensor, Tensor]] = {}
+    lost: dict[str, Tensor] = {}  # what rounding may have changed in the gradients so far
     in_bf16 = run.json("data/figures/train")["precision"] == "bf16"
     for number, update in enumerate(updates, start=1):
         of_update = sum(batch.tokens for batch in update.batches)
@@ -454,13 +461,23 @@ def check_steps(run: Run, updates: list[Updated]) -> None:
                 kept = before.double() * (1 - rate * decay)
                 wanted = kept - rate * step
                 # Each of the quintics multiplies rounding by its first number: by 55 in all.
-                tolerance = rate * (0.3 if in_bf16 else 2e-3) * float(step.abs().max())
+                tolerance = rate * 2e-3 * step.abs().max()
+                if in_bf16:
+                    tolerance = torch.tensor(math.inf)  # of an entry: the bound is one of norms
+                    errors = (update.after[name].double() - wanted).chunk(len(pieces))
+                    for piece, error in zip(pieces, errors, strict=True):
+                        allowed = rate * bf16_error(piece) + 1e-6 * before.double().norm() + 1e-37
+                        assert error.norm() <= allowed, (
+                            f"update {number}, {name}: off by {error.norm():.3g} in norm, {allowed:.3g} allowed"
+                        )
             else:
                 assert train["optimizer"] in ("adam", "adamw", "muon"), "write its formula here"
                 rate = share * train["lr"]
                 kept = before.double()
+                terms = grad.abs()
                 if train["optimizer"] == "adam":
                     grad = grad + decay * kept
+                    terms = terms + decay * kept.abs()
                 else:
                     kept = kept * (1 - rate * decay)
                 first = train["beta1"] * first + (1 - train["beta1"]) * grad
@@ -468,25 +485,54 @@ def check_steps(run: Run, updates: list[Updated]) -> None:
                 scale = (second / (1 - train["beta2"] ** number)).sqrt() + EPS
                 step = first / (1 - train["beta1"] ** number) / scale
                 wanted = kept - rate * step
-                tolerance = rate * 1e-3 * float(step.abs().max())
+                # Gradient, decay and moment may cancel: what is left keeps the rounding of the terms.
+                before_it = train["beta1"] * lost.get(name, torch.zeros_like(grad))
+                lost[name] = before_it + 2 * FP32 * (terms + first.abs()) + LEAST
+                relative = lost[name] / scale
+                of_terms = relative / (1 - train["beta1"] ** number) + relative * step.abs()
+                tolerance = rate * (1e-3 * step.abs().max() + of_terms)
             moments[name] = (first, second)
             largest = max(float(before.abs().max()), float(kept.abs().max()))
             allowed = tolerance + 1e-6 * largest + 1e-37  # the least float
-            error = float((update.after[name].double() - wanted).abs().max())
-            assert error <= allowed, (
-                f"update {number}, {name}: {error:.3g} off, {allowed:.3g} allowed"
+            error = (update.after[name].double() - wanted).abs()
+            worst = int((error - allowed).argmax())
+            assert (error <= allowed).all(), (
+                f"update {number}, {name}[{worst}]: expected {wanted.flatten()[worst]:.7g}, "
+                f"got {update.after[name].flatten()[worst]:.7g}"
             )
 
 
-def orthogonal(matrix: Tensor) -> Tensor:
-    """Three quintics that bring singular values to 1, times sqrt(max(1, rows / columns))."""
-    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    x = x / max(MARGIN * math.sqrt(float((x @ x.T).norm())), 1e-15)
+def unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+def orthogonal(matrix: Tensor, rounded: Callable[[Tensor], Tensor] = unchanged) -> Tensor:
+    """Three quintics that bring singular values to 1, times sqrt(max(1, rows / columns)).
+
+    matrix: one or a stack of them. rounded: what happens to each result.
+    """
+    rows, columns = matrix.shape[-2:]
+    x = rounded(matrix if rows <= columns else matrix.mT)
+    size = rounded(x @ x.mT).norm(dim=(-2, -1), keepdim=True)
+    x = rounded(x / (MARGIN * size.sqrt()).clamp_min(1e-15))
     for a, b, c in QUINTICS:
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    wide = x if matrix.shape[0] <= matrix.shape[1] else x.T
-    return wide * math.sqrt(max(1, matrix.shape[0] / matrix.shape[1]))
+        square = rounded(x @ x.mT)
+        x = rounded(a * x + rounded(b * square + c * square @ square) @ x)
+    return (x if rows <= columns else x.mT) * math.sqrt(max(1, rows / columns))
+
+
+def bf16_error(matrix: Tensor) -> Tensor:
+    """The largest error, as a norm, that bf16 may cause: three times what random rounding errors cause.
+
+    In 600 random matrices, the largest error was 1.7 times what 40 random rounding errors caused.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def rounded(x: Tensor) -> Tensor:
+        return x * (1 + BF16 * (2 * torch.rand(x.shape, generator=generator).double() - 1))
+
+    shaken = orthogonal(matrix.expand(MORE_SHAKEN, *matrix.shape), rounded)
+    return 3 * (shaken - orthogonal(matrix)).norm(dim=(-2, -1)).max()
 
 
 def tokens_after(updates: list[Updated]) -> list[int]:
