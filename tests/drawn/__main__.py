@@ -5,7 +5,7 @@
     python -m tests.drawn --only targets           properties with this in their name
     python -m tests.drawn --repeat FILE            one written failure, with its traceback
 
-Exits with 1 if a property failed.
+Exits with 1 if a property failed, or if nothing was checked.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from pathlib import Path
 from queue import Empty
 
 from tests.drawn.drawing import FIELDS, complaints
+from tests.drawn.pairs import rows
 from tests.drawn.properties import check_property, from_yaml, load_properties
 from tests.drawn.running import EndsEarly
 from tests.drawn.search import (
@@ -151,13 +152,13 @@ def main() -> int:
     first = options.seed if options.seed is not None else secrets.randbelow(SEEDS)
     print(f"seed {first}, {options.processes} processes, {options.minutes:g} minutes", flush=True)
     failing = still_failing(options.folder)
+    rows()  # computed once for all processes
     started = time.monotonic()
-    end = started + 60 * options.minutes
     context = multiprocessing.get_context("fork")
     queue: multiprocessing.Queue[Found] = context.Queue()
     workers = []
     for number in range(options.processes):
-        search = Search(options.folder, end, options.only)
+        search = Search(options.folder, 60 * options.minutes, options.only)
         arguments = (search, first + number * SEEDS, queue.put)
         workers.append(context.Process(target=quietly, args=arguments))
         workers[-1].start()
@@ -181,6 +182,9 @@ def main() -> int:
     broken = [worker.exitcode for worker in workers if worker.exitcode]
     if broken:
         print(f"a process ended with exit code {broken[0]}")
+    if not sum(found.runs.values()):
+        print("nothing was checked: not one run was drawn in this time")
+        return 1
     return int(bool(failing or found.failures or broken))
 
 

@@ -32,6 +32,8 @@ MARKS = (" ", " ", " ", " ", ". ", ", ", "! ", " – ", "... ", "--", "\n", ' "'
 SUFFIXES = (".jsonl", ".csv", ".txt", ".parquet", ".jsonl.gz", ".csv.gz", ".txt.gz")
 # What people call the files of a split.
 SPLIT_NAMES = ("train", "validation", "dev", "val", "valid", "test", "eval")
+# A generator judges texts of these settings only.
+JUDGED = {"vocab.tokenizer": "words", "vocab.lower_case": True, "vocab.punctuation": "drop"}
 NAMES = (
     "{split}",
     "{split}-00000-of-00001",
@@ -159,9 +161,10 @@ def story(draw: st.DrawFn, language: str, longest: int) -> str:
 
 
 @st.composite
-def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
+def stories(draw: st.DrawFn, has_titles: bool, most: int = 40) -> list[str]:
     """Stories of one language or of several, some of them repeated, some without a word.
 
+    has_titles: whether each begins with a title line.
     Most are the stories that each run has, so that there are enough of them; some of these are
     repeated with other punctuation and case.
     """
@@ -177,21 +180,33 @@ def stories(draw: st.DrawFn, most: int = 40) -> list[str]:
     times = draw(st.integers(1, 3))
     extra = draw(st.lists(st.sampled_from(["", " ", "...", "!"]), max_size=2))
     shouted = [f"{text}!".upper() for text in usual[: draw(st.integers(0, 2))]]
-    return [*drawn * times, *extra, *usual, *shouted]
+    title = "Mia:\n" if has_titles else ""
+    return [title + text for text in [*drawn * times, *extra, *usual, *shouted]]
 
 
 @st.composite
-def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
-    """The user's files, and the changes of params.yaml that name them."""
+def files(draw: st.DrawFn, wanted: dict[str, Any]) -> tuple[Files, dict[str, Any]]:
+    """The user's files, and the changes of params.yaml that name them.
+
+    wanted: settings that the files must fit; all others are drawn. Stories that the generator judges need the settings of
+    JUDGED, which override it.
+    """
     changes: dict[str, Any] = {}
     data: dict[str, list[str]] = {}
     path = ""
     is_judged = False
     column = draw(st.sampled_from(["text", "story", "Text body"]))
-    source = draw(st.sampled_from(["given", "file", "folder", "storybook", "world"]))
+    source = wanted.get("data.source") or draw(
+        st.sampled_from(["local", "local", "storybook", "world"])
+    )
+    has_titles = wanted.get("data.drop_first_line", False)
+    if source == "local":
+        source = draw(
+            st.sampled_from(["file", "folder"] if has_titles else ["given", "file", "folder"])
+        )
     if source == "file":
         path = "own" + draw(st.sampled_from(SUFFIXES))
-        data = {path: draw(stories(most=len(STORIES)))}
+        data = {path: draw(stories(has_titles, most=len(STORIES)))}
     elif source == "folder":
         path = "corpus"
         # `datasets` refuses most folders without a split train, or with several formats.
@@ -200,20 +215,15 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
         first = draw(file_names(suffixes, ("train",) * 12 + SPLIT_NAMES))
         others = draw(st.lists(file_names(suffixes), max_size=3))
         for name in dict.fromkeys([first, *others]):
-            data[f"{path}/{name}"] = draw(stories())
+            data[f"{path}/{name}"] = draw(stories(has_titles))
     elif source in GENERATED:
         changes |= {"data.source": source, "data.drop_first_line": False}
-        changes |= {"data.train_stories": draw(st.integers(25, 60))}
-        changes |= {"data.evaluation_stories": draw(st.integers(1, 9))}
+        for name, low, high in (("data.train_stories", 25, 60), ("data.evaluation_stories", 1, 9)):
+            changes[name] = wanted.get(name) or draw(st.integers(low, high))
         is_judged = draw(st.booleans())
         if is_judged:
             # The generator judges only whole stories in its own words. The sweep's budget must hold an update.
-            changes |= {
-                "model.context": 160,
-                "accum_sweep.tokens": 2000,
-                "vocab.tokenizer": "words",
-            }
-            changes |= {"vocab.lower_case": True, "vocab.punctuation": "drop"}
+            changes |= {"model.context": 160, "accum_sweep.tokens": 2000, **JUDGED}
     world: dict[str, str] = {}
     if source == "world":
         path = "world"
@@ -221,18 +231,20 @@ def files(draw: st.DrawFn) -> tuple[Files, dict[str, Any]]:
     if path:
         changes |= {"data.path": path, "data.column": column}
     vocabulary: dict[str, Any] = {}
-    if not is_judged and draw(st.booleans()):
+    tokenizer = wanted.get("vocab.tokenizer")
+    if not is_judged and (tokenizer == "gpt2" or (not tokenizer and draw(st.booleans()))):
         vocabulary = {
             "size": draw(st.sampled_from([60, 257, 300])),
             "alphabet": draw(st.sampled_from([True, True, True, True, False])),
         }
         changes |= {"vocab.path": "inputs/vocab", "vocab.tokenizer": "gpt2"}
     vectors: dict[str, Any] = {}
-    if draw(st.booleans()):
+    embedding = wanted.get("embedding.source")
+    if embedding == "file" or (not embedding and draw(st.booleans())):
         suffix = draw(st.sampled_from([".vec", ".vec.gz", ".bin"]))
         vectors = {
             "suffix": suffix,
-            "width": draw(st.integers(1, 8)),
+            "width": draw(st.sampled_from([2, 4, 6, 8]) | st.integers(1, 8)),
             "words": draw(st.integers(1, 3)),
         }
         changes |= {"embedding.source": "file", "embedding.path": f"inputs/vectors{suffix}"}

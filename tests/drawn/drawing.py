@@ -6,10 +6,11 @@ A key that is added to a settings class is drawn without being named here. What 
 
 import copy
 import dataclasses
+import itertools
 import math
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -207,26 +208,74 @@ def reads(section: str, changes: Changes) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class Row:
+    """What a drawn run must hold, so that two values meet in it (tests/drawn/pairs.py).
+
+    changes: legal settings. others: keys of `changes` that may instead take any value except these.
+    """
+
+    # hypothesis prints what it draws from, and rows are long
+    changes: Changes = field(default_factory=dict, repr=False)
+    others: dict[str, tuple[Any, ...]] = field(default_factory=dict, repr=False)
+
+    def of(self, sections: tuple[str, ...]) -> "Row":
+        """What it says of some sections."""
+        changes, others = (
+            {name: value for name, value in each.items() if name.partition(".")[0] in sections}
+            for each in (self.changes, self.others)
+        )
+        return Row(changes, others)
+
+
 @st.composite
-def settings_changes(draw: st.DrawFn, sections: tuple[str, ...] = tuple(SECTIONS)) -> Changes:
+def some_row(draw: st.DrawFn, rows: Sequence[Row]) -> Row:
+    """One of the rows, or in a fourth of all draws none, so that keys are drawn independently."""
+    return draw(st.sampled_from(rows)) if rows and draw(st.integers(0, 3)) else Row()
+
+
+@st.composite
+def settings_changes(
+    draw: st.DrawFn, sections: tuple[str, ...] = tuple(SECTIONS), row: Row | None = None
+) -> Changes:
     """Changes of some keys of these sections, legal in the eyes of `params_from`.
 
-    A key that is refused is drawn again with its section, and in the end left as it is.
+    A value that is refused is left out; the others stay.
     """
-    changes: Changes = {}
+    row = (row or Row()).of(sections)
+    changes = dict(row.changes)
     for section in sections:
-        names = [
-            name for name in FIELDS if name.startswith(f"{section}.") and name not in NOT_DRAWN
-        ]
-        for _ in range(4):
-            of_section = {name: draw(values_of(name)) for name in names if draw(st.booleans())}
-            if reads(section, of_section):
-                changes |= of_section
-                break
-    changes = repaired(changes)
+        of_section: Changes = {}
+        for name in FIELDS:
+            is_fixed = name in row.changes and name not in row.others
+            if name.partition(".")[0] != section or name in NOT_DRAWN or is_fixed:
+                continue
+            if name in row.others or draw(st.booleans()):
+                value = draw(values_of(name))
+                if value not in row.others.get(name, ()):
+                    of_section[name] = value
+        changes = with_legal(section, changes, of_section)
+    changes = repaired(changes, row.changes)
     for name, end in ENDED_BY:
-        if name.partition(".")[0] in sections and draw(st.integers(0, 3)) == 3:
+        is_fixed = name in row.changes and name not in row.others
+        is_free = name.partition(".")[0] in sections and not is_fixed
+        if is_free and draw(st.integers(0, 3)) == 3:
             changes = at_its_end(changes, name, end)
+    return changes
+
+
+def with_legal(section: str, changes: Changes, further: Changes) -> Changes:
+    """The changes with all further ones that the section accepts, one by one or, since some need each other, two at once."""
+    left = {}
+    for name, value in further.items():
+        if reads(section, changes | {name: value}):
+            changes = changes | {name: value}
+        else:
+            left[name] = value
+    for one, other in itertools.combinations(left, 2):
+        both = {one: left[one], other: left[other]}
+        if reads(section, changes | both):
+            changes = changes | both
     return changes
 
 
@@ -242,22 +291,27 @@ def at_its_end(changes: Changes, name: str, end: str) -> Changes:
     return edited if is_legal(edited) else changes
 
 
-def repaired(changes: Changes) -> Changes:
-    """Without what `params_from` refuses: first the keys that it names, then their sections."""
-    for names_sections in (False, True):
+def repaired(changes: Changes, kept: Changes) -> Changes:
+    """Leave out what `params_from` refuses: first the keys it names, then their whole sections.
+
+    Keys in `kept` get the values there before they go, too.
+    """
+    for spares, names_sections in ((True, False), (True, True), (False, False), (False, True)):
         for _ in range(len(FIELDS)):
             refused = complaints(changes)
             if not refused:
                 return changes
             sections = {name.partition(".")[0] for name in refused}
-            kept = {}
+            left = {}
             for name, value in changes.items():
                 is_named = name.partition(".")[0] in sections if names_sections else name in refused
                 if not is_named:
-                    kept[name] = value
-            if kept == changes:
+                    left[name] = value
+                elif spares and name in kept:
+                    left[name] = kept[name]
+            if left == changes:
                 break
-            changes = kept
+            changes = left
     assume(not complaints(changes))
     return changes
 
@@ -271,27 +325,39 @@ def affordable(changes: Changes) -> Changes:
         return changes
     params = with_changes(changes)
     context = params["model"]["context"]
-    cheaper = {"train.validate_every": min(context * params["train"]["validate_every"], 1000)}
+    cheaper: Changes = {
+        "train.validate_every": min(context * params["train"]["validate_every"], 1000)
+    }
     if changes.get("train.epochs"):
-        cheaper["train.epochs"] = float(f"{changes['train.epochs'] / context:.3g}")
+        for name in ("train.epochs", "train.keep_epochs"):
+            cheaper[name] = shorter(changes.get(name), context)
     return changes | cheaper
 
 
+def shorter(epochs: Any, times: int) -> Any:
+    """Numbers of epochs, divided; of three digits."""
+    if isinstance(epochs, list):
+        return [shorter(each, times) for each in epochs]
+    return epochs and float(f"{epochs / times:.3g}")
+
+
 @st.composite
-def runs(draw: st.DrawFn) -> DrawnRun:
+def runs(draw: st.DrawFn, rows: Sequence[Row] = ()) -> DrawnRun:
     """A legal run: settings, a corpus, vocabulary and vectors."""
-    files, of_files = draw(corpora.files())
-    changes = draw(settings_changes())
+    row = draw(some_row(rows))
+    files, of_files = draw(corpora.files(row.changes))
+    changes = draw(settings_changes(row=row))
     for name, value, needed in NEED_FILES:
         if changes.get(name) == value and not getattr(files, needed):
             del changes[name]
-    return DrawnRun(repaired(affordable(changes | of_files)), files, draw(st.integers(0, 999)))
+    changes = affordable(changes | of_files)
+    kept = {name: changes[name] for name in row.changes | of_files if name in changes}
+    return DrawnRun(repaired(changes, kept), files, draw(st.integers(0, 999)))
 
 
 @st.composite
-def settings_alone(draw: st.DrawFn) -> DrawnRun:
+def settings_alone(draw: st.DrawFn, rows: Sequence[Row] = ()) -> DrawnRun:
     """A run whose corpus does not matter, for properties of models and training."""
     sections = ("vocab", "embedding", "model", "train", "decode", "cache")
-    return DrawnRun(
-        affordable(draw(settings_changes(sections))), Files(), draw(st.integers(0, 999))
-    )
+    changes = draw(settings_changes(sections, draw(some_row(rows))))
+    return DrawnRun(affordable(changes), Files(), draw(st.integers(0, 999)))

@@ -601,6 +601,8 @@ def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, fol
         )
         assert not problem, problem
     assert (found["stories"], found["words"]) == (len(stories), len(rows))
+    problem = differs("unseen_mass", found["unseen_mass"], share_of_single_ngrams(run), 1e-6)
+    assert not problem, problem
     sums = sums_by_kind(rows)
     for column in ("true", "model", "kl", "impossible"):
         wanted = np.mean([row[column] for row in rows])
@@ -628,6 +630,15 @@ def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, fol
         wanted = expected[row["tokens"]].get(row["series"], 0.0)
         problem = differs(f"plots/truth.csv: {row}", row["value"], wanted, SIX_DIGITS, tolerance)
         assert not problem, problem
+
+
+def share_of_single_ngrams(run: Run, order: int = 5) -> float:
+    """Of the occurrences of all n-grams in the train split: Good and Turing's estimate for new text."""
+    sequences = run.stories("train") if run.layout == "stories" else [run.ids("train").tolist()]
+    counts: Counter[tuple[int, ...]] = Counter()
+    for sequence in sequences:
+        counts.update(zip(*(sequence[start:] for start in range(order)), strict=False))
+    return list(counts.values()).count(1) / max(counts.total(), 1)
 
 
 @holds("measured")

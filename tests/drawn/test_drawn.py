@@ -12,8 +12,16 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.corpora import Files
-from tests.drawn.drawing import DrawnRun, complaints, runs, settings_alone
-from tests.drawn.pairs import merged, training_levels, training_runs
+from tests.drawn.drawing import Changes, DrawnRun, runs, settings_alone
+from tests.drawn.pairs import (
+    Levels,
+    may_run,
+    merged,
+    rows,
+    training_levels,
+    training_runs,
+    whole_levels,
+)
 from tests.drawn.properties import ALONE, check_property, from_yaml, load_properties
 from tests.drawn.running import LEVELS, EndsEarly, Refused, advance
 from tests.storybook.worlds import BAUERNHOF, files_of
@@ -62,7 +70,8 @@ def test_a_run_on_a_world(tmp_path):
     files = Files(path="world", world=files_of(BAUERNHOF))
     changes = {"data.source": "world", "data.path": "world", "data.drop_first_line": False}
     changes |= {"data.train_stories": 40, "data.evaluation_stories": 6}
-    changes |= {"model.context": 160, "accum_sweep.tokens": 2000}
+    changes |= {"model.context": 160, "accum_sweep.tokens": 2000, "accum_sweep.stories": 12}
+    changes |= {"seeds.more": [2]}
     assert checked_to_its_end(DrawnRun(changes, files), tmp_path)
 
 
@@ -73,7 +82,7 @@ def test_whole_runs(number, tmp_path_factory):
 
     @seed(number)
     @settings(FEW, max_examples=8)
-    @given(runs())
+    @given(runs(rows()))
     def check(drawn: DrawnRun) -> None:
         # hypothesis begins every search with the simplest run, which has a test of its own.
         if drawn != DrawnRun() and not ended_well:
@@ -90,7 +99,7 @@ def test_a_property_alone(name, tmp_path_factory):
 
     @settings(FEW, max_examples=3)
     @seed(1)
-    @given(settings_alone() if chosen.settings_alone else runs())
+    @given(settings_alone(rows()) if chosen.settings_alone else runs(rows()))
     def check(drawn: DrawnRun) -> None:
         try:
             chosen.check(drawn, tmp_path_factory.mktemp("drawn"))
@@ -100,12 +109,25 @@ def test_a_property_alone(name, tmp_path_factory):
     check()
 
 
-def test_every_legal_pair_of_settings_occurs():
-    runs = training_runs()
-    for one, other in itertools.combinations(training_levels(), 2):
+def legal_pairs_that_no_run_has(levels: list[Levels], runs: list[Changes]) -> list[Changes]:
+    """A pair is legal if one of the runs is still legal with it."""
+    missing = []
+    for one, other in itertools.combinations(levels, 2):
         for first, second in itertools.product(one, other):
             both = merged([first, second])
-            assert complaints(both) or any(both.items() <= run.items() for run in runs), both
+            if not any(both.items() <= run.items() for run in runs):
+                missing += [both] * any(may_run(run | both) for run in runs)
+    return missing
+
+
+def test_every_legal_pair_of_settings_of_training_occurs():
+    assert legal_pairs_that_no_run_has(training_levels(), training_runs()) == []
+
+
+def test_every_legal_pair_of_settings_occurs():
+    for level in itertools.chain(*whole_levels()):
+        assert any(level.items() <= row.changes.items() for row in rows()), level
+    assert legal_pairs_that_no_run_has(whole_levels(), [row.changes for row in rows()]) == []
 
 
 @pytest.mark.parametrize("part", range(PARTS))
