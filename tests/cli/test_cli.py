@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import tinylm
+from tests.support.clone import set_params
 from tests.support.random_run import CONTEXT, DECODE, make_run
 from tinylm.base.config import load_params
 from tinylm.cli import main
@@ -101,6 +102,19 @@ def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
     assert capsys.readouterr().out == text + "\n"
     if changes:
         assert text != sampled(["the cat"], 60)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("temperature", 3.0), ("top_k", 2), ("min_p", 0.2), ("eta", 0.2), ("seed", 3)],
+)
+def test_an_option_of_zero_replaces_the_setting(run_folder, capsys, key, value):
+    set_params(run_folder, {f"decode.{key}": value})
+    option = f"--{key.replace('_', '-')}"
+    assert main(["generate", "the cat", "--max-tokens", "60", option, "0"]) == 0
+    (text,), _ = sampled(["the cat"], 60, **{key: type(value)(0)})
+    assert capsys.readouterr().out == text + "\n"
+    assert text != sampled(["the cat"], 60, **{key: value})[0][0]
 
 
 def log_probs(lines):

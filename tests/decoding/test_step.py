@@ -98,6 +98,23 @@ def test_two_sessions_take_turns_with_one_graphed_step():
             reference.append(logits.argmax(-1))
 
 
+def test_a_graphed_step_follows_a_cache_that_left_its_buffer_for_more_rows():
+    model = random_model(VOCAB, WIDTH)
+    step = GraphedStep(model)
+    larger = Session(model, PROMPTS * 2, new_tokens=2, step=step)
+    for _ in range(2):  # the first logits come from all tokens at once, the second from the step
+        larger.append(larger.next_logits().argmax(-1))
+    fast = Session(model, PROMPTS[:2], new_tokens=9, step=step)
+    plain = Session(model, PROMPTS[:2], new_tokens=9)
+    for column in range(9):
+        logits = plain.next_logits()
+        torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)
+        for session in (fast, plain):
+            session.append(logits.argmax(-1))
+            if column == 4:
+                session.select(torch.tensor([0, 1, 1, 0, 1]))
+
+
 @needs_compiler
 @pytest.mark.parametrize("positions", ["sinusoids", "rotary"])
 def test_a_row_does_not_depend_on_its_batch_or_on_the_number_of_threads(positions, monkeypatch):

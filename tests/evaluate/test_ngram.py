@@ -105,6 +105,8 @@ def test_kneser_ney_matches_dictionaries(name, order):
     for text in (heard, rng.integers(vocab_size, size=60)):
         expected = [np.log(slow.prob(text[:i], text[i])) for i in range(1, len(text))]
         np.testing.assert_allclose(fast.log_probs(text), expected, rtol=1e-12, atol=1e-14)
+    occurrences = list(slow.counts[order].values())
+    assert fast.unseen_mass == pytest.approx(occurrences.count(1) / max(sum(occurrences), 1))
 
 
 @pytest.fixture

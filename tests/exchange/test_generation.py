@@ -125,6 +125,8 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
     }  # fmt: skip
     assert generation_config(words, decode_settings(min_p=0.1), 64)["min_p"] == 0.1
     assert generation_config(words, decode_settings(eta=0.1), 64)["eta_cutoff"] == 0.1
+    # where the file has no top_k, generate() keeps 50 tokens
+    assert generation_config(words, decode_settings(top_k=0), 64)["top_k"] == 0
     settings = decode_settings(temperature=0.0, min_p=0.1, eta=0.1, repetition_penalty=1.2)
     greedy = generation_config(words, settings, 64)
     assert (greedy["do_sample"], greedy["repetition_penalty"]) == (False, 1.2)

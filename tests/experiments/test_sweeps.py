@@ -2,17 +2,20 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests.support.clone import ROOT
+from tinylm.base import paths
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.files import read_json, write_json
 from tinylm.base.processes import locked
 from tinylm.cli.command import main
-from tinylm.experiments import launch, new_sweep, sweeps
+from tinylm.experiments import launch, new_sweep, sweeps, worker
 from tinylm.experiments.new_sweep import expand_values
 from tinylm.experiments.sweeps import Sweep
 
@@ -55,6 +58,32 @@ def test_a_run_has_the_parameters_of_the_folder_with_its_own_values():
     base = parse_yaml(BASE, "params.yaml")
     del base["train"]["lr"], base["model"]["layers"]
     assert params == base
+
+
+class IdleSlot:
+    """A slot in which every run is done at once, with the same results."""
+
+    def __init__(self, *_):
+        """Of a sweep, with the function that would run a stage."""
+
+    def enter(self, *_):
+        losses = {"held_out_loss": 1.5, "held_out_loss_best": 1.25}
+        write_json(paths.results("train"), losses)
+
+    def reproduce(self, _):
+        """Nothing is left to run."""
+
+    def record(self, _):
+        """DVC has no experiment to keep."""
+
+
+def test_a_run_is_shown_with_the_loss_of_its_saved_weights(sweep, monkeypatch):
+    monkeypatch.setattr(worker, "Slot", IdleSlot)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    worker.Worker(sweep).work()
+    for number in range(1, len(sweep.runs) + 1):
+        assert sweep.state(number)["held_out"] == 1.5
+        assert read_json(sweep.run(number) / "metrics.json")["held_out_loss"] == 1.5
 
 
 TEXTS = ("train.lr", "train.lr=[1", "train.lr=1,1.0", "report.title=2026-11-28,x")

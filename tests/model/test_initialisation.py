@@ -36,6 +36,21 @@ def is_uniform(values: torch.Tensor, bound: float) -> bool:
     return lowest < values.abs().max().item() <= bound and values.std().item() == std
 
 
+def test_scaled_weights_are_normal_by_fan_in_and_depth():
+    residual_ends = ("attention.out.weight", "feed_forward.down.weight")
+    for name, parameter in fresh_model("scaled").named_parameters():
+        if name.endswith("bias"):
+            assert parameter.eq(0).all(), name
+        elif parameter.dim() == 2 and name != "embedding":
+            std = parameter.shape[1] ** -0.5
+            if name.endswith(residual_ends):
+                std /= math.sqrt(2 * LAYERS)
+            if name == "positions":
+                std = math.sqrt(0.5)  # of sinusoids
+            assert parameter.std().item() == pytest.approx(std, rel=0.03), name
+            assert parameter.abs().max() > 3 * std, f"{name} is not normal"
+
+
 def test_xavier_weights_are_uniform_by_both_fans():
     for name, parameter in fresh_model("xavier").named_parameters():
         if name.endswith("bias"):

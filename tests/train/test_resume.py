@@ -29,7 +29,8 @@ SETTINGS = {
     },
     "weights of epochs": {"tokens": None, "epochs": 1.0, "keep_epochs": (0.1, 0.3, 0.55, 1.0)},
     "early stopping": {
-        "patience": 2, "lr": 0.3, "schedule": "constant", "validate_every": 3, "tokens": 4000
+        "patience": 4, "optimizer": "adamw", "lr": 1.0, "warmup": 0.0, "schedule": "constant", "validate_every": 2,
+        "tokens": 4000
     },
 }  # fmt: skip
 
@@ -129,6 +130,9 @@ def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
     resumed = run(Snapshots(tmp_path / "cut", PARTS, 1e9), **changes)
     assert len(resumed[1].curves.tokens) > 3 * dies
     assert_equal_runs(whole, resumed)
+    if "patience" in changes:  # else the snapshot holds no best weights
+        assert resumed[1].kept_best
+        assert min(resumed[1].curves.held_out, key=lambda row: row[2])[0] <= 3 * dies
     checkpoints = "checkpoints/*.safetensors"
     assert contents(tmp_path / "cut", checkpoints) == contents(tmp_path / "whole", checkpoints)
 
