@@ -143,6 +143,11 @@ def advance(level: str, drawn: DrawnRun, folder: Path) -> None:
             if TrainingFailed.__name__ in f"{type(error).__name__}: {error}":
                 raise Diverged(str(error)) from None
             raise
+        except InputError as error:
+            # A sample story of stage train may be the first to meet weights that are not finite.
+            if level == "trained" and "training diverged" in str(error):
+                raise Diverged(str(error)) from None
+            raise
 
 
 def _check_and_prepare() -> None:
