@@ -5,6 +5,7 @@ similar results, the test fails. After a change of the report, `TINYLM_ACCEPT=1 
 file again: read its diff.
 """
 
+import copy
 import dataclasses
 import functools
 import os
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tinylm.base import config
@@ -112,18 +114,26 @@ def sources(run: FinishedRun, settings: ReportSettings) -> dict[str, list[str]]:
     return {place: sorted(found[place]) for place in sorted(found)}
 
 
-def test_every_number_of_the_report_comes_from_the_result_of_the_table(finished_run, monkeypatch):
+def do_what_is_always_the_same_once(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Templates, the assignment and the heads, which come from tables: else each report takes a second."""
     environments: dict[str, Any] = {}
     new_environment = render._Environment
 
-    def environment(**options: Any) -> Any:  # templates are compiled once
+    def environment(**options: Any) -> Any:
         return environments.setdefault("", new_environment(**options))
 
+    heads, roles = run.heads(), run.roles()
     monkeypatch.setattr(render, "_Environment", environment)
     monkeypatch.setattr(assignment, "parse_yaml", functools.cache(config.parse_yaml))
+    monkeypatch.setattr(FinishedRun, "heads", lambda self: copy.deepcopy(heads))
+    monkeypatch.setattr(FinishedRun, "roles", lambda self: roles.copy())
+
+
+def test_every_number_of_the_report_comes_from_the_result_of_the_table(finished_run, monkeypatch):
     params = load_params(finished_run / "params.yaml")
-    settings = read_section(params, "report", ReportSettings)
-    found = sources(read_run(finished_run, params), settings)
+    run = read_run(finished_run, params)
+    do_what_is_always_the_same_once(run, monkeypatch)
+    found = sources(run, read_section(params, "report", ReportSettings))
     if os.environ.get("TINYLM_ACCEPT"):
         text = "# What each place of the report shows. Written by test_sources.py.\n"
         TABLE.write_text(text + yaml.safe_dump(found, width=120), encoding="utf-8")
