@@ -230,7 +230,7 @@ class Row:
 
 @st.composite
 def some_row(draw: st.DrawFn, rows: Sequence[Row]) -> Row:
-    """One of the rows, or in a fourth of all draws none, so that keys are drawn independently."""
+    """One of the rows. A fourth of all draws has none, so that all keys are independent there."""
     return draw(st.sampled_from(rows)) if rows and draw(st.integers(0, 3)) else Row()
 
 

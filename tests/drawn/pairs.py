@@ -68,10 +68,10 @@ TOGETHER: tuple[Levels, ...] = (
         {"vocab.tokenizer": "longest_match", "vocab.max_size": 300},
     ),
 )
-# Of these keys, numbers may be others.
+# Any other number may replace a number of these keys.
 NUMBERS_TOGETHER = ("train.tokens", "train.epochs", "train.keep_epochs", "vocab.max_size")
 OFF = (None, [])
-# In the runs that compare gradients: with dropout none is compared, and in bf16 only roughly, so a pair would occur in a run
+# For the runs that compare gradients: with dropout none is compared, and in bf16 only roughly, so a pair would occur in a run
 # that does not check it.
 EXACT: Changes = {"model.dropout": 0.0, "train.precision": "fp32"}
 # Sizes, rates and seeds, of which every value takes the same path.

@@ -169,7 +169,7 @@ class Search:
                 report(self.found)
 
     def rows_left(self, number: int) -> list[Row]:
-        """In every other turn those with a pair that no whole run has met yet, else other combinations of the levels."""
+        """In every other turn, the rows with a pair that no whole run has met yet; otherwise new combinations of the levels."""
         left = [
             row
             for row in rows()

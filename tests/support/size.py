@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 32_545, ("tests",): 28_900}
+TOTAL_LINES = {("tinylm", "stages"): 32_546, ("tests",): 28_900}
 TOTAL_WORDS = 27_830  # of all pages, without their generated parts
 
 

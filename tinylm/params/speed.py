@@ -83,7 +83,7 @@ def _digest(sections: Mapping[str, Any]) -> str:
 
 
 def measure(params: Params) -> Speed:
-    """Time training and the forward pass of such a model, half a second each. Importing torch takes another second."""
+    """Time training and a forward pass with a model of this shape, half a second each. Importing torch takes a second."""
     import torch
 
     from tinylm.base.machine import pick_device

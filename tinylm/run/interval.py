@@ -20,7 +20,7 @@ class Interval:
 
     @property
     def side(self) -> int:
-        """-1 if the interval is below 0, 1 if it is above, 0 if it holds 0 or lacks an end."""
+        """-1 if the whole interval is below 0, 1 if it is above, 0 if it contains 0 or lacks an end."""
         if self.low is None or self.high is None:
             return 0
         return (self.low > 0) - (self.high < 0)
