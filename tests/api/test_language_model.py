@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import functools
+import math
 import re
 import shutil
 import warnings
@@ -299,6 +300,27 @@ def test_truth_says_what_it_leaves_out(storyteller):
     assert len(table) == 24
     assert "<unk>" in str(caught[0].message)
     assert {warning.filename for warning in caught} == {__file__}
+
+
+CALLS = {
+    "generate": lambda lm, text: lm.generate(text, max_tokens=1),
+    "stream": lambda lm, text: list(lm.stream(text, max_tokens=1)),
+    "beams": lambda lm, text: lm.beams(text, 2, max_tokens=1),
+    "next_words": lambda lm, text: lm.next_words(text),
+    "log_prob": lambda lm, text: lm.log_prob(text),
+    "perplexity": lambda lm, text: lm.perplexity(text),
+    "attention": lambda lm, text: lm.attention(text),
+    "truth": lambda lm, text: lm.truth(text),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_method_takes_what_is_not_finite_for_a_number(storyteller, name):
+    beginning = " ".join(storyteller.tokenizer.tokens[4:8])
+    with torch.no_grad():
+        storyteller.model.final_norm.gain[0] = math.nan
+    with pytest.raises(InputError, match="not finite: training diverged"):
+        CALLS[name](storyteller, beginning)
 
 
 @drawn(max_examples=25, suppress_health_check=list(HealthCheck))

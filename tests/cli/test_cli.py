@@ -2,17 +2,23 @@
 
 import contextlib
 import io
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given
+from hypothesis import settings as drawn
+from hypothesis import strategies as st
 
 import tinylm
+from tests.drawn.drawing import FIELDS, TINY, settings_changes, values_of
 from tests.support.clone import set_params
 from tests.support.random_run import CONTEXT, DECODE, make_run
 from tinylm.base.config import load_params
 from tinylm.cli import main
 from tinylm.cli.command import COMMANDS
+from tinylm.cli.generate import SAMPLING
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
@@ -82,39 +88,40 @@ def test_one_prompt_streams_token_by_token(run_folder):
     assert target.getvalue() == text + "\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "changes"),
-    [
-        (["--temperature", "3"], {"temperature": 3.0}),
-        (["--greedy"], {"temperature": 0.0}),
-        (["--top-k", "2"], {"top_k": 2}),
-        (["--top-p", "0.2"], {"top_p": 0.2}),
-        (["--min-p", "0.2"], {"min_p": 0.2}),
-        (["--eta", "0.2"], {"eta": 0.2}),
-        (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
-        (["--seed", "3"], {"seed": 3}),
-        (["--no-cache"], {}),
-    ],
-)
-def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
-    assert main(["generate", "the cat", "--max-tokens", "60", *options]) == 0
-    (text,), _ = sampled(["the cat"], 60, **changes)
-    assert capsys.readouterr().out == text + "\n"
-    if changes:
-        assert text != sampled(["the cat"], 60)[0][0]
+def option(name):
+    """Any value of a setting of decoding, often 0, which is easily taken for none."""
+    _, allowed = FIELDS[f"decode.{name}"]
+    values = values_of(f"decode.{name}")
+    return values | st.just(0) if allowed.holds(0) else values
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("temperature", 3.0), ("top_k", 2), ("min_p", 0.2), ("eta", 0.2), ("seed", 3)],
+OPTIONS = {name: option(name) for name in SAMPLING}
+
+
+@drawn(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changes=settings_changes(("decode",)),
+    options=st.fixed_dictionaries({}, optional=OPTIONS),
+    further=st.sampled_from([[], ["--greedy"], ["--no-cache"], ["--step", "plain"]]),
+    prompts=st.sampled_from([["the cat"], ["the cat", "a dog", "the cat"]]),
 )
-def test_an_option_of_zero_replaces_the_setting(run_folder, capsys, key, value):
-    set_params(run_folder, {f"decode.{key}": value})
-    option = f"--{key.replace('_', '-')}"
-    assert main(["generate", "the cat", "--max-tokens", "60", option, "0"]) == 0
-    (text,), _ = sampled(["the cat"], 60, **{key: type(value)(0)})
-    assert capsys.readouterr().out == text + "\n"
-    assert text != sampled(["the cat"], 60, **{key: value})[0][0]
+def test_an_option_replaces_its_setting_and_no_other(
+    run_folder, changes, options, further, prompts
+):
+    if "--greedy" in further:
+        options.pop("temperature", None)
+    set_params(
+        run_folder, {f"decode.{key}": each for key, each in TINY["decode"].items()} | changes
+    )
+    replaced = options | ({"temperature": 0.0} if "--greedy" in further else {})
+    settings = load_params()["decode"] | replaced
+    words = ["generate", *prompts, "--max-tokens", "40", *further]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(words) == 0
+    texts, _ = sampled(prompts, 40, **settings)
+    assert printed.getvalue() == "\n\n".join(texts) + "\n"
 
 
 def log_probs(lines):
@@ -197,6 +204,36 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdin", terminal)
     refused(["generate"], "prompt", capsys)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["generate", "the cat", "the dog", "--max-tokens", "20"],
+        ["generate", "the cat", "--beams", "3"],
+        ["lab", "-o", "written/page.html"],
+        *(["export", "written", "--format", form] for form in ("transformers", "tinylm", "gguf")),
+    ],
+    ids=" ".join,
+)
+def test_another_model_is_the_same_in_every_folder(
+    words, finished_run, tmp_path, monkeypatch, capsys
+):
+    """A run there changes nothing: neither its tokenizer nor its results."""
+    model = ["--models", str(tmp_path / "other/models")]
+    make_run(tmp_path / "other", "keep")
+    shutil.copytree(finished_run, tmp_path / "run", symlinks=True)
+    (tmp_path / "empty").mkdir()
+    shutil.copy(finished_run / "params.yaml", tmp_path / "empty")
+    found = []
+    for folder in (tmp_path / "run", tmp_path / "empty"):
+        monkeypatch.chdir(folder)
+        assert main([*words, *model]) == 0
+        written = {
+            path: path.read_bytes() for path in Path("written").glob("**/*") if path.is_file()
+        }
+        found.append((capsys.readouterr(), written))
+    assert found[0] == found[1]
 
 
 def test_truth_needs_a_model_of_the_storybook(run_folder, capsys):

@@ -43,11 +43,15 @@ def test_prompts_without_meaning_are_refused(model, prompts):
         Session(model, prompts)
 
 
-def test_diverged_weights_are_an_error_in_one_line(make_model):
-    model = make_model()
+@pytest.mark.parametrize(
+    ("dtype", "reason"),
+    [(torch.float32, "not finite: training diverged"), (torch.float16, "65,504")],
+)
+def test_logits_that_are_not_finite_are_an_error_in_one_line(make_model, dtype, reason):
+    model = make_model(dtype=dtype)
     with torch.no_grad():
         model.embedding[7, 3] = float("nan")
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match=reason):
         Session(model, [[0, 7]]).next_logits()
 
 

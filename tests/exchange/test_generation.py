@@ -1,22 +1,32 @@
 """generate() of transformers on an export: our ids and scores, and where it differs."""
 
+import dataclasses
 import itertools
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as drawn
 from hypothesis import strategies as st
 
+from tests.drawn.drawing import settings_changes, with_changes
+from tests.exchange.conftest import WORDS
 from tests.support.remote_code import own_modules
+from tests.support.small import words_of
+from tinylm.base.config import read_section
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
+from tinylm.decoding.filters import ban, penalise_repeats, probabilities
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.settings import BeamSettings
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.exchange.generation import beam_search_call, generation_config, untranslated
+from tinylm.exchange.generation import beam_search_call, untranslated
 
 NEW = 12
+HOTTEST = 10.0  # at much more, all words are equally likely but for rounding, which then decides what a filter keeps
+FURTHER = [
+    f"word{number}" for number in range(60)
+]  # generate() keeps 50 words unless a file says otherwise
 PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]
 FORMS = {
     "gpt2": ("transformers", {"heads": 1}),
@@ -117,20 +127,48 @@ def test_the_printed_call_is_our_beam_search_whatever_section_decode_says(
     assert ids == [best.ids for best in beams(model, words, 5, alpha, 1)]
 
 
-def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
-    settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2)
-    assert generation_config(words, settings, 64) == {
-        "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2, "suppress_tokens": [0, 2, 3], "max_length": 64,
-        "do_sample": True, "temperature": 0.7, "top_k": 11, "top_p": 0.9, "repetition_penalty": 1.2
-    }  # fmt: skip
-    assert generation_config(words, decode_settings(min_p=0.1), 64)["min_p"] == 0.1
-    assert generation_config(words, decode_settings(eta=0.1), 64)["eta_cutoff"] == 0.1
-    # where the file has no top_k, generate() keeps 50 tokens
-    assert generation_config(words, decode_settings(top_k=0), 64)["top_k"] == 0
-    settings = decode_settings(temperature=0.0, min_p=0.1, eta=0.1, repetition_penalty=1.2)
-    greedy = generation_config(words, settings, 64)
-    assert (greedy["do_sample"], greedy["repetition_penalty"]) == (False, 1.2)
-    assert not {"temperature", "top_k", "top_p", "min_p", "eta_cutoff"} & greedy.keys()
+@pytest.mark.parametrize("is_greedy", [False, True])
+@drawn(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(changes={"decode.temperature": 1e-40})
+@given(changes=settings_changes(("decode",)))
+def test_generate_draws_from_our_distribution_whatever_section_decode_says(
+    random_model, read_export, is_greedy, changes
+):
+    """Each token of their texts, by the file alone; what it cannot express has its default."""
+    torch.manual_seed(0)
+    words = words_of([WORDS, " ".join(FURTHER)])
+    decode = read_section(with_changes(changes), "decode", DecodeSettings)
+    decode = dataclasses.replace(
+        decode,
+        fallback_mass=0.0,
+        repetition_window=None,
+        temperature=0.0 if is_greedy else min(decode.temperature, HOTTEST),
+    )
+    assert untranslated(decode) == []
+    model = random_model(vocab=len(words), context=29)
+    exported, tokenizer = read_export(model, tokenizer=words, **dataclasses.asdict(decode))
+    config = exported.generation_config
+    assert (config.bos_token_id, config.max_length) == (words.sos_id, 29)
+    batch = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+    result = exported.generate(
+        **batch, max_new_tokens=NEW, return_dict_in_generate=True, output_scores=True
+    )
+    starts = prompt_ids(words)
+    padded = batch.input_ids.shape[1]
+    rows = continuations(result.sequences, padded, words.eos_id)
+    for start, row, number in zip(starts, rows, range(len(rows)), strict=True):
+        for step in range(len(row)):
+            ids = torch.tensor([[*start, *row[:step]]])
+            with torch.no_grad():
+                logits = ban(model(ids)[:, -1], banned_ids(words))
+            seen = torch.zeros(logits.shape, dtype=torch.bool).scatter(1, ids, True)
+            logits = penalise_repeats(logits, seen, decode.repetition_penalty)
+            expected = probabilities(logits, decode)[0]
+            scores = result.scores[step][number].double()
+            theirs = scores.softmax(-1)
+            if decode.temperature == 0.0:
+                theirs = torch.eye(len(scores), dtype=torch.float64)[row[step]]
+            torch.testing.assert_close(theirs, expected, atol=1e-4, rtol=0)
 
 
 def test_what_their_generate_lacks_is_named(decode_settings):

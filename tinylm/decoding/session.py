@@ -52,6 +52,18 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
         model.train(training)
 
 
+def require_finite(model: TinyLM, numbers: Tensor | np.ndarray) -> None:
+    """Raise InputError with the likely reason unless all numbers that a model gave are finite."""
+    if math.isfinite(float(numbers.sum())):
+        return
+    if model.embedding.dtype == torch.float16:
+        most = torch.finfo(torch.float16).max
+        reason = f" in float16, whose largest number is {most:,.0f}; use bfloat16 or float32"
+    else:
+        reason = ": training diverged; retrain with a lower train.lr"
+    raise InputError(f"the model's logits are not finite{reason}")
+
+
 class Step:
     """Computes the next logits from tokens and a cache, with the model's forward pass.
 
@@ -166,10 +178,7 @@ class Session:
         else:
             logits = self._advance(rows_to_refill, starts)
         self._starts = starts
-        if not math.isfinite(logits.sum().item()):
-            raise InputError(
-                "the model's logits are not finite: training diverged; retrain with a lower train.lr"
-            )
+        require_finite(self.model, logits)
         return logits
 
     def _advance(self, rows_to_refill: np.ndarray, starts: np.ndarray) -> Tensor:

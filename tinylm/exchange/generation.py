@@ -21,6 +21,7 @@ length_penalty is 0, otherwise a longer text may score better.
 import dataclasses
 from typing import Any
 
+from tinylm.decoding.filters import MIN_TEMPERATURE
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.exchange.tokenizer_files import special_roles
@@ -52,7 +53,8 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
     config["max_length"] = context
     config["do_sample"] = decode.temperature > 0.0
     if decode.temperature > 0.0:
-        config["temperature"] = decode.temperature
+        # A smaller one makes infinite scores there; tinylm, too, takes it for this one.
+        config["temperature"] = max(decode.temperature, MIN_TEMPERATURE)
         config["top_k"] = decode.top_k
         config["top_p"] = decode.top_p
         if decode.min_p > 0.0:
