@@ -143,7 +143,7 @@ def whole_numbers(allowed: Allowed, most: float) -> st.SearchStrategy[int]:
     """Small ones, and the ends of the range."""
     low = 0 if allowed.low == -math.inf else int(allowed.low)
     high = min(allowed.high, most)
-    near = st.integers(low, int(min(low + SPAN, high)))
+    near = st.just(low) | st.integers(low, int(min(low + SPAN, high)))
     if high == math.inf:
         return near | st.sampled_from(HUGE)
     return near | st.integers(low, int(high)) | st.just(int(high))

@@ -615,10 +615,12 @@ def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, fol
         assert not problem, problem
 
     places = []
+    end = run.json("data/figures/train")["tokens"]  # the last whole update before the budget
     for name in sorted(asked_checkpoints(run), key=float):
         if (folder / f"models/checkpoints/{name}.safetensors").exists():
-            places.append((f"checkpoints/{name}", round(float(name) * run.tokens_per_epoch)))
-    places.append(("model", run.json("data/figures/train")["tokens"]))
+            tokens = round(float(name) * run.tokens_per_epoch)
+            places.append((f"checkpoints/{name}", min(tokens, end)))
+    places.append(("model", end))
     expected: dict[int, dict[str, float]] = {}
     for name, tokens in places:
         rows, error = divergences(run, run.weights(f"models/{name}"), stories)

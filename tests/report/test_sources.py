@@ -1,8 +1,8 @@
-"""Which result each number of the report shows.
+"""Which result each number of the report shows, and each of the model card and of the lab.
 
 sources.yaml lists, for each number in the report, the results that it depends on. If a template uses the wrong one of two
-similar results, the test fails. After a change of the report, `TINYLM_ACCEPT=1 pytest tests/report/test_sources.py` writes the
-file again: read its diff.
+similar results, the test fails. After a change of a page, `TINYLM_ACCEPT=1 pytest tests/report/test_sources.py` writes the
+file again: read its diff. sources_elsewhere.yaml has the card and the lab.
 """
 
 import copy
@@ -16,20 +16,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
 from tinylm.base import config
 from tinylm.base.config import load_params, read_section
+from tinylm.exchange.card import DataLicence, Publication, write_card
+from tinylm.lab.making import facts
 from tinylm.report import assignment, render
 from tinylm.report.document import write_document
 from tinylm.report.settings import ReportSettings
 from tinylm.run.finished_run import FinishedRun, read_run
+from tinylm.run.trained_model import load_trained
 
-TABLE = Path(__file__).with_name("sources.yaml")
+OF_REPORT = Path(__file__).with_name("sources.yaml")
+OF_OTHERS = Path(__file__).with_name("sources_elsewhere.yaml")
 RESULTS = {field.name for field in dataclasses.fields(FinishedRun)} - {
-    "params", "tables", "folder", "own_texts", "own_sentences"
+    "params", "folder", "own_texts", "own_sentences"
 }  # fmt: skip
+HEADS = (
+    "tables.roles",
+    "tables.ablation",
+)  # of which the pages show numbers; others are drawn or texts
+IDS = ("layer", "head")
 NUMBER = re.compile(r"\d+(?:[,.]\d+)*")
 Change = Callable[[str, Any], Any]  # the name and the value of a result -> another value
 
@@ -47,12 +57,21 @@ def with_numbers(part: Any, change: Change, name: str = "") -> Any:
         return {key: inner(key, value) for key, value in part.items()}
     if isinstance(part, list | tuple):
         return type(part)(inner(key, value) for key, value in enumerate(part))
+    if isinstance(part, pd.DataFrame):
+        columns = [column for column in part.select_dtypes("float") if column not in IDS]
+        if name in HEADS:
+            return part.assign(**{column: inner(column, part[column]) for column in columns})
+        return part
+    if isinstance(part, pd.Series):
+        return change(name, part)
     is_number = isinstance(part, int | float) and not isinstance(part, bool)
     return change(name, part) if is_number and name.partition(".")[0] in RESULTS else part
 
 
 def by_name(name: str, value: Any) -> Any:
-    """The same number on every machine, nearly always another one for each name."""
+    """The same number on every machine, nearly always another one for each name and row."""
+    if isinstance(value, pd.Series):
+        return [by_name(f"{name}.{row}", 0.0) for row in range(len(value))]
     digits = zlib.crc32(name.encode())
     return 100 + digits % 800 if isinstance(value, int) else round(0.1 + digits % 9973 / 12500, 4)
 
@@ -90,13 +109,23 @@ def changed_places(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return changed
 
 
-def sources(run: FinishedRun, settings: ReportSettings) -> dict[str, list[str]]:
-    """{a place in the report: the results that it depends on}; under "nowhere", those that no line shows."""
+def with_claims(run: FinishedRun) -> FinishedRun:
+    """A run in which every third role of a head is claimed; which heads the report shows depends on that."""
+    roles = run.tables.frame("roles")
+    roles["claimed"] = [row % 3 == 0 for row in range(len(roles))]
+    return dataclasses.replace(run, tables=dataclasses.replace(run.tables, roles=roles))
+
+
+Write = Callable[[FinishedRun], str]
+
+
+def sources(run: FinishedRun, write: Write) -> dict[str, list[str]]:
+    """{a place on the page: the results that it depends on}; under "nowhere", those that no line shows."""
 
     def lines(shown: FinishedRun) -> dict[str, str]:
-        return by_place(write_document(shown, settings, {}).splitlines())
+        return by_place(write(shown).splitlines())
 
-    run = with_numbers(run, by_name)
+    run = with_numbers(with_claims(run), by_name)
     before = lines(run)
     names: list[str] = []
     with_numbers(run, lambda name, value: names.append(name) or value)
@@ -114,28 +143,73 @@ def sources(run: FinishedRun, settings: ReportSettings) -> dict[str, list[str]]:
     return {place: sorted(found[place]) for place in sorted(found)}
 
 
-def do_what_is_always_the_same_once(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Templates, the assignment and the heads, which come from tables: else each report takes a second."""
+def once(method: Callable[[FinishedRun], Any]) -> Callable[[FinishedRun], Any]:
+    """A method that computes the same tables of heads once."""
+    known: dict[str, Any] = {}
+
+    def method_once(run: FinishedRun) -> Any:
+        tables = "".join(run.tables.frame(name.partition(".")[2]).to_csv() for name in HEADS)
+        if tables not in known:
+            known[tables] = method(run)
+        return copy.deepcopy(known[tables])
+
+    return method_once
+
+
+def do_what_is_always_the_same_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Templates, the assignment and the heads: else each report takes a second."""
     environments: dict[str, Any] = {}
     new_environment = render._Environment
 
     def environment(**options: Any) -> Any:
         return environments.setdefault("", new_environment(**options))
 
-    heads, roles = run.heads(), run.roles()
     monkeypatch.setattr(render, "_Environment", environment)
     monkeypatch.setattr(assignment, "parse_yaml", functools.cache(config.parse_yaml))
-    monkeypatch.setattr(FinishedRun, "heads", lambda self: copy.deepcopy(heads))
-    monkeypatch.setattr(FinishedRun, "roles", lambda self: roles.copy())
+    for name in ("heads", "roles"):
+        monkeypatch.setattr(FinishedRun, name, once(getattr(FinishedRun, name)))
+
+
+def expected_in(table: Path, found: dict[str, Any]) -> Any:
+    """The content of a table, which is written first if that is asked for."""
+    if os.environ.get("TINYLM_ACCEPT"):
+        text = "# What each place of a page shows. Written by test_sources.py.\n"
+        table.write_text(text + yaml.safe_dump(found, width=120), encoding="utf-8")
+    return yaml.safe_load(table.read_text("utf-8"))
 
 
 def test_every_number_of_the_report_comes_from_the_result_of_the_table(finished_run, monkeypatch):
     params = load_params(finished_run / "params.yaml")
+    settings = read_section(params, "report", ReportSettings)
+    do_what_is_always_the_same_once(monkeypatch)
     run = read_run(finished_run, params)
-    do_what_is_always_the_same_once(run, monkeypatch)
-    found = sources(run, read_section(params, "report", ReportSettings))
-    if os.environ.get("TINYLM_ACCEPT"):
-        text = "# What each place of the report shows. Written by test_sources.py.\n"
-        TABLE.write_text(text + yaml.safe_dump(found, width=120), encoding="utf-8")
-    expected = yaml.safe_load(TABLE.read_text("utf-8"))
-    assert found == expected
+    found = sources(run, lambda shown: write_document(shown, settings, {}))
+    assert found == expected_in(OF_REPORT, found)
+
+
+def test_every_number_of_card_and_lab_comes_from_the_result_of_the_table(finished_run, monkeypatch):
+    params = load_params(finished_run / "params.yaml")
+    do_what_is_always_the_same_once(monkeypatch)
+    of_model = ("download", "vocab", "train", "evaluate")
+    run = read_run(finished_run, params, stages=of_model)
+    trained = load_trained(finished_run / "models", params)
+    publication = Publication(
+        "me/stories", "transformers", DataLicence("stories", "mit"), None, "0", ()
+    )
+
+    def lab(shown: FinishedRun) -> str:
+        page = facts(trained.model, trained.tokenizer, trained.decode, shown, "title")
+        heads = [
+            f"head {name} {key}: {value}"
+            for name, head in page["heads"].items()
+            for key, value in head.items()
+        ]
+        return "\n".join([page["about"], *heads])
+
+    found = {
+        "card": sources(run, lambda shown: write_card(shown, publication)),
+        "lab": sources(run, lab),
+    }
+    for places in found.values():
+        del places["nowhere"]  # both show little of a run
+    assert found == expected_in(OF_OTHERS, found)
