@@ -50,7 +50,7 @@ FULL = (
     *(f"train/test_resume.py::test_a_resumed_run_is_bit_identical[{name}" for name in RESUMED),
     "train/test_stage.py",
     "learn/test_nuisances.py",
-    "drawn/test_drawn.py::test_a_run_on_a_world",
+    "drawn/test_drawn.py::test_every_figure",
     "drawn/test_drawn.py::test_whole_runs[0]",
     "drawn/test_drawn.py::test_whole_runs[3]",
     "drawn/test_drawn.py::test_whole_runs[4]",

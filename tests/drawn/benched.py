@@ -12,6 +12,7 @@ import torch
 
 import tinylm
 from tests.drawn.drawing import DrawnRun
+from tests.drawn.judged import wilson
 from tests.drawn.measured import (
     Prompt,
     banned,
@@ -19,7 +20,6 @@ from tests.drawn.measured import (
     nats_in_windows,
     repeated,
     start_prompts,
-    wilson,
     without_repeats,
 )
 from tests.drawn.plain_files import LEAST, Run, differs
@@ -45,6 +45,7 @@ from tinylm.vocab.token_store import TokenStore
 
 PROMPT_TOKENS = 5  # of each prompt of a bench
 JUDGED = 50  # prompts whose continuations the generator judges
+GRADIENTS_APART = 1e-3  # relative to the largest entry: two sums of the same numbers in float32
 ACCUM_CONTEXT = 32  # of the sweep, where rows are stories
 
 
@@ -260,6 +261,8 @@ def accumulation_trains_on_the_same_mini_batches(drawn: DrawnRun, folder: Path) 
         f"equal_updates: {found['equal_updates']}, not {updates}"
     )
     assert found["row_tokens"] == context
+    difference = found["gradient_difference"]
+    assert difference is None or 0 <= difference < GRADIENTS_APART, f"gradients: {difference}"
     numbers = sorted(set(sweep["settings"]))
     assert list(found["settings"]) == [str(number) for number in numbers], f"{found['settings']}"
     run.params["model"]["context"] = context
@@ -274,6 +277,11 @@ def accumulation_trains_on_the_same_mini_batches(drawn: DrawnRun, folder: Path) 
         curves = {}
         for axis in ("micro_step", "update", "tokens"):
             curves[axis] = run.curve(f"accum_{axis.removesuffix('s')}s", series, axis)
+        at_tokens, at_updates = (
+            row[f"held_out_loss_at_equal_{what}"] for what in ("tokens", "updates")
+        )
+        if row["updates"] == updates:  # all settings end at the same token
+            assert at_tokens == at_updates, f"{series}: {row}"
         places = np.arange(1, row["updates"] + 1)
         tokens = np.cumsum([batches.batch(n).tokens for n in range(updates * largest)])
         wanted = {

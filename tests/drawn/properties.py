@@ -25,6 +25,7 @@ EVERY_STAGE_ENDS = "every_stage_ends"  # the property that stages themselves sho
 MODULES: tuple[str, ...] = (
     "report",
     "trained",
+    "sizes",
     "models",
     "batches",
     "exports",
@@ -34,6 +35,7 @@ MODULES: tuple[str, ...] = (
     "cuts",
     "reruns",
     "measured",
+    "judged",
     "benched",
     "decoded",
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from tests.drawn.corpora import LANGUAGES
 from tests.drawn.drawing import DrawnRun
+from tests.drawn.plain_files import Run
 from tests.drawn.properties import holds
 from tests.support.stages import STORIES, read
 from tinylm.base.config import InputError
@@ -27,7 +28,7 @@ VALIDATION = re.compile(r"(?<![a-z])(validation|valid|val|dev)(?![a-z])")
 
 def report_of(folder: Path) -> dict[str, Any]:
     """data/figures/download.json."""
-    found: dict[str, Any] = read(folder / "data/figures/download.json")
+    found: dict[str, Any] = Run(folder).json("data/figures/download")
     return found
 
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.corpora import Files
 from tests.drawn.drawing import Changes, DrawnRun, runs, settings_alone
+from tests.drawn.noted import figures_noted, figures_of
 from tests.drawn.pairs import (
     Levels,
     may_run,
@@ -65,14 +66,19 @@ def test_the_simplest_run(tmp_path):
     assert checked_to_its_end(DrawnRun(), tmp_path)
 
 
-def test_a_run_on_a_world(tmp_path):
-    """Whole stories fit, so the generator judges them."""
+def test_every_figure_of_a_run_is_read_by_a_property(tmp_path):
+    """On a world, where whole stories fit, so the generator judges them."""
     files = Files(path="world", world=files_of(BAUERNHOF))
     changes = {"data.source": "world", "data.path": "world", "data.drop_first_line": False}
     changes |= {"data.train_stories": 40, "data.evaluation_stories": 6}
     changes |= {"model.context": 160, "accum_sweep.tokens": 2000, "accum_sweep.stories": 12}
-    changes |= {"seeds.more": [2]}
-    assert checked_to_its_end(DrawnRun(changes, files), tmp_path)
+    changes |= {"seeds.more": [2], "train.keep_epochs": [0.02]}
+    drawn = DrawnRun(changes, files)
+    with figures_noted() as taken:
+        assert checked_to_its_end(drawn, tmp_path)
+        (tmp_path / "alone").mkdir()
+        PROPERTIES["every_update_follows_from_its_formula"].check(drawn, tmp_path / "alone")
+    assert sorted(figures_of(tmp_path) - taken) == []
 
 
 @pytest.mark.parametrize("number", SEEDS)

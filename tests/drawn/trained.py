@@ -25,8 +25,11 @@ from tests.drawn.running import advance, in_folder, run_stage
 from tinylm.base.command import CommandFailed, Interrupted
 from tinylm.base.config import InputError, read_section
 from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.evaluate.truth import read_words
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
+from tinylm.storybook.language import END
+from tinylm.storybook.world import World
 from tinylm.text.cleaning import clean_text
 from tinylm.text.same_story import bare_text
 from tinylm.train import trainer as trainer_module
@@ -60,6 +63,17 @@ def download_counts_the_stories_that_it_wrote(drawn: DrawnRun, folder: Path) -> 
         got = {key: counted[split][key] for key in ("stories", "words")}
         wanted = {"stories": len(texts), "words": sum(len(text.split()) for text in texts)}
         assert got == wanted, f"download.json, {split}: expected {wanted}, got {got}"
+        assert ("log_prob_nats" in counted[split]) == (run.world is not None)
+        if run.world is not None:
+            nats = sum(log_prob(text, run.world) for text in texts)
+            problem = differs(f"log_prob_nats of {split}", counted[split]["log_prob_nats"], nats)
+            assert not problem, problem
+
+
+def log_prob(story: str, world: World) -> float:
+    """ln P of a story of the generator: the sum over its words."""
+    positions = read_words([*world.normalise(story).split(), END], world)[:-1]
+    return sum(math.log(following.probs[word]) for word, following in positions)
 
 
 @holds("prepared")
@@ -67,6 +81,8 @@ def evaluation_stories_are_from_the_validation_files(drawn: DrawnRun, folder: Pa
     """Not from those of a test split, where a folder has both."""
     run = Run(folder)
     figures = run.json("data/figures/download")
+    if run.world is not None:
+        assert figures["seed"] == run.params["data"]["seed"]
     if run.params["data"]["source"] != "local" or len(drawn.files.stories) < 2:
         return
     named = {}
@@ -170,6 +186,7 @@ def vocabulary_figures_are_those_of_the_tokens(drawn: DrawnRun, folder: Path) ->
         assert got == wanted, f"sequence_length: expected {wanted}, got {got}"
     sources = figures["embedding"]
     texts = size - len(tokenizer.specials)
+    assert sources["width"] == matrix.shape[1], f"embedding.width: {sources['width']}"
     assert sources["words"] == texts, f"embedding.words: expected {texts}, got {sources['words']}"
     assert not (problem := differs("embedding.std", sources["std"], matrix.std(), 1e-4, 1e-6)), (
         problem

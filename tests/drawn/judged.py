@@ -1,0 +1,437 @@
+"""Properties of what stage evaluate measures with the generator: divergence, decoding and samples, computed a second time."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.drawn.drawing import DrawnRun
+from tests.drawn.measured import (
+    FIVE_DECIMALS,
+    banned,
+    differs_interval,
+    interval_of,
+    shaken_copy,
+    shaken_models,
+)
+from tests.drawn.plain_files import ROUNDINGS, Run, differs
+from tests.drawn.plain_model import PlainModel, Weights
+from tests.drawn.properties import holds
+from tests.drawn.rounding import MORE_SHAKEN
+from tests.drawn.trained import SIX_DIGITS, asked_checkpoints
+from tinylm.base.config import read_section
+from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.decoder import Decoder
+from tinylm.decoding.filters import ban, probabilities
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import BeamSettings, DecodeSettings
+from tinylm.evaluate.free_texts import FreeText, judge, read_free_text
+from tinylm.evaluate.graded_decoding import text_of
+from tinylm.evaluate.intervals import pooled_ratio
+from tinylm.evaluate.truth import STORIES, ComparedStory, problem_with, read_words, true_tokens
+from tinylm.kernels.decoding.step import decoding_step
+from tinylm.model.checkpoint import load_model
+from tinylm.model.transformer import TinyLM
+from tinylm.run.evaluated import GENERATOR
+from tinylm.run.result_files import to_mapping
+from tinylm.storybook.language import END
+from tinylm.storybook.truth import read_text
+
+TWO_DECIMALS = 5.1e-3  # half of the last digit of a probability in truth_story.csv, and rounding
+MEASURES = ("true", "model", "excess", "kl", "impossible")
+GRADES = ("total_variation", "impossible", "cut")
+OWN, PLAIN, BEAMS = "section decode", "temperature 1", "5 beams"
+# The settings that are graded besides section decode.
+GRADED: dict[str, dict[str, Any]] = {
+    PLAIN: {},
+    "temperature 0.8": {"temperature": 0.8},
+    "temperature 0.8, top-k 50": {"temperature": 0.8, "top_k": 50},
+    "top-p 0.9": {"top_p": 0.9},
+    "min-p 0.1": {"min_p": 0.1},
+    "eta 0.1": {"eta": 0.1},
+    "greedy": {"temperature": 0.0},
+}
+TEXTS = 20  # that the model writes with each setting
+
+
+def compared_stories(run: Run) -> list[ComparedStory]:
+    """Evaluation stories that fit the context, spread evenly; none if the generator cannot judge the texts."""
+    tokenizer = run.tokenizer
+    if run.world is None or problem_with(tokenizer, run.world):
+        return []
+    texts = run.texts("evaluation")
+    encoded = [tokenizer.encode_story(text) for text in texts]
+    fitting = [n for n, ids in enumerate(encoded) if len(ids) <= run.context + 1]
+    if not fitting:
+        return []
+    spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
+    stories = []
+    for number in (fitting[place] for place in spread):
+        positions = read_words([*tokenizer.split(texts[number]), END], run.world)[:-1]
+        ids = np.array(encoded[number])
+        stories.append(ComparedStory(number, ids, positions, true_tokens(tokenizer, positions)))
+    return stories
+
+
+def words_per_error(means: np.ndarray) -> np.ndarray:
+    """From the mean number of words that were read, and of errors."""
+    return means[..., 0] / np.maximum(means[..., 1], 1e-9)
+
+
+def wilson(count: int, of: int) -> dict[str, float]:
+    """A share with the ends p of its 95 % interval, where |share - p| = 1.96 sqrt(p (1 - p) / of)."""
+    share = count / of
+    z = 1.96**2
+    low, high = np.roots([1 + z / of, -(2 * share + z / of), share**2])[::-1].real
+    return {"value": share, "low": max(min(low, high), 0), "high": min(max(low, high), 1)}
+
+
+@holds("measured")
+def samples_are_judged_by_the_generator(drawn: DrawnRun, folder: Path) -> None:
+    """Which samples the generator could have written, and where the others have their first impossible word."""
+    run = Run(folder)
+    figures = run.json("data/figures/evaluate")
+    is_judged = run.world is not None and run.params["evaluate"]["prompts"] == "starts"
+    assert ("sense" in figures) == is_judged, f"sense: {figures.get('sense')}"
+    if not is_judged:
+        return
+    read = []
+    for row in run.table("data/evaluate/samples").to_dict("records"):
+        read.append(read_text(row["prompt"], row["continuation"], row["finished"], run.world))
+    known = [found for found in read if found is not None]
+    errors = [error for _, error in known if error is not None]
+    sense = figures["sense"]
+    assert sense["texts"] == len(known), f"sense.texts: {sense['texts']}, not {len(known)}"
+    kinds = Counter(error.kind for error in errors)
+    found = {kind: number for kind, number in sense["kinds"].items() if number}
+    assert found == dict(kinds), f"sense.kinds: expected {dict(kinds)}, got {found}"
+    if known:
+        wanted = wilson(len(known) - len(errors), len(known))
+        problem = differs_interval("sense.possible", sense["possible"], wanted, 1e-6)
+        assert not problem, problem
+    assert (sense["words"] is not None) == bool(errors), f"sense.words: {sense['words']}"
+    if errors:
+        pairs = [(number, error is not None) for number, error in known]
+        wanted = interval_of(pairs, words_per_error)
+        problem = differs_interval("sense.words", sense["words"], wanted, 1e-6)
+        assert not problem, problem
+    rows = []
+    for number, found in enumerate(read):
+        if found is not None and found[1] is not None:
+            error = found[1]
+            row = {"sample": number, "word": error.word, "kind": error.kind}
+            rows.append(row | {"instead": ", ".join(error.expected)})
+    got = run.table("data/evaluate/sense").to_dict("records")
+    assert got == rows, f"sense.csv: expected {rows}, got {got}"
+
+
+def divergences(
+    run: Run, weights: Weights, stories: Sequence[ComparedStory]
+) -> tuple[list[dict[str, Any]], float]:
+    """(a row for each word, by how much a run's may differ)"""
+    rows = []
+    tolerance = 1e-6
+    for story in stories:
+        truth = story.truth
+        tokens = torch.from_numpy(story.ids[None, :-1])
+        log_probs = PlainModel(weights, run.params["model"])(tokens)[0].log_softmax(-1).detach()
+        rough = PlainModel(weights, run.params["model"], torch.float32)(tokens)[0].log_softmax(-1)
+        error = float((rough - log_probs).abs().max())
+        tolerance = max(tolerance, ROUNDINGS * error + 1e-6 * float(log_probs.abs().max()))
+        for place, position in enumerate(story.positions):
+            here = truth.positions == place
+            true = truth.probs[here]
+            model = log_probs[place].numpy()[truth.ids[here]]
+            target = int(story.ids[place + 1])
+            row = {"story": story.number, "position": place, "word": position.word}
+            row["kind"] = position.following.kind
+            row["model"] = -float(log_probs[place, target])
+            row["true"] = -math.log(true[truth.ids[here] == target][0])
+            row["excess"] = row["model"] - row["true"]
+            row["kl"] = float((true * (np.log(true) - model)).sum())
+            row["impossible"] = max(1 - float(np.exp(model).sum()), 0.0)
+            rows.append(row)
+    return rows, tolerance
+
+
+def sums_by_kind(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Each kind's part of the divergence per word."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row["kind"]] = sums.get(row["kind"], 0.0) + row["kl"] / len(rows)
+    return sums
+
+
+def check_measures(
+    name: str, found: Any, kind: str | None, rows: list[dict[str, Any]], tolerance: float
+) -> None:
+    """Sums over the words of a kind, or over all words, per word of any kind; and their intervals over stories."""
+    of_kind = [row for row in rows if kind in (None, row["kind"])]
+    assert found["words"] == len(of_kind), f"{name}: {found['words']} words, not {len(of_kind)}"
+    words = Counter(row["story"] for row in rows)
+    for measure in MEASURES:
+        sums = dict.fromkeys(words, 0.0)
+        for row in of_kind:
+            sums[row["story"]] += row[measure]
+        wanted = interval_of(
+            np.column_stack([list(sums.values()), list(words.values())]), pooled_ratio
+        )
+        problem = differs_interval(f"{name}.{measure}", found[measure], wanted, tolerance)
+        assert not problem, problem
+
+
+@holds("measured")
+def the_divergence_is_that_of_the_generator_and_the_weights(drawn: DrawnRun, folder: Path) -> None:
+    """truth.csv, its sums by kind of word, and plots/truth.csv over the checkpoints, against the tokens seen."""
+    run = Run(folder)
+    found = run.json("data/figures/evaluate")["truth"]
+    stories = compared_stories(run)
+    plotted = run.table("plots/truth")
+    if not stories:
+        assert set(found) == {"left_out"}, f"truth: {sorted(found)}"
+        assert not len(plotted), "plots/truth.csv has rows"
+        return
+    table = run.table("data/evaluate/truth")
+    rows, tolerance = divergences(run, run.weights(), stories)
+    for column in ("story", "position", "word", "kind"):
+        assert table[column].tolist() == [row[column] for row in rows], f"truth.csv: {column}"
+    for column in MEASURES:
+        wanted = [row[column] for row in rows]
+        problem = differs(
+            f"truth.csv: {column}", table[column], wanted, 1e-6, tolerance + FIVE_DECIMALS
+        )
+        assert not problem, problem
+    check_first_story(run, stories[0], rows, tolerance)
+    assert found["stories"] == len(stories)
+    check_measures("truth", found, None, rows, tolerance)
+    assert list(found["kinds"]) == list(run.world.meaning), f"kinds: {list(found['kinds'])}"
+    for kind, measures in found["kinds"].items():
+        check_measures(f"truth.kinds.{kind}", measures, kind, rows, tolerance)
+    problem = differs("unseen_mass", found["unseen_mass"], share_of_single_ngrams(run), 1e-6)
+    assert not problem, problem
+    of_words = [nexts.probs[word] for story in stories for word, nexts in story.positions]
+    of_unknown = -np.log(of_words).sum() - sum(row["true"] for row in rows)
+    problem = differs("unknown_nats", found["unknown_nats"], of_unknown, 0, 1e-6)
+    assert not problem, problem
+    check_checkpoints(run, stories, plotted, tolerance)
+
+
+def check_first_story(
+    run: Run, story: ComparedStory, rows: list[dict[str, Any]], tolerance: float
+) -> None:
+    """truth_story.csv: the rows of the first story, and the words that generator and model expected there."""
+    table = run.table("data/evaluate/truth_story")
+    rows = [row for row in rows if row["story"] == story.number]
+    for column in ("word", "kind"):
+        assert table[column].tolist() == [row[column] for row in rows], f"truth_story.csv: {column}"
+    for column in ("true", "model", "kl", "impossible"):
+        wanted = [row[column] for row in rows]
+        allowed = tolerance + FIVE_DECIMALS
+        problem = differs(f"truth_story.csv: {column}", table[column], wanted, 1e-6, allowed)
+        assert not problem, problem
+    plain = PlainModel(run.weights(), run.params["model"])
+    probs = plain(torch.from_numpy(story.ids[None, :-1]))[0].softmax(-1).detach()
+    ids = {token: index for index, token in enumerate(run.tokenizer.tokens)}
+    for place, row in enumerate(table.to_dict("records")):
+        following = story.positions[place].following.probs
+        for word, prob in top_words(row["true_next"]):
+            problem = differs(f"true_next, {word}", prob, following[word], 0, TWO_DECIMALS)
+            assert not problem, problem
+        for word, prob in top_words(row["model_next"]):
+            wanted = float(probs[place, ids[word]])
+            problem = differs(f"model_next, {word}", prob, wanted, 0, TWO_DECIMALS + tolerance)
+            assert not problem, problem
+
+
+def top_words(shown: str) -> list[tuple[str, float]]:
+    """The words and probabilities of a text such as "boy 0.52, girl 0.48"."""
+    pairs = [pair.rpartition(" ") for pair in shown.split(", ")] if shown else []
+    return [(word, float(prob)) for word, _, prob in pairs]
+
+
+def check_checkpoints(
+    run: Run, stories: Sequence[ComparedStory], plotted: Any, tolerance: float
+) -> None:
+    """plots/truth.csv: each kind's part of the divergence at each checkpoint and at the end."""
+    places = []
+    end = run.json("data/figures/train")["tokens"]  # the last whole update before the budget
+    for name in sorted(asked_checkpoints(run), key=float):
+        if (run.folder / f"models/checkpoints/{name}.safetensors").exists():
+            tokens = round(float(name) * run.tokens_per_epoch)
+            places.append((f"checkpoints/{name}", min(tokens, end)))
+    places.append(("model", end))
+    expected: dict[int, dict[str, float]] = {}
+    for name, tokens in places:
+        rows, error = divergences(run, run.weights(f"models/{name}"), stories)
+        tolerance = max(tolerance, error)
+        expected[tokens] = sums_by_kind(rows)  # a checkpoint of the end is the final model
+    got = list(dict.fromkeys(plotted["tokens"].tolist()))
+    assert got == list(expected), f"plots/truth.csv: tokens {got}, expected {list(expected)}"
+    in_report = run.table("data/evaluate/truth_training")
+    for column in ("tokens", "series"):
+        assert in_report[column].tolist() == plotted[column].tolist(), f"truth_training: {column}"
+    got, wanted = in_report["value"], plotted["value"]
+    problem = differs("truth_training.csv", got, wanted, SIX_DIGITS, FIVE_DECIMALS)
+    assert not problem, problem
+    for row in plotted.to_dict("records"):
+        wanted = expected[row["tokens"]].get(row["series"], 0.0)
+        problem = differs(f"plots/truth.csv: {row}", row["value"], wanted, SIX_DIGITS, tolerance)
+        assert not problem, problem
+
+
+def share_of_single_ngrams(run: Run, order: int = 5) -> float:
+    """Of the occurrences of all n-grams in the train split: Good and Turing's estimate for new text."""
+    sequences = run.stories("train") if run.layout == "stories" else [run.ids("train").tolist()]
+    counts: Counter[tuple[int, ...]] = Counter()
+    for sequence in sequences:
+        counts.update(zip(*(sequence[start:] for start in range(order)), strict=False))
+    return list(counts.values()).count(1) / max(counts.total(), 1)
+
+
+def graded_settings(run: Run) -> dict[str, DecodeSettings]:
+    """Section decode without its penalty, and those of GRADED that are not equal to it; PLAIN in any case."""
+    decode = read_section(run.params, "decode", DecodeSettings, "params.yaml")
+    own = DecodeSettings(**vars(decode) | {"repetition_penalty": 1.0, "repetition_window": None})
+    settings = {OWN: own}
+    for name, changes in GRADED.items():
+        graded = DecodeSettings(**changes, seed=decode.seed)
+        if graded != own or name == PLAIN:
+            settings[name] = graded
+    return settings
+
+
+@torch.no_grad()
+def sums_of_grades(
+    run: Run, model: Any, stories: Sequence[ComparedStory], settings: DecodeSettings
+) -> np.ndarray:
+    """Sums over the words of each story of what GRADES names.  -> (stories, 3)"""
+    sums = np.zeros((len(stories), len(GRADES)))
+    for story, row in zip(stories, sums, strict=True):
+        logits = model(torch.from_numpy(story.ids[None, :-1]))[0]
+        chosen = probabilities(ban(logits, banned(run)), settings).numpy()
+        true = np.zeros_like(chosen)
+        true[story.truth.positions, story.truth.ids] = story.truth.probs
+        row[0] = np.abs(true - chosen).sum() / 2
+        row[1] = chosen[true == 0].sum()
+        row[2] = true[chosen == 0].sum()
+    return sums
+
+
+@holds("measured")
+def decoding_is_graded_by_the_generator_and_the_weights(drawn: DrawnRun, folder: Path) -> None:
+    """What each setting makes possible and impossible at each word, and how it differs from plain sampling."""
+    run = Run(folder)
+    figures = run.json("data/figures/evaluate")
+    grades = figures.get("decoding")
+    assert (grades is None) == ("left_out" in figures["truth"]), f"decoding: {grades}"
+    if grades is None:
+        return
+    stories = compared_stories(run)
+    settings = graded_settings(run)
+    assert list(grades) == [*settings, BEAMS, GENERATOR], f"decoding: {list(grades)}"
+    words = np.array([len(story.positions) for story in stories])
+    weights = run.weights()
+    exact = PlainModel(weights, run.params["model"])
+    rough = [PlainModel(weights, run.params["model"], torch.float32)]
+    plain = sums_of_grades(run, exact, stories, settings[PLAIN])[:, 0]
+    plain_error = np.abs(sums_of_grades(run, rough[0], stories, settings[PLAIN])[:, 0] - plain)
+    for name, chosen in settings.items():
+        sums = sums_of_grades(run, exact, stories, chosen)
+        for models in (rough, shaken_models(weights, run.params["model"])):
+            others = [sums_of_grades(run, model, stories, chosen) for model in models]
+            error = max(float(np.abs(other - sums).max()) for other in others)
+            allowed = 1e-6 + ROUNDINGS * (error + float(plain_error.max())) / words.min()
+            problem = grade_differs(name, grades[name], sums, plain, words, allowed)
+            if not problem:
+                break
+        assert not problem, problem
+    nothing = np.zeros((len(stories), len(GRADES)))
+    allowed = 1e-6 + ROUNDINGS * float(plain_error.max()) / words.min()
+    problem = grade_differs(GENERATOR, grades[GENERATOR], nothing, plain, words, allowed)
+    assert not problem, problem
+
+
+def grade_differs(
+    name: str, grade: Any, sums: np.ndarray, plain: np.ndarray, words: np.ndarray, allowed: float
+) -> str:
+    """A sentence if a grade is not that of these sums, (stories, 3); plain: total variation of plain sampling."""
+    by_measure = dict(zip(GRADES, sums.T, strict=True)) | {"difference": sums[:, 0] - plain}
+    for measure, values in by_measure.items():
+        wanted = interval_of(np.column_stack([values, words]), pooled_ratio)
+        if problem := differs_interval(f"{name}: {measure}", grade[measure], wanted, allowed):
+            return problem
+    return ""
+
+
+@holds("measured")
+def the_texts_of_each_setting_are_judged_by_the_generator(drawn: DrawnRun, folder: Path) -> None:
+    """Whole stories from an empty prompt: mistakes, surprise against the generator's own stories, heroes and variety."""
+    run = Run(folder)
+    grades = run.json("data/figures/evaluate").get("decoding")
+    if grades is None:
+        return
+    stories = [text_of(story) for story in compared_stories(run)]
+    longest = max(len(story.surprises) for story in stories)
+    usual = []
+    for place in range(longest):
+        usual.append(np.mean([s.surprises[place] for s in stories if len(s.surprises) > place]))
+    model, _ = load_model(folder / "models")
+    generator = torch.Generator().manual_seed(0)
+    left = dict(texts_of_settings(run, model, usual))
+    left[GENERATOR] = to_mapping(judge(stories[:TEXTS], np.array(usual), run.world))
+    for _ in range(MORE_SHAKEN):  # two tokens may be equally likely but for rounding
+        left = {name: free for name, free in left.items() if is_other(grades[name]["free"], free)}
+        if not left:
+            return
+        shaken = shaken_copy(model, generator)
+        left = {name: free for name, free in texts_of_settings(run, shaken, usual) if name in left}
+    name = next(iter(left))
+    raise AssertionError(f"{name}: expected {left[name]}, got {grades[name]['free']}")
+
+
+def is_other(found: Any, wanted: Any) -> bool:
+    """Whether the figures of some texts differ by more than rounding."""
+    if set(found) != set(wanted):
+        return True
+    return any(
+        differs_interval(name, found[name], value, 1e-6)
+        if isinstance(value, dict)
+        else differs(name, found[name], value, 1e-6)
+        for name, value in wanted.items()
+    )
+
+
+def texts_of_settings(
+    run: Run, model: TinyLM, usual: Sequence[float]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, figures of its texts) of each setting and of beam search; greedy texts are all the same."""
+    tokenizer = run.tokenizer
+    decoder = Decoder(
+        model=model,
+        eos_id=tokenizer.eos_id,
+        banned=banned(run),
+        step=decoding_step(model),
+    )
+    most = run.context - 1
+
+    def read(ids: Sequence[int]) -> FreeText:
+        is_finished = list(ids[-1:]) == [tokenizer.eos_id]
+        return read_free_text(tokenizer.decode(ids), is_finished, run.world)
+
+    def figures(texts: list[FreeText]) -> dict[str, Any]:
+        judged = judge(texts, np.array(usual), run.world, copies=TEXTS // len(texts))
+        found: dict[str, Any] = to_mapping(judged)
+        return found
+
+    for name, chosen in graded_settings(run).items():
+        count = 1 if chosen.temperature == 0 else TEXTS
+        texts = generate(decoder, [[tokenizer.sos_id]] * count, chosen, max_new_tokens=most)
+        yield name, figures([read(text.ids) for text in texts])
+    ((best,),) = beam_search(
+        decoder, [[tokenizer.sos_id]], BeamSettings(width=5), max_new_tokens=most
+    )
+    yield BEAMS, figures([read(best.ids)])
