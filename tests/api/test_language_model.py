@@ -314,13 +314,34 @@ CALLS = {
 }
 
 
+def test_every_method_is_among_the_calls():
+    methods = {name for name in vars(tinylm.LanguageModel) if not name.startswith("_")}
+    assert methods == set(CALLS)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("name", CALLS)
-def test_no_method_takes_what_is_not_finite_for_a_number(storyteller, name):
+def test_every_method_refuses_logits_that_are_not_finite(storyteller, name, number):
     beginning = " ".join(storyteller.tokenizer.tokens[4:8])
     with torch.no_grad():
-        storyteller.model.final_norm.gain[0] = math.nan
+        storyteller.model.final_norm.gain[0] = number
     with pytest.raises(InputError, match="not finite: training diverged"):
         CALLS[name](storyteller, beginning)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_method_takes_a_token_that_is_ruled_out(storyteller, name):
+    beginning = " ".join(storyteller.tokenizer.tokens[4:8])
+    logits = storyteller.model.logits
+
+    def without_the_last(hidden):
+        return logits(hidden).index_fill(
+            -1, torch.tensor(len(storyteller.tokenizer) - 1), -math.inf
+        )
+
+    storyteller.model.logits = without_the_last
+    storyteller.step = "plain"
+    CALLS[name](storyteller, beginning)
 
 
 @drawn(max_examples=25, suppress_health_check=list(HealthCheck))

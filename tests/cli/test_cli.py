@@ -89,7 +89,7 @@ def test_one_prompt_streams_token_by_token(run_folder):
 
 
 def option(name):
-    """Any value of a setting of decoding, often 0, which is easily taken for none."""
+    """Any value of a decoding setting; often 0, which code easily mistakes for an option not given."""
     _, allowed = FIELDS[f"decode.{name}"]
     values = values_of(f"decode.{name}")
     return values | st.just(0) if allowed.holds(0) else values
@@ -122,6 +122,24 @@ def test_an_option_replaces_its_setting_and_no_other(
         assert main(words) == 0
     texts, _ = sampled(prompts, 40, **settings)
     assert printed.getvalue() == "\n\n".join(texts) + "\n"
+
+
+# (a value with which a setting does nothing, one that changes the text)
+EFFECTIVE = {
+    "temperature": (0, 3.0), "top_k": (0, 2), "top_p": (1.0, 0.2), "min_p": (0, 0.2), "eta": (0, 0.2),
+    "repetition_penalty": (1.0, 5.0), "seed": (0, 3)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_turned_off", [False, True])
+@pytest.mark.parametrize("name", SAMPLING)
+def test_each_option_changes_the_text(run_folder, capsys, name, is_turned_off):
+    values = EFFECTIVE[name][:: -1 if is_turned_off else 1]
+    set_params(run_folder, {f"decode.{name}": values[0]})
+    option = [f"--{name.replace('_', '-')}", str(values[1])]
+    assert main(["generate", "the cat", "--max-tokens", "60", *option]) == 0
+    before, after = (sampled(["the cat"], 60, **{name: value})[0][0] for value in values)
+    assert capsys.readouterr().out == after + "\n" != before + "\n"
 
 
 def log_probs(lines):
@@ -216,10 +234,10 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     ],
     ids=" ".join,
 )
-def test_another_model_is_the_same_in_every_folder(
+def test_the_run_in_the_current_folder_does_not_affect_another_model(
     words, finished_run, tmp_path, monkeypatch, capsys
 ):
-    """A run there changes nothing: neither its tokenizer nor its results."""
+    """Neither its tokenizer nor its results are used."""
     model = ["--models", str(tmp_path / "other/models")]
     make_run(tmp_path / "other", "keep")
     shutil.copytree(finished_run, tmp_path / "run", symlinks=True)

@@ -44,15 +44,22 @@ def test_prompts_without_meaning_are_refused(model, prompts):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "reason"),
-    [(torch.float32, "not finite: training diverged"), (torch.float16, "65,504")],
+    ("dtype", "factor", "cause"),
+    [(torch.float32, 3e38, "training diverged"), (torch.float16, 6e4, "65,504")],
 )
-def test_logits_that_are_not_finite_are_an_error_in_one_line(make_model, dtype, reason):
+def test_logits_that_are_not_finite_are_an_error_in_one_line(make_model, dtype, factor, cause):
     model = make_model(dtype=dtype)
     with torch.no_grad():
-        model.embedding[7, 3] = float("nan")
-    with pytest.raises(InputError, match=reason):
+        model.final_norm.gain.fill_(factor)
+    with pytest.raises(InputError, match=f"not finite: .*{cause}"):
         Session(model, [[0, 7]]).next_logits()
+
+
+def test_large_logits_are_no_error(make_model):
+    model = make_model(dtype=torch.float64)
+    with torch.no_grad():
+        model.final_norm.gain.mul_(1e307)
+    assert Session(model, [[0, 7], [0, 4]]).next_logits().isfinite().all()
 
 
 def test_a_model_in_low_precision_gives_logits_in_float32(make_model):

@@ -139,14 +139,20 @@ def kind_of(name: str) -> Any:
     return typing.get_args(kind)[0] if isinstance(kind, types.UnionType) else kind
 
 
+def same(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """For flatmap, after a choice among strategies in which some occur several times."""
+    return strategy
+
+
 def whole_numbers(allowed: Allowed, most: float) -> st.SearchStrategy[int]:
     """Small ones, and the ends of the range."""
     low = 0 if allowed.low == -math.inf else int(allowed.low)
     high = min(allowed.high, most)
-    near = st.just(low) | st.integers(low, int(min(low + SPAN, high)))
+    near = st.integers(low, int(min(low + SPAN, high)))
     if high == math.inf:
-        return near | st.sampled_from(HUGE)
-    return near | st.integers(low, int(high)) | st.just(int(high))
+        return st.sampled_from([near, near, st.just(low), st.sampled_from(HUGE)]).flatmap(same)
+    whole, ends = st.integers(low, int(high)), st.sampled_from([low, int(high)])
+    return st.sampled_from([near, whole, ends]).flatmap(same)
 
 
 def numbers(allowed: Allowed, most: float) -> st.SearchStrategy[float]:
@@ -176,7 +182,7 @@ def values_of(name: str) -> st.SearchStrategy[Any]:
     if name in USUAL:
         low, high = USUAL[name]
         usual = _plain(kind, dataclasses.replace(allowed, low=low, high=high), high)
-        values = st.sampled_from([usual, usual, usual, values]).flatmap(lambda chosen: chosen)
+        values = st.sampled_from([usual, usual, usual, values]).flatmap(same)
     if is_optional:
         return st.none() | values
     return values.filter(lambda value: value != ONLY_ON_A_CARD.get(name, Ellipsis))

@@ -258,7 +258,9 @@ def check_checkpoints(
 ) -> None:
     """plots/truth.csv: each kind's part of the divergence at each checkpoint and at the end."""
     places = []
-    end = run.json("data/figures/train")["tokens"]  # the last whole update before the budget
+    end = run.json("data/figures/train")[
+        "tokens"
+    ]  # of all updates; one that would exceed the budget is not made
     for name in sorted(asked_checkpoints(run), key=float):
         if (run.folder / f"models/checkpoints/{name}.safetensors").exists():
             tokens = round(float(name) * run.tokens_per_epoch)

@@ -63,8 +63,9 @@ def download_counts_the_stories_that_it_wrote(drawn: DrawnRun, folder: Path) -> 
         got = {key: counted[split][key] for key in ("stories", "words")}
         wanted = {"stories": len(texts), "words": sum(len(text.split()) for text in texts)}
         assert got == wanted, f"download.json, {split}: expected {wanted}, got {got}"
-        assert ("log_prob_nats" in counted[split]) == (run.world is not None)
-        if run.world is not None:
+        is_told = run.world is not None and bool(texts)
+        assert ("log_prob_nats" in counted[split]) == is_told, f"{split}: {counted[split]}"
+        if is_told:
             nats = sum(log_prob(text, run.world) for text in texts)
             problem = differs(f"log_prob_nats of {split}", counted[split]["log_prob_nats"], nats)
             assert not problem, problem

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,19 +15,21 @@ from tests.exchange.conftest import WORDS
 from tests.support.remote_code import own_modules
 from tests.support.small import words_of
 from tinylm.base.config import read_section
+from tinylm.base.files import read_json
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.filters import ban, penalise_repeats, probabilities
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.exchange.generation import beam_search_call, untranslated
+from tinylm.exchange.generation import GENERATION_CONFIG, beam_search_call, untranslated
 
 NEW = 12
-HOTTEST = 10.0  # at much more, all words are equally likely but for rounding, which then decides what a filter keeps
+# At much higher temperatures, words differ in probability by rounding alone, which would decide what a filter keeps.
+HOTTEST = 10.0
 FURTHER = [
     f"word{number}" for number in range(60)
-]  # generate() keeps 50 words unless a file says otherwise
+]  # without top_k in the file, generate() keeps 50 words
 PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]
 FORMS = {
     "gpt2": ("transformers", {"heads": 1}),
@@ -134,7 +137,10 @@ def test_the_printed_call_is_our_beam_search_whatever_section_decode_says(
 def test_generate_draws_from_our_distribution_whatever_section_decode_says(
     random_model, read_export, is_greedy, changes
 ):
-    """Each token of their texts, by the file alone; what it cannot express has its default."""
+    """Checked at each token that generate() writes with the file's settings alone.
+
+    Settings that the file cannot express have their defaults.
+    """
     torch.manual_seed(0)
     words = words_of([WORDS, " ".join(FURTHER)])
     decode = read_section(with_changes(changes), "decode", DecodeSettings)
@@ -147,8 +153,14 @@ def test_generate_draws_from_our_distribution_whatever_section_decode_says(
     assert untranslated(decode) == []
     model = random_model(vocab=len(words), context=29)
     exported, tokenizer = read_export(model, tokenizer=words, **dataclasses.asdict(decode))
-    config = exported.generation_config
-    assert (config.bos_token_id, config.max_length) == (words.sos_id, 29)
+    written = read_json(Path(exported.name_or_path) / GENERATION_CONFIG)
+    marks = {
+        "bos_token_id": words.sos_id,
+        "eos_token_id": words.eos_id,
+        "pad_token_id": words.pad_id,
+    }
+    assert written.items() >= (marks | {"max_length": 29}).items()
+    assert not (is_greedy and {"temperature", "top_k", "top_p"} & written.keys())
     batch = tokenizer(PROMPTS, return_tensors="pt", padding=True)
     result = exported.generate(
         **batch, max_new_tokens=NEW, return_dict_in_generate=True, output_scores=True
@@ -156,7 +168,7 @@ def test_generate_draws_from_our_distribution_whatever_section_decode_says(
     starts = prompt_ids(words)
     padded = batch.input_ids.shape[1]
     rows = continuations(result.sequences, padded, words.eos_id)
-    for start, row, number in zip(starts, rows, range(len(rows)), strict=True):
+    for number, (start, row) in enumerate(zip(starts, rows, strict=True)):
         for step in range(len(row)):
             ids = torch.tensor([[*start, *row[:step]]])
             with torch.no_grad():

@@ -1,8 +1,8 @@
-"""Which result each number of the report shows, and each of the model card and of the lab.
+"""Which result each number in the report, the model card and the lab shows.
 
 sources.yaml lists, for each number in the report, the results that it depends on. If a template uses the wrong one of two
-similar results, the test fails. After a change of a page, `TINYLM_ACCEPT=1 pytest tests/report/test_sources.py` writes the
-file again: read its diff. sources_elsewhere.yaml has the card and the lab.
+similar results, the test fails. After changing a page, run `TINYLM_ACCEPT=1 pytest tests/report/test_sources.py`, which
+rewrites the files, and read the diff. sources_elsewhere.yaml is for the card and the lab.
 """
 
 import copy
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -35,17 +36,14 @@ OF_OTHERS = Path(__file__).with_name("sources_elsewhere.yaml")
 RESULTS = {field.name for field in dataclasses.fields(FinishedRun)} - {
     "params", "folder", "own_texts", "own_sentences"
 }  # fmt: skip
-HEADS = (
-    "tables.roles",
-    "tables.ablation",
-)  # of which the pages show numbers; others are drawn or texts
-IDS = ("layer", "head")
+# Tables whose numbers the pages print, and what tells their rows apart; other tables become pictures or texts.
+TABLES_OF_HEADS = {"tables.roles": ["layer", "head", "role"], "tables.ablation": ["layer", "head"]}
 NUMBER = re.compile(r"\d+(?:[,.]\d+)*")
 Change = Callable[[str, Any], Any]  # the name and the value of a result -> another value
 
 
 def with_numbers(part: Any, change: Change, name: str = "") -> Any:
-    """A run, or a part of it, with every number changed."""
+    """A run, or a part of it, with every number changed; of tables, the floats of TABLES_OF_HEADS."""
 
     def inner(key: Any, value: Any) -> Any:
         return with_numbers(value, change, f"{name}.{key}".lstrip("."))
@@ -58,20 +56,23 @@ def with_numbers(part: Any, change: Change, name: str = "") -> Any:
     if isinstance(part, list | tuple):
         return type(part)(inner(key, value) for key, value in enumerate(part))
     if isinstance(part, pd.DataFrame):
-        columns = [column for column in part.select_dtypes("float") if column not in IDS]
-        if name in HEADS:
-            return part.assign(**{column: inner(column, part[column]) for column in columns})
-        return part
-    if isinstance(part, pd.Series):
-        return change(name, part)
+        return with_cells(part, inner, TABLES_OF_HEADS[name]) if name in TABLES_OF_HEADS else part
     is_number = isinstance(part, int | float) and not isinstance(part, bool)
     return change(name, part) if is_number and name.partition(".")[0] in RESULTS else part
 
 
+def with_cells(table: pd.DataFrame, inner: Change, ids: list[str]) -> pd.DataFrame:
+    """A table with every float changed; `inner` is given column and row, such as "score.1.2.induction"."""
+    rows = ["." + ".".join(map(str, row)) for row in table[ids].itertuples(index=False)]
+    changed = {}
+    for column in table.select_dtypes("float"):
+        cells = zip(rows, table[column], strict=True)
+        changed[column] = [inner(f"{column}{row}", float(cell)) for row, cell in cells]
+    return table.assign(**changed)
+
+
 def by_name(name: str, value: Any) -> Any:
-    """The same number on every machine, nearly always another one for each name and row."""
-    if isinstance(value, pd.Series):
-        return [by_name(f"{name}.{row}", 0.0) for row in range(len(value))]
+    """A number that depends on the name alone: the same on every machine, and nearly always another for each name."""
     digits = zlib.crc32(name.encode())
     return 100 + digits % 800 if isinstance(value, int) else round(0.1 + digits % 9973 / 12500, 4)
 
@@ -109,11 +110,17 @@ def changed_places(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return changed
 
 
-def with_claims(run: FinishedRun) -> FinishedRun:
-    """A run in which every third role of a head is claimed; which heads the report shows depends on that."""
+def with_known_heads(run: FinishedRun) -> FinishedRun:
+    """A run whose heads attend to drawn tokens and have every third role: the same on every machine."""
+    rng = np.random.default_rng(1)
     roles = run.tables.frame("roles")
     roles["claimed"] = [row % 3 == 0 for row in range(len(roles))]
-    return dataclasses.replace(run, tables=dataclasses.replace(run.tables, roles=roles))
+    sentences = [
+        dataclasses.replace(sentence, maps=rng.random(sentence.maps.shape), next="end")
+        for sentence in run.sentences
+    ]
+    tables = dataclasses.replace(run.tables, roles=roles, attention=sentences)
+    return dataclasses.replace(run, tables=tables)
 
 
 Write = Callable[[FinishedRun], str]
@@ -125,7 +132,7 @@ def sources(run: FinishedRun, write: Write) -> dict[str, list[str]]:
     def lines(shown: FinishedRun) -> dict[str, str]:
         return by_place(write(shown).splitlines())
 
-    run = with_numbers(with_claims(run), by_name)
+    run = with_numbers(with_known_heads(run), by_name)
     before = lines(run)
     names: list[str] = []
     with_numbers(run, lambda name, value: names.append(name) or value)
@@ -144,11 +151,13 @@ def sources(run: FinishedRun, write: Write) -> dict[str, list[str]]:
 
 
 def once(method: Callable[[FinishedRun], Any]) -> Callable[[FinishedRun], Any]:
-    """A method that computes the same tables of heads once."""
+    """The method, computed once for each content of the tables of heads."""
     known: dict[str, Any] = {}
 
     def method_once(run: FinishedRun) -> Any:
-        tables = "".join(run.tables.frame(name.partition(".")[2]).to_csv() for name in HEADS)
+        tables = "".join(
+            run.tables.frame(name.partition(".")[2]).to_csv() for name in TABLES_OF_HEADS
+        )
         if tables not in known:
             known[tables] = method(run)
         return copy.deepcopy(known[tables])
@@ -157,7 +166,7 @@ def once(method: Callable[[FinishedRun], Any]) -> Callable[[FinishedRun], Any]:
 
 
 def do_what_is_always_the_same_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Templates, the assignment and the heads: else each report takes a second."""
+    """Cache templates, assignment and heads; otherwise each report takes a second."""
     environments: dict[str, Any] = {}
     new_environment = render._Environment
 
@@ -171,9 +180,9 @@ def do_what_is_always_the_same_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def expected_in(table: Path, found: dict[str, Any]) -> Any:
-    """The content of a table, which is written first if that is asked for."""
+    """The table as expected; with TINYLM_ACCEPT, `found` is written to it first."""
     if os.environ.get("TINYLM_ACCEPT"):
-        text = "# What each place of a page shows. Written by test_sources.py.\n"
+        text = "# The results that each place on a page shows. Written by test_sources.py.\n"
         table.write_text(text + yaml.safe_dump(found, width=120), encoding="utf-8")
     return yaml.safe_load(table.read_text("utf-8"))
 
@@ -211,5 +220,5 @@ def test_every_number_of_card_and_lab_comes_from_the_result_of_the_table(finishe
         "lab": sources(run, lab),
     }
     for places in found.values():
-        del places["nowhere"]  # both show little of a run
+        del places["nowhere"]  # most results are on neither page
     assert found == expected_in(OF_OTHERS, found)

@@ -19,7 +19,7 @@ from tinylm.bench.settings import length_penalty
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Sampling, generate
-from tinylm.decoding.session import Session, decoding_mode, require_finite
+from tinylm.decoding.session import Session, decoding_mode, not_finite
 from tinylm.decoding.settings import BeamSettings, CacheSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.evaluate.scoring import perplexity, token_log_probs
@@ -247,7 +247,8 @@ class LanguageModel:
         with decoding_mode(self.model):
             settings = self.settings if decode else None
             table = explain(self.model, self.tokenizer, words, settings, world)
-        require_finite(self.model, table["kl"].to_numpy())
+        if table["kl"].isna().any():
+            raise not_finite(self.model)
         if len(words) > len(table) == self.model.settings.context:
             warn_caller(f"the text has {len(words)} words; only the first {len(table)} are shown")
         return table
@@ -311,7 +312,8 @@ class LanguageModel:
             warn_caller(f"the text has {len(ids)} tokens; only the first {room} are shown")
         with decoding_mode(self.model):
             maps = attention(self.model, ids[:room])
-        require_finite(self.model, np.array(maps.next_prob))
+        if math.isnan(maps.next_prob):
+            raise not_finite(self.model)
         words = list(map(self.tokenizer.shown, ids[:room]))
         after = NextWord(self.tokenizer.shown(maps.next_id), maps.next_prob)
         return Attention(words, maps.maps, after)
@@ -363,7 +365,8 @@ class LanguageModel:
         """ln P of ids[first:], each given all before it in the context."""
         with decoding_mode(self.model):
             log_probs = token_log_probs(self.model, ids, max(first, 1), self.slide)
-        require_finite(self.model, log_probs)
+        if np.isnan(log_probs).any():
+            raise not_finite(self.model)
         return log_probs
 
     def _text(self, prompt: str, ids: list[int], new: list[int], **values: Any) -> Text:

@@ -52,16 +52,14 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
         model.train(training)
 
 
-def require_finite(model: TinyLM, numbers: Tensor | np.ndarray) -> None:
-    """Raise InputError with the likely reason unless all numbers that a model gave are finite."""
-    if math.isfinite(float(numbers.sum())):
-        return
+def not_finite(model: TinyLM) -> InputError:
+    """The error, with the likely cause, for a model whose logits are NaN or infinite."""
     if model.embedding.dtype == torch.float16:
         most = torch.finfo(torch.float16).max
-        reason = f" in float16, whose largest number is {most:,.0f}; use bfloat16 or float32"
+        cause = f"float16 holds no number above {most:,.0f}; load the model again and use bfloat16 or float32"
     else:
-        reason = ": training diverged; retrain with a lower train.lr"
-    raise InputError(f"the model's logits are not finite{reason}")
+        cause = "training diverged; retrain with a lower train.lr"
+    return InputError(f"the model's logits are not finite: {cause}")
 
 
 class Step:
@@ -165,7 +163,8 @@ class Session:
     def next_logits(self) -> Tensor:
         """Logits of each row's next token, (B, V) float32, or float64 for a float64 model.
 
-        A second call without `append` returns the same. Raises InputError if they are not finite.
+        A second call without `append` returns the same. A logit may be -inf, of a token that cannot
+        follow. Raises InputError if the largest of a row is not finite.
         """
         starts = window_start(self.lengths, self.context, self.slide)
         rows_to_refill = np.flatnonzero(starts != self._starts)
@@ -178,7 +177,8 @@ class Session:
         else:
             logits = self._advance(rows_to_refill, starts)
         self._starts = starts
-        require_finite(self.model, logits)
+        if not math.isfinite(logits.amax(dim=-1).sum(dtype=torch.float64).item()):
+            raise not_finite(self.model)
         return logits
 
     def _advance(self, rows_to_refill: np.ndarray, starts: np.ndarray) -> Tensor:
