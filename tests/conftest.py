@@ -50,10 +50,9 @@ FULL = (
     *(f"train/test_resume.py::test_a_resumed_run_is_bit_identical[{name}" for name in RESUMED),
     "train/test_stage.py",
     "learn/test_nuisances.py",
-    "drawn/test_drawn.py::test_every_figure",
     "drawn/test_drawn.py::test_whole_runs[0]",
+    "drawn/test_drawn.py::test_whole_runs[1]",
     "drawn/test_drawn.py::test_whole_runs[3]",
-    "drawn/test_drawn.py::test_whole_runs[4]",
     "drawn/test_drawn.py::test_a_property_alone[an_edit_reruns",
     "train/test_distributed.py::test_two",
 )

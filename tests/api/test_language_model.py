@@ -29,6 +29,7 @@ from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
+from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.scoring import token_log_probs
@@ -113,6 +114,11 @@ def test_past_the_context_the_window_moves_as_the_model_says(lm, slide):
         lm.model, [*text.prompt_ids, *text.new_ids], len(text.prompt_ids), slide
     )
     assert text.log_probs == pytest.approx(expected.tolist(), abs=1e-5)
+    shown = text.prompt_ids[window_start(len(text.prompt_ids), CONTEXT, slide) :]
+    with torch.no_grad():
+        likeliest = lm.model(torch.tensor([shown]))[0, -1].double().softmax(-1).max()
+    with pytest.warns(UserWarning, match="tokens"):
+        assert lm.next_words(prompt, 1)[0].probability == pytest.approx(float(likeliest), abs=1e-6)
 
 
 def test_beams_are_those_of_the_search_best_first(lm):

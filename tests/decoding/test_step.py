@@ -29,9 +29,9 @@ PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5
 NO_BIAS = {"qkv_bias": False, "attention_bias": False}
 ARCHITECTURES = {
     "pre": {},
-    "post": {"norm": "post", "final_norm": False, "activation": "relu"},
-    "rms, narrow heads": {"norm_kind": "rms", "head_width": 5, "tied_output": False, "output_bias": True},
-    "std, no biases": {"norm_kind": "std", **NO_BIAS},
+    "post": {"norm": "post", "final_norm": False, "activation": "relu", "norm_eps": 0.1},
+    "rms, narrow heads": {"norm_kind": "rms", "norm_eps": 0.2, "head_width": 5, "tied_output": False, "output_bias": True},
+    "std, no biases": {"norm_kind": "std", "norm_eps": 0.3, **NO_BIAS},
     "rotary": {"positions": "rotary", "head_width": 6},
     "rotary, post, wide heads": {"positions": "rotary", "heads": 2, "head_width": 70, "norm": "post"},
     "wide heads": {"heads": 2, "head_width": 70, "positions": "none", "output_bias": True},

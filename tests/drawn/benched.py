@@ -3,12 +3,15 @@
 import dataclasses
 import itertools
 import math
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 
 import tinylm
 from tests.drawn.drawing import DrawnRun
@@ -25,7 +28,7 @@ from tests.drawn.measured import (
 from tests.drawn.plain_files import LEAST, Run, differs
 from tests.drawn.plain_model import PlainModel
 from tests.drawn.properties import holds
-from tests.drawn.running import in_folder
+from tests.drawn.running import in_folder, run_stage
 from tests.drawn.trained import SIX_DIGITS, first_weights
 from tinylm.base.config import read_section
 from tinylm.base.seeding import derive_seed
@@ -46,6 +49,7 @@ from tinylm.vocab.token_store import TokenStore
 PROMPT_TOKENS = 5  # of each prompt of a bench
 JUDGED = 50  # prompts whose continuations the generator judges
 GRADIENTS_APART = 1e-3  # relative to the largest entry: two sums of the same numbers in float32
+HELD_OUT_ROWS = 96  # on which the sweep validates, rounded up to whole mini-batches
 ACCUM_CONTEXT = 32  # of the sweep, where rows are stories
 
 
@@ -277,11 +281,6 @@ def accumulation_trains_on_the_same_mini_batches(drawn: DrawnRun, folder: Path) 
         curves = {}
         for axis in ("micro_step", "update", "tokens"):
             curves[axis] = run.curve(f"accum_{axis.removesuffix('s')}s", series, axis)
-        at_tokens, at_updates = (
-            row[f"held_out_loss_at_equal_{what}"] for what in ("tokens", "updates")
-        )
-        if row["updates"] == updates:  # all settings end at the same token
-            assert at_tokens == at_updates, f"{series}: {row}"
         places = np.arange(1, row["updates"] + 1)
         tokens = np.cumsum([batches.batch(n).tokens for n in range(updates * largest)])
         wanted = {
@@ -313,6 +312,46 @@ def accumulation_trains_on_the_same_mini_batches(drawn: DrawnRun, folder: Path) 
         got = curves["update"][0, 1]
         problem = differs(f"{series}: its first loss", got, nats / scored, SIX_DIGITS, allowed)
         assert not problem, problem
+
+
+@holds("measured")
+def accumulation_ends_with_the_losses_of_stage_train(drawn: DrawnRun, folder: Path) -> None:
+    """accum_sweep.json: stage train gives the same held-out losses if section train says what one setting does."""
+    run = Run(folder)
+    sweep, train = run.params["accum_sweep"], run.params["train"]
+    figures = run.json("data/figures/accum_sweep")
+    updates, context = figures["equal_updates"], figures["row_tokens"]
+    run.context = context
+    batches = -(-len(run.rows("held_out", run.layout)) // sweep["batch_size"])
+    has_all_stories = sweep["stories"] is None or sweep["stories"] >= len(run.stories("train"))
+    if not has_all_stories or batches > -(-HELD_OUT_ROWS // sweep["batch_size"]):
+        return  # the sweep trains on fewer stories, or validates on fewer
+    run.params["model"]["context"] = context
+    run.params["runtime"]["threads"] = 1
+    same = {"batch_size": sweep["batch_size"], "tokens": figures["budget_tokens"], "epochs": None}
+    same |= {"validate_every": updates, "patience": None, "keep_epochs": []}
+    same |= {"unknown": 0.0, "processes": 1}
+    for number in sorted(set(sweep["settings"])):
+        run.params["train"] = train | same | {"accumulation": number}
+        losses = held_out_losses_of_training(run)
+        found = figures["settings"][str(number)]
+        got = [found[f"held_out_loss_at_equal_{what}"] for what in ("updates", "tokens")]
+        wanted = [losses[updates], losses[max(losses)]]
+        problem = differs(f"accumulation {number}: held-out losses", got, wanted, SIX_DIGITS)
+        assert not problem, problem
+
+
+def held_out_losses_of_training(run: Run) -> dict[int, float]:
+    """{update: held-out loss} of stage train with the parameters of `run`, in a copy of its folder."""
+    with tempfile.TemporaryDirectory() as name:
+        copied = Path(name) / "run"
+        left_out = shutil.ignore_patterns("models", "report", "plots", ".dvc", "runs")
+        shutil.copytree(run.folder, copied, symlinks=True, ignore=left_out)
+        (copied / "params.yaml").write_text(yaml.safe_dump(run.params), encoding="utf-8")
+        with in_folder(copied):
+            run_stage("train")
+        curve = Run(copied).curve("loss", "held-out")
+    return {int(update): loss for update, _, loss in curve}
 
 
 def pairs_of_metrics(run: Run) -> dict[str, dict[str, Any]]:

@@ -42,6 +42,15 @@ def test_a_split_without_a_window_is_refused(tmp_path):
         TrainBatches(store, "windows", 4, 8, PAD, 1)
 
 
+@pytest.mark.parametrize("layout", ["stream", "windows"])
+def test_each_batch_of_each_epoch_hides_other_words(store, layout):
+    batches = TrainBatches(store, layout, 6, 13, PAD, seed=1).with_unknown(3, 0.5)
+    masks = [batch.inputs == 3 for number in range(2) for batch in epoch(batches, number)]
+    for one, other in itertools.combinations([mask for mask in masks if len(mask) == 6], 2):
+        # Half of the words of independent masks are alike; special tokens, which are never hidden, always.
+        assert (one == other).double().mean() < 0.8
+
+
 @pytest.mark.parametrize("batch_size", [6, 10_000])
 @pytest.mark.parametrize("layout", ["stream", "stories", "windows"])
 def test_a_batch_is_a_pure_function_of_its_index_and_the_seed(store, layout, batch_size):

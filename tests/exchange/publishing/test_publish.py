@@ -21,12 +21,14 @@ from tests.support.small import model_settings, words_of
 from tinylm.base.command import CommandFailed
 from tinylm.base.config import InputError
 from tinylm.cli import main
+from tinylm.cli.run_state import read_run_state
 from tinylm.exchange.card import Publication, data_licence, write_card
 from tinylm.exchange.publish import upload
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.run.downloaded import Downloaded, SplitCounts
 from tinylm.run.evaluated import Baselines, Divergence, Evaluated, Loss, Samples
+from tinylm.run.finished_run import RESULTS as KINDS
 from tinylm.run.finished_run import FinishedRun, Tables
 from tinylm.run.interval import Interval
 from tinylm.run.result_files import to_mapping
@@ -98,6 +100,13 @@ def test_published_is_what_the_dry_run_showed_without_the_hub(here, hub, monkeyp
     assert main(["publish", REPO, "--license", "mit"]) == 0
     assert hub.repos[REPO][-1] == hub.repos[REPO][0] | shown
     assert f"https://hub/{REPO}: commit 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stage", KINDS)
+def test_the_report_is_stale_if_a_stage_that_it_shows_is(here, monkeypatch, stage):
+    status = ({stage: "section evaluate has changed"}, {})
+    monkeypatch.setattr("tinylm.experiments.provenance.read_status", lambda: status)
+    assert set(read_run_state().stale) == {stage, "report"}
 
 
 def test_the_token_is_in_no_output_and_no_file(here, hub, capsys, monkeypatch):
