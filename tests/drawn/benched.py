@@ -28,9 +28,10 @@ from tests.drawn.measured import (
 from tests.drawn.plain_files import LEAST, Run, differs
 from tests.drawn.plain_model import PlainModel
 from tests.drawn.properties import holds
-from tests.drawn.running import in_folder, run_stage
+from tests.drawn.running import Refused, in_folder, run_stage
 from tests.drawn.trained import SIX_DIGITS, first_weights
-from tinylm.base.config import read_section
+from tinylm.base.command import CommandFailed
+from tinylm.base.config import InputError, read_section
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.decoder import Decoder
@@ -266,7 +267,10 @@ def accumulation_trains_on_the_same_mini_batches(drawn: DrawnRun, folder: Path) 
     )
     assert found["row_tokens"] == context
     difference = found["gradient_difference"]
-    assert difference is None or 0 <= difference < GRADIENTS_APART, f"gradients: {difference}"
+    if (
+        difference is not None and run.params["model"]["norm_eps"] >= 1e-5
+    ):  # else norms amplify rounding
+        assert 0 <= difference < GRADIENTS_APART, f"gradients: {difference}"
     numbers = sorted(set(sweep["settings"]))
     assert list(found["settings"]) == [str(number) for number in numbers], f"{found['settings']}"
     run.params["model"]["context"] = context
@@ -316,7 +320,7 @@ def accumulation_trains_on_the_same_mini_batches(drawn: DrawnRun, folder: Path) 
 
 @holds("measured")
 def accumulation_ends_with_the_losses_of_stage_train(drawn: DrawnRun, folder: Path) -> None:
-    """accum_sweep.json: stage train gives the same held-out losses if section train says what one setting does."""
+    """Stage train with the settings of one entry of the sweep ends with the same held-out losses."""
     run = Run(folder)
     sweep, train = run.params["accum_sweep"], run.params["train"]
     figures = run.json("data/figures/accum_sweep")
@@ -325,8 +329,9 @@ def accumulation_ends_with_the_losses_of_stage_train(drawn: DrawnRun, folder: Pa
     batches = -(-len(run.rows("held_out", run.layout)) // sweep["batch_size"])
     has_all_stories = sweep["stories"] is None or sweep["stories"] >= len(run.stories("train"))
     if not has_all_stories or batches > -(-HELD_OUT_ROWS // sweep["batch_size"]):
-        return  # the sweep trains on fewer stories, or validates on fewer
+        return  # the sweep trains on fewer stories, or validates on fewer rows
     run.params["model"]["context"] = context
+    run.params["evaluate"]["prompt_tokens"] = 1  # else it may not fit the shorter context
     run.params["runtime"]["threads"] = 1
     same = {"batch_size": sweep["batch_size"], "tokens": figures["budget_tokens"], "epochs": None}
     same |= {"validate_every": updates, "patience": None, "keep_epochs": []}
@@ -349,7 +354,10 @@ def held_out_losses_of_training(run: Run) -> dict[int, float]:
         shutil.copytree(run.folder, copied, symlinks=True, ignore=left_out)
         (copied / "params.yaml").write_text(yaml.safe_dump(run.params), encoding="utf-8")
         with in_folder(copied):
-            run_stage("train")
+            try:
+                run_stage("train")
+            except (CommandFailed, InputError) as error:
+                raise Refused(str(error)) from error  # weights that have diverged after all updates
         curve = Run(copied).curve("loss", "held-out")
     return {int(update): loss for update, _, loss in curve}
 

@@ -45,10 +45,10 @@ CALM = {
 }
 CURVES = "curves.json"
 UNITS = {"fp32": FP32, "bf16": BF16}
-# Two processes may differ from one by this many times what a change of the initial weights in their last digit
-# does: they round differently in every update.
+# Two processes may differ from one by this many times as much as a run whose initial weights differ in the last digit:
+# they round differently in every update.
 SHAKEN_FACTOR = {"fp32": 10.0, "bf16": 1.0}
-AMPLIFIED = 0.05  # of a curve, from where on it is not compared: rounding decides it
+AMPLIFIED = 0.05  # once rounding has moved a curve by this share, it is no longer compared
 
 # Printed before the line about the cut, if a user's text has words or characters outside the vocabulary.
 WARNINGS = (
@@ -256,11 +256,14 @@ def trained_by(size: int, is_shaken: bool = False) -> Any:
     ]
     for rank in ranks:
         rank.start()
-    for rank in ranks:
+    late = []
+    for number, rank in enumerate(ranks):
         rank.join(timeout=LONGEST_TRAINING_S)
         if rank.is_alive():
+            late.append(number)
             rank.kill()
-            raise AssertionError(f"a rank of {size} did not end within {LONGEST_TRAINING_S} s")
+            rank.join()
+    assert not late, f"ranks {late} of {size} did not end within {LONGEST_TRAINING_S} s"
     return read(Path(CURVES)) if Path(CURVES).exists() else None
 
 
@@ -271,8 +274,8 @@ def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
     Ranks draw dropout of their own, so there is none. The sums of two halves differ from that of the
     whole by rounding, 1e-7 of fp32 or 4e-3 of bf16, which grows with each update. A low learning
     rate, vectors far above it and a usual norm_eps keep that growth small. Where it grows all the same, so
-    does the difference of a run whose initial weights were changed in the last digit; the tolerance includes
-    that difference.
+    does the distance to a run whose initial weights differ in the last digit; the tolerance includes that
+    distance.
     """
     calm = DrawnRun(drawn.changes | CALM)
     arrive("prepared", calm, folder)
@@ -290,7 +293,7 @@ def two_processes_train_as_one_does(drawn: DrawnRun, folder: Path) -> None:
     np.testing.assert_allclose(two["rate"], one["rate"], rtol=1e-9)
     for curve in ("train", "grad_norm", "held_out"):
         of_one, of_two, of_shaken = (np.array(each[curve]) for each in (one, two, shaken))
-        assert of_one.shape == of_two.shape, f"{curve}: one {of_one}, two {of_two}"
+        assert of_one.shape == of_two.shape == of_shaken.shape, f"{curve}: {of_one}, {of_two}"
         moved = np.maximum.accumulate(np.abs(of_shaken - of_one))
         moved *= SHAKEN_FACTOR[precision]
         is_compared = moved <= AMPLIFIED * np.abs(of_one)

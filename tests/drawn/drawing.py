@@ -140,7 +140,7 @@ def kind_of(name: str) -> Any:
 
 
 def same(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """For flatmap, after a choice among strategies in which some occur several times."""
+    """The identity, for flatmap: draws from a strategy that was itself drawn, so that repeats act as weights."""
     return strategy
 
 
@@ -325,8 +325,8 @@ def repaired(changes: Changes, kept: Changes) -> Changes:
 def affordable(changes: Changes) -> Changes:
     """With less training and validation in layout windows.
 
-    There an epoch, and a validation, reads each token as often as the context is long. What is left of a tiny
-    number of epochs may be 0, which is not legal.
+    There an epoch, and a validation, reads each token as often as the context is long. A tiny number of epochs
+    may be rounded to 0, which is not legal; `repaired` removes it.
     """
     if changes.get("train.layout") != "windows":
         return changes

@@ -43,6 +43,7 @@ from tinylm.vocab.tokenizer import Tokenizer
 
 FIVE_DECIMALS = 6e-6  # half of the last digit in data/evaluate/*.csv, and rounding
 ENDS = ("value", "low", "high")
+LEAST_GAIN = 0.02  # of the low end of a role's gain; nearer to 0, rounding may decide whether it is significant
 
 
 class Losses:
@@ -610,9 +611,10 @@ def heads_are_measured_by_their_attention_and_without_them(drawn: DrawnRun, fold
         name = f"roles.csv, {other['role']}, layer {other['layer']}, head {other['head']}"
         assert not (problem := differs(name, *numbers, 1e-5, allowed)), problem
         gain = row["score"] - row["baseline"]
-        is_far = gain >= heads["margin"] - 1e-5
+        is_far = gain >= heads["margin"] - 2 * FIVE_DECIMALS
         assert is_far or not row["claimed"], f"{name}: claimed with a gain of {gain}"
-        assert row["claimed"] == other["claimed"] or abs(gain - heads["margin"]) < allowed, name
+        is_close = abs(gain - heads["margin"]) < allowed or row["low"] < LEAST_GAIN
+        assert row["claimed"] == other["claimed"] or is_close, name
     measured = {row["role"] for row in wanted}
     assert not measured & set(heads["not_measured"]), f"not_measured: {heads['not_measured']}"
 

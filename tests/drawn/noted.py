@@ -1,4 +1,4 @@
-"""Which figures and columns of a run the properties look at. One that none of them reads may be wrong unseen."""
+"""Which figures and columns of a run the properties read. One that none of them reads could be wrong without a failing test."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Properties of sizes: parameters, operations and bytes in train.json and in `tinylm describe`, counted once more."""
+"""Properties of sizes: parameters, operations and bytes in train.json and in `tinylm describe`, counted independently."""
 
 import contextlib
 import io
@@ -40,7 +40,9 @@ def counted(run: Run) -> dict[str, Any]:
     if settings["embedding"] == "frozen":
         del trained["embedding"]
     numbers = 2 * sum(trained.values())
-    if run.params["train"]["optimizer"] == "muon":  # keeps one number for each weight of a matrix
+    if (
+        run.params["train"]["optimizer"] == "muon"
+    ):  # keeps one number, not two, for each weight of a matrix
         numbers -= sum(
             sizes[name] for name in sizes if name.startswith("blocks") and weights[name].dim() == 2
         )
@@ -89,6 +91,7 @@ def sizes_are_those_of_the_weights(drawn: DrawnRun, folder: Path) -> None:
         *(bytes_ / MIB for bytes_ in in_mib),
         tokens * wanted["training_flop_per_token"],
     ]
+    assert numbers[0] == expected[0], f"tinylm describe: {lines[0]}, expected {expected[0]}"
     problem = differs("tinylm describe", numbers, expected, relative=5e-3, absolute=0.051)
     assert not problem, f"{problem}: {lines}"
     assert f"{tokens:,} tokens" in lines[-1], lines[-1]

@@ -67,7 +67,7 @@ def test_the_simplest_run(tmp_path):
 
 
 def test_every_figure_of_a_run_is_read_by_a_property(tmp_path):
-    """On a world, where whole stories fit, so the generator judges them."""
+    """The run is on a world whose stories fit the context, so that the generator judges them."""
     files = Files(path="world", world=files_of(BAUERNHOF))
     changes = {"data.source": "world", "data.path": "world", "data.drop_first_line": False}
     changes |= {"data.train_stories": 40, "data.evaluation_stories": 6}

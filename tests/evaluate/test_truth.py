@@ -21,12 +21,12 @@ from tinylm.storybook.world import storybook
 STORIES = list(generate(6, 6, 2)[1])
 
 
-def run_of(tokenizer, folder, monkeypatch):
+def run_of(tokenizer, folder, monkeypatch, context=200):
     """What `measure_truth` needs of a run, with a random model in float64."""
     monkeypatch.chdir(folder)
     texts = [story.text for story in STORIES]
     write_stories(folder / "data/stories/evaluation.jsonl", texts)
-    settings = model_settings(context=200)
+    settings = model_settings(context=context)
     model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
     return SimpleNamespace(
         model=model, checkpoints=[(0.5, model)], epochs=1.0, tokens=110, tokenizer=tokenizer,
@@ -60,6 +60,16 @@ def test_the_words_add_up_to_both_losses_of_every_story(tmp_path, monkeypatch, k
     assert difference == pytest.approx(0, abs=1e-5)  # log_prob has six decimals
     assert (divergence.unknown_nats < 1e-9) == (known_stories == 300)
     assert list(words["word"][words["kind"] == "end"]) == ["<eos>"] * len(STORIES)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_first_story_is_shown_to_its_end_also_if_it_fills_the_context(
+    tmp_path, monkeypatch, more
+):
+    tokenizer = words_of([" ".join(storybook().vocabulary())])
+    words = [*tokenizer.split(STORIES[0].text), "<eos>"]
+    _, tables = measured(run_of(tokenizer, tmp_path, monkeypatch, context=len(words) + more))
+    assert tables["truth_story"]["word"].tolist() == words
 
 
 def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def test_each_batch_of_each_epoch_hides_other_words(store, layout):
     batches = TrainBatches(store, layout, 6, 13, PAD, seed=1).with_unknown(3, 0.5)
     masks = [batch.inputs == 3 for number in range(2) for batch in epoch(batches, number)]
     for one, other in itertools.combinations([mask for mask in masks if len(mask) == 6], 2):
-        # Half of the words of independent masks are alike; special tokens, which are never hidden, always.
+        # Independent masks agree on half of the words, and always on special tokens, which are never hidden.
         assert (one == other).double().mean() < 0.8
 
 

@@ -163,8 +163,8 @@ class Session:
     def next_logits(self) -> Tensor:
         """Logits of each row's next token, (B, V) float32, or float64 for a float64 model.
 
-        A second call without `append` returns the same. A logit may be -inf, of a token that cannot
-        follow. Raises InputError if the largest of a row is not finite.
+        A second call without `append` returns the same. A logit of -inf marks a token that cannot
+        follow. Raises InputError if the largest logit of any row is not finite.
         """
         starts = window_start(self.lengths, self.context, self.slide)
         rows_to_refill = np.flatnonzero(starts != self._starts)

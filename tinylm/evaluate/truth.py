@@ -194,7 +194,8 @@ def measure_truth(run: TrainedRun, compared: ComparedStories) -> tuple[Divergenc
     words = pd.concat([story.table(run.model) for story in stories])
     words["excess"] = words["model"] - words["true"]
     first = [word for word, _ in stories[0].positions]
-    shown = explain(run.model, run.tokenizer, first, world=run.world)[:-1]
+    shown = explain(run.model, run.tokenizer, first, world=run.world)
+    shown = shown[shown["word"] != ""].copy()  # what comes after the story is not shown
     for name in ("true_next", "model_next"):
         shown[name] = shown[name].map(list_top_words)
     tables = {
