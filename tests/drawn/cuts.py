@@ -21,7 +21,7 @@ import torch
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.refusals import ended
-from tests.drawn.rounding import BF16, FP32
+from tests.drawn.rounding import UNITS
 from tests.drawn.running import LEVELS, Refused, arrive, in_folder, run_stage, stages_of
 from tests.support.stages import is_measured, read, run
 from tinylm.base.config import read_yaml
@@ -44,7 +44,6 @@ CALM = {
     "train.patience": None,
 }
 CURVES = "curves.json"
-UNITS = {"fp32": FP32, "bf16": BF16}
 # Two processes may differ from one by this many times as much as a run whose initial weights differ in the last digit:
 # they round differently in every update.
 SHAKEN_FACTOR = {"fp32": 10.0, "bf16": 1.0}

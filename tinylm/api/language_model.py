@@ -98,7 +98,8 @@ class LanguageModel:
 
     model: the torch module. tokenizer: text to ids and back. settings: the defaults of sampling,
     section `decode`. Keyword arguments called `changes` replace some of these settings for one
-    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was.
+    call, as in `temperature=0.7, seed=3`. Every text is cleaned as the corpus was. Every method
+    raises InputError if the model's logits are not finite, for example after a diverged training.
 
     Attributes that you can set: slide ("half" or "one", section `cache`), length_penalty (of beam
     search), world (the folder of the world that wrote the stories, for `truth`; None for the

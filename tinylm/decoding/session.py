@@ -53,7 +53,7 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
 
 
 def not_finite(model: TinyLM) -> InputError:
-    """The error, with the likely cause, for a model whose logits are NaN or infinite."""
+    """The error to raise if a model's logits are NaN or infinite, with the likely cause."""
     if model.embedding.dtype == torch.float16:
         most = torch.finfo(torch.float16).max
         cause = f"float16 holds no number above {most:,.0f}; load the model again and use bfloat16 or float32"

@@ -53,7 +53,7 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
     config["max_length"] = context
     config["do_sample"] = decode.temperature > 0.0
     if decode.temperature > 0.0:
-        # With a much smaller one, scores overflow in transformers. tinylm uses the same minimum.
+        # At much lower temperatures, the scores overflow in transformers. tinylm has the same minimum.
         config["temperature"] = max(decode.temperature, MIN_TEMPERATURE)
         config["top_k"] = decode.top_k
         config["top_p"] = decode.top_p

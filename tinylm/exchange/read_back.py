@@ -89,7 +89,7 @@ def check_export(folder: Path, model: TinyLM, form: str) -> str:
         f"logits read back by {reader} differ by at most {difference:.1g} (largest {largest:.3g})"
     )
     if form == "gguf":
-        # llama.cpp approximates gelu, and some models amplify the error. The file is right all the same.
+        # Not an error of the file: llama.cpp approximates gelu, and some models amplify the difference.
         off = float((_gguf_graph(folder / GGUF, "tanh").logits(ids) - exact).abs().max())
         sentence += f"; with llama.cpp's approximation of gelu, by at most {off:.1g}"
     return sentence

@@ -117,7 +117,7 @@ class TrainBatches:
         return sum(self.batch(index).tokens for index in range(mini_batches))
 
     def count_within(self, tokens: int) -> int:
-        """The number of mini-batches, counted from the first, that fit into this many scored tokens."""
+        """How many mini-batches from the start of training fit into this many scored tokens."""
         epochs, left = divmod(tokens, self.tokens_per_epoch)
         if not left:
             return epochs * len(self)
