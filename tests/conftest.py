@@ -1,7 +1,11 @@
 """One thread and known seeds for every test, and the tests that `make test` leaves to `make test-all`."""
 
+import os
 import random
 import signal
+
+# numpy's threads would wait for each other where the tests already use every core. Read when numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import numpy as np

@@ -7,8 +7,9 @@ from tests.bench.conftest import results
 from tinylm.base.command import CommandFailed
 from tinylm.bench import ckpt
 from tinylm.bench.operations import PARTS, shares
-from tinylm.bench.training import TrainingMeasurement, TrainingTimes
+from tinylm.bench.training import TrainingMeasurement, TrainingTimes, new_training_run
 from tinylm.model.checkpoint import load_model
+from tinylm.train.trainer import Trainer
 
 
 def test_recomputation_needs_less_memory(finished_run):
@@ -22,6 +23,25 @@ def test_an_update_is_one_mini_batch_whatever_stage_train_accumulates(params):
     assert {(task.mini_batches, task.train.accumulation) for task in tasks} == {
         (params.ckpt_bench.updates, 1)
     }
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_the_profile_is_of_updates_as_stage_train_makes_them(params, accumulation, monkeypatch):
+    train = dataclasses.replace(params.train, accumulation=accumulation, tokens=500)
+    (task, _) = ckpt.make_tasks(params.ckpt_bench, params.model, train, 2, params.runtime)
+    updates = []
+
+    def update(trainer, batches):
+        updates.append(([batch.tokens for batch in batches], trainer.settings))
+
+    monkeypatch.setattr(Trainer, "update", update)
+    monkeypatch.setattr(ckpt, "shares", lambda model, step: step() or {})
+    ckpt.profile_update(dataclasses.replace(task, train=train))
+    ((tokens, used),) = updates
+    run = new_training_run(dataclasses.replace(task, train=train, mini_batches=accumulation))
+    assert tokens == [run.batches.batch(number).tokens for number in range(accumulation)]
+    for name in ("lr", "optimizer", "recompute", "batch_size", "accumulation", "clip_norm"):
+        assert getattr(used, name) == getattr(train, name)
 
 
 PLAIN = TrainingMeasurement(

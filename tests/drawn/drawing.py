@@ -363,6 +363,17 @@ def runs(draw: st.DrawFn, rows: Sequence[Row] = ()) -> DrawnRun:
 
 
 @st.composite
+def corpora_alone(draw: st.DrawFn, changes: Changes) -> DrawnRun:
+    """A run with these changes and files that fit them, for properties of what comes before training."""
+    files, of_files = draw(corpora.files(changes))
+    fitting = changes | of_files
+    for name, value, needed in NEED_FILES:
+        if fitting.get(name) == value and not getattr(files, needed):
+            del fitting[name]
+    return DrawnRun(repaired(fitting, fitting), files, draw(st.integers(0, 999)))
+
+
+@st.composite
 def settings_alone(draw: st.DrawFn, rows: Sequence[Row] = ()) -> DrawnRun:
     """A run whose corpus does not matter, for properties of models and training."""
     sections = ("vocab", "embedding", "model", "train", "decode", "cache")

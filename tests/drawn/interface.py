@@ -22,6 +22,7 @@ from tests.drawn.properties import holds
 from tests.drawn.rounding import BF16, F16, FP32, Exact, ShakenModel, exactly
 from tests.drawn.running import in_folder
 from tinylm.api.language_model import LanguageModel
+from tinylm.api.results import Text
 from tinylm.base.config import InputError
 from tinylm.text.cleaning import clean_text
 
@@ -207,11 +208,18 @@ class Methods:
             found = min(np.log(self.lm.perplexity(np.array(self.prompts))), MOST_NATS)
             near(found, min(np.mean(nats), MOST_NATS), most, "ln of it")
 
+    def is_told(self, text: Text) -> None:
+        """The text says where it begins, whether it ended by itself, and has no more tokens than allowed."""
+        assert len(text.new_ids) <= NEW, f"expected at most {NEW} tokens, got {text.new_ids}"
+        ended = text.new_ids[-1:] == [self.lm.tokenizer.eos_id]
+        assert text.finished == ended, f"finished: expected {ended} for {text.new_ids}"
+
     def generate(self, is_greedy: bool, prompts: list[str]) -> None:
         options = {"repetition_penalty": 1.0, "max_tokens": NEW, "seed": self.seed}
         if is_greedy:
             options["temperature"] = 0
         for text in self.lm.generate(prompts, log_probs=True, **options):
+            self.is_told(text)
             ids = [*text.prompt_ids, *text.new_ids]
             expected, bound = self.oracle.log_probs(ids, len(text.prompt_ids))
             near(text.log_probs, expected, bound, f"log_probs of {ids}")
@@ -227,6 +235,7 @@ class Methods:
         for text in self.lm.beams(
             self.prompts[0], min(3, self.lm.model.vocab_size), max_tokens=NEW
         ):
+            self.is_told(text)
             ids = [*text.prompt_ids, *text.new_ids]
             expected, bound = self.oracle.log_probs(ids, len(text.prompt_ids))
             length = max(len(text.new_ids), 1) ** self.lm.length_penalty

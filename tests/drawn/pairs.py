@@ -120,6 +120,11 @@ def training_runs() -> list[Changes]:
     return [EXACT | changes for changes in covering(training_levels(), EXACT)]
 
 
+def corpus_runs() -> list[Changes]:
+    """Changes in which each legal pair of levels of data, vocabulary and vectors occurs."""
+    return covering(list(levels_of(["data", "vocab", "embedding"])), {})
+
+
 @functools.cache
 def whole_levels() -> list[Levels]:
     """Of all keys."""

@@ -34,6 +34,7 @@ MODULES: tuple[str, ...] = (
     "refusals",
     "cuts",
     "reruns",
+    "resumed",
     "measured",
     "judged",
     "benched",

@@ -71,7 +71,9 @@ class ShakenModel(PlainModel):
         largest = float(x.detach().abs().max())
         if not largest <= self.largest:  # NaN counts as the largest
             self.largest = largest
-        changed = x * (1 + self.unit * self.noise(x.shape)) + self.smallest * self.noise(x.shape)
+        changed = x * (1 + self.unit * self.noise(x.shape))
+        if self.smallest:
+            changed = changed + self.smallest * self.noise(x.shape)
         return RoundedGradient.apply(changed, self.unit, self.generator)
 
     def noise(self, shape: Sequence[int]) -> Tensor:

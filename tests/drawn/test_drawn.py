@@ -12,10 +12,11 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.drawn.corpora import Files
-from tests.drawn.drawing import Changes, DrawnRun, runs, settings_alone
+from tests.drawn.drawing import Changes, DrawnRun, corpora_alone, runs, settings_alone
 from tests.drawn.noted import figures_noted, figures_of
 from tests.drawn.pairs import (
     Levels,
+    corpus_runs,
     may_run,
     merged,
     rows,
@@ -115,6 +116,32 @@ def test_a_property_alone(name, tmp_path_factory):
             return
 
     check()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_corpora_under_every_pair_of_settings(part, tmp_path_factory):
+    """Settings of data, vocabulary and vectors, up to the last stage before training."""
+    prepared = []
+    for number, changes in enumerate(corpus_runs()):
+        if number % PARTS != part:
+            continue
+
+        @seed(number)
+        @settings(FEW, max_examples=1)
+        @given(corpora_alone(changes))
+        def check(drawn: DrawnRun) -> None:
+            folder = tmp_path_factory.mktemp("drawn")
+            for level in ("planted", "prepared"):
+                try:
+                    advance(level, drawn, folder)
+                except EndsEarly:
+                    return
+                for each in OF_LEVEL[level]:
+                    each.check(drawn, folder)
+            prepared.append(drawn)
+
+        check()
+    assert len(prepared) > len(corpus_runs()) / PARTS / 2
 
 
 def legal_pairs_that_no_run_has(levels: list[Levels], runs: list[Changes]) -> list[Changes]:

@@ -7,10 +7,14 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinylm.cli.command import main
+from tinylm.experiments import power
 from tinylm.experiments.comparison import BITS, NATS, PERPLEXITY, SAME, compare_settings
 from tinylm.experiments.comparison_page import to_markdown
+from tinylm.experiments.power import Noise
 from tinylm.report.html_page import to_html
 from tinylm.report.render import to_terminal
 
@@ -158,6 +162,30 @@ def test_the_noise_is_that_of_all_experiments_unless_revisions_are_named(asked, 
     main(["compare", *names, "--effect", "1"])
     ((_, has_experiments),) = asked
     assert has_experiments == (not names)
+
+
+def test_a_plan_is_for_the_strictest_of_all_its_comparisons(asked, monkeypatch, capsys):
+    @settings(max_examples=40)
+    @given(
+        seeds=st.sampled_from([1e-6, 1e-4]),
+        stories=st.sampled_from([1e-3, 1e-2]),
+        effect=st.sampled_from([0.005, 0.01, 0.05]),
+        comparisons=st.integers(1, 20),
+    )
+    def check(seeds, stories, effect, comparisons):
+        noise = Noise(seeds, 4, stories, 500)
+        monkeypatch.setattr(power, "recorded_noise", lambda runs: noise)
+        words = ["compare", "a", "b", "--effect", str(effect), "--comparisons", str(comparisons)]
+        assert main(words) == 0
+        printed = capsys.readouterr().out
+        level = 0.05 / comparisons  # Holm's first step
+        assert f"level {100 * level:.2g} %" in printed
+        for count in (500, 1000, 2500):
+            needed = power.seeds_for(noise, effect, 0.8, level, count)
+            if needed:
+                assert f"  {needed:,} seeds with {count:,} evaluation stories" in printed
+
+    check()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, read_yaml
@@ -50,11 +52,23 @@ def test_inputs_are_the_code_and_data_that_no_stage_wrote(revision, lock):
     assert result.inputs == {"tinylm/model": "m1.dir", "../stories.jsonl": "s1"}
 
 
-def test_parameters_are_those_of_the_last_run(revision):
-    result = read_result(revision(**{"params.yaml": "train:\n  lr: 1e-2\n  seed: 1\n"}))
-    assert result.params["train.lr"] == 0.003
-    assert "train.lr" in result.notes[0]
-    assert len(result.stories[1]) == 3
+def test_a_run_is_what_it_was_whatever_is_edited_after_it(revision):
+    ran_with = {"lr": 0.003, "seed": 1}
+    run = read_result(revision())
+
+    @settings(max_examples=30)
+    @given(lr=st.sampled_from([0.003, 0.01]), seed=st.sampled_from([1, 2, 3]))
+    def check(lr, seed):
+        now = {"lr": lr, "seed": seed}
+        result = read_result(revision(**{"params.yaml": json.dumps({"train": now})}))
+        assert (result.params, result.perplexity) == (run.params, run.perplexity)
+        assert list(result.stories) == [1]
+        assert result.stories[1].equals(run.stories[1])
+        noted = "".join(result.notes)
+        for key, value in now.items():
+            assert (f"train.{key}" in noted) == (value != ran_with[key])
+
+    check()
 
 
 def test_missing_or_damaged_files_are_noted_or_named_and_the_rest_read(revision):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinylm.base.config import parse_yaml
 from tinylm.learn import use
@@ -99,6 +101,29 @@ def test_use_tells_right_parts_from_a_wrong_one(
     plan = load(COURSE[name].path("use.py"), "plan")
     (ours, _), (theirs, _) = use.both_runs(plan, load(path, "student"), 2)
     assert use.verdict(ours, theirs).startswith(verdicts)
+
+
+def test_an_exercise_is_trained_with_its_own_settings(finished_run, monkeypatch):
+    """Those that it names replace the usual ones: how often it is updated and validated shows it."""
+    monkeypatch.chdir(finished_run)
+
+    @settings(max_examples=12)
+    @given(
+        changes=st.fixed_dictionaries(
+            {}, optional={"tokens": st.just(1), "validate_every": st.integers(1, 4)}
+        ),
+        updates=st.integers(1, 6),
+    )
+    def check(changes, updates):
+        steps, _ = use.train(updates, {"train": changes})
+        assert len(steps) == (1 if "tokens" in changes else updates)
+        every = changes.get("validate_every", 10)
+        validated = [
+            number for number, loss in enumerate(steps["held_out"]) if not math.isnan(loss)
+        ]
+        assert validated == list(range(0, len(steps), every))
+
+    check()
 
 
 @pytest.mark.parametrize("wrong", [[1.0], [1.0, math.nan], [1.0, 2.1]])

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.support.clone import set_params
 from tests.support.runs import part
 from tests.support.stages import before_training, run
 from tinylm.base import code, paths
-from tinylm.base.command import run_command
+from tinylm.base.command import CommandFailed, run_command
 from tinylm.params.presets.write import FOLDER
 from tinylm.params.stage import Stage
 from tinylm.run.benches import Cache, CacheTimes
@@ -83,7 +85,6 @@ def test_metrics_are_all_values_that_were_measured_and_are_finite(folder):
         (lambda: set_params(Path(), {"decode.seed": 77}), "params.yaml: decode"),
         (lambda: Path("params.yaml").write_text("data: ["), "params.yaml, line 1"),
         (lambda: Path("stages/kv_bench.py").write_text("b"), "the code"),
-        (lambda: Path("inputs/stories/train.txt").write_text("a longer one"), "inputs/stories"),
         (lambda: set_params(Path(), {"evaluate.stories": 3}), None),
     ],
 )
@@ -96,6 +97,38 @@ def test_a_stage_fails_if_an_input_of_it_is_edited_while_it_runs(folder, capsys,
     assert (run_command(main) != 0) == (name is not None)
     errors = capsys.readouterr().err.splitlines()
     assert [name in line for line in errors] == [True] * (name is not None)
+
+
+NAMES = ("train", "evaluation.txt", "parts", "more")
+FILES = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+EDITS = st.sampled_from(["longer", "as long", "removed", "added", "none"])
+
+
+def test_own_data_must_not_change_while_a_stage_runs(folder):
+    """Whichever file of whichever folder changes."""
+
+    @settings(max_examples=60)
+    @given(files=st.sets(FILES, min_size=1, max_size=4), edit=EDITS, chosen=st.integers(0, 3))
+    def check(files, edit, chosen):
+        shutil.rmtree("inputs/stories", ignore_errors=True)
+        written = [Path("inputs/stories", f"{name}.jsonl") for name in sorted(files)]
+        for path in written:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("some text")
+            os.utime(path, (0, 0))
+        one = written[chosen % len(written)]
+        stage = Stage("kv_bench")
+        if edit == "removed":
+            one.unlink()
+        elif edit == "added":
+            one.with_suffix(".txt").write_text("")
+        elif edit != "none":
+            one.write_text("a longer text" if edit == "longer" else "same size")
+        changed = pytest.raises(CommandFailed, match="inputs/stories")
+        with nullcontext() if edit == "none" else changed:
+            stage.write(part(Cache, same_ids=True))
+
+    check()
 
 
 @pytest.fixture

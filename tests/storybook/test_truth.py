@@ -34,6 +34,8 @@ def test_stories_of_every_plot_have_their_exact_probability(plot):
         following = truth.next_words()
         assert math.fsum(following.probs.values()) == pytest.approx(1, abs=1e-9)
         assert following.kind in WORLD.meaning
+        if following.kind in ("plot", "fixed"):
+            assert (following.kind == "fixed") == (len(following.probs) == 1), following
         assert unasked.read("a/an") == 0.0  # stands for both forms, in derivations only
         assert truth.read(word) == unasked.read(word) == following.probs[word]
     assert truth.log_prob == pytest.approx(sampler.log_prob, abs=1e-9)

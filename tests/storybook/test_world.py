@@ -43,6 +43,9 @@ def check_exactly(world, words, log_prob):
         following = truth.next_words()
         assert math.fsum(following.probs.values()) == pytest.approx(1, abs=1e-9)
         assert following.kind in world.meaning
+        # A word of the plot is fixed where no other can follow.
+        if following.kind in ("plot", "fixed"):
+            assert (following.kind == "fixed") == (len(following.probs) == 1), following
         assert truth.read(word), (words, word)
     assert truth.log_prob == pytest.approx(log_prob, abs=1e-9)
     assert truth.next_words().probs == {}
