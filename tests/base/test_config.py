@@ -2,11 +2,15 @@
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinylm.base.config import InputError, load_params, parse_yaml, read_section, read_yaml, setting
+from tinylm.params.presets.write import FOLDER
 
 
 def test_values_are_those_of_yaml_1_2_as_dvc_reads_them():
@@ -35,6 +39,20 @@ def test_text_that_is_not_a_mapping_of_sections_is_one_line_with_its_place(text,
     assert "\n" not in message
     assert len(message) < 300
     assert message.startswith("p: " if line is None else f"p, line {line}: ")
+
+
+PRESET = (FOLDER / "storybook.yaml").read_text("utf-8").splitlines()
+SETTINGS = [number for number, line in enumerate(PRESET) if re.match(r"  \w+: +[\w.]", line)]
+# The only setting of a section would be its text.
+SETTINGS = [number for number in SETTINGS if {number - 1, number + 1} & set(SETTINGS)]
+
+
+@given(st.sampled_from(SETTINGS))
+def test_a_setting_without_the_space_after_its_colon_is_named_by_its_line(number):
+    lines = PRESET.copy()
+    lines[number] = re.sub(r": +", ":", lines[number], count=1)
+    with pytest.raises(InputError, match=f"^p, line {number + 1}: "):
+        parse_yaml("\n".join(lines), "p")
 
 
 @pytest.mark.parametrize("content", [b"a: caf\xe9\n", b"\xff\xfea\x00", b"a: 1\na: 2\n"])

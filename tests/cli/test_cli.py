@@ -195,6 +195,11 @@ def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
     refused(["generate", "the", *words], named, capsys)
 
 
+@pytest.mark.parametrize("command", [name for names in COMMANDS.values() for name in names])
+def test_an_unknown_option_is_refused_with_the_help_that_lists_the_known_ones(capsys, command):
+    refused([command, "--no-such-option"], f"see tinylm {command} --help", capsys)
+
+
 def test_without_a_command_it_prints_help_and_an_unknown_one_is_refused(capsys):
     with pytest.raises(SystemExit, match="0"):
         main([])
@@ -252,6 +257,7 @@ def test_the_run_in_the_current_folder_does_not_affect_another_model(
         }
         found.append((capsys.readouterr(), written))
     assert found[0] == found[1]
+    assert found[0][0].err == ""
 
 
 def test_truth_needs_a_model_of_the_storybook(run_folder, capsys):

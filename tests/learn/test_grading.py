@@ -151,7 +151,9 @@ def test_a_class_is_graded_whatever_single_hand_ins_are_like(desk, capsys):
     assert grades()["a.zip"] == found["a.zip"]  # nobody handed in this exercise again
 
 
-@pytest.mark.parametrize("words", ["start", "check nothing", "jump", "check --all", "grade"])
+@pytest.mark.parametrize(
+    "words", ["start", "check nothing", "jump", "check --all", "grade", "grade x/*.zip"]
+)
 def test_the_command_refuses_in_one_line(words, desk, capsys):
     assert main(["exercise", *words.split()]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -2,17 +2,20 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from tests.support.runs import part
 from tests.support.stages import ROOT
 from tinylm.base.config import load_params
-from tinylm.report.charts import Labels, draw_lines
+from tinylm.report.charts import Labels, draw_lines, draw_points
 from tinylm.report.drawing import to_svg
 from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.offline_page import offline_page
@@ -20,6 +23,7 @@ from tinylm.report.pictures import PICTURES, draw_pictures
 from tinylm.report.truth_charts import draw_story, draw_training
 from tinylm.run.benches import Beams, BeamTimes, CacheSpeed, CacheTimes, MethodQuality, MethodSpeed
 from tinylm.run.finished_run import FinishedRun, Tables, Times, read_run
+from tinylm.storybook.world import storybook
 from tinylm.train.validation import capped_perplexity
 
 
@@ -85,6 +89,28 @@ def test_a_run_that_diverged_has_the_pictures_that_can_be_drawn(value):
             to_svg(picture)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    speeds=st.lists(st.integers(200, 2000), min_size=2, max_size=2),
+    scores=st.lists(st.integers(0, 50), min_size=2, max_size=2),
+)
+def test_the_label_of_a_point_is_nearer_to_it_than_to_the_other(speeds, scores):
+    rows = [
+        {"series": name, "x": speed, "low": speed - 9, "high": speed + 9, "value": score / 100}
+        for name, speed, score in zip(("beam 5", "beam 10"), speeds, scores, strict=True)
+    ]
+    drawing = draw_points(pd.DataFrame(rows), Labels("", "", "")).drawing
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    points = axes.transData.transform([(row["x"], row["value"]) for row in rows])
+    assume(np.hypot(*(points[0] - points[1])) > 1)
+    for number, label in enumerate(axes.texts):
+        (x0, y0), (x1, y1) = label.get_window_extent().get_points()
+        away = np.hypot((x0 + x1) / 2 - points[:, 0], (y0 + y1) / 2 - points[:, 1])
+        assert away.argmin() == number
+        assert min(axes.get_yticks()) >= 0
+
+
 def test_one_checkpoint_is_no_curve():
     one = pd.DataFrame({"tokens": [10, 10], "series": ["person", "end"], "value": 0.5})
     assert draw_training(one) is None
@@ -134,6 +160,31 @@ def test_dvc_fills_a_template_and_vega_draws_every_series_of_every_revision(name
     for series in ("train", "held-out"):
         for revision in ("HEAD", "workspace"):
             assert f"revision: {revision}; series: {series}" in svg
+
+
+@pytest.mark.parametrize("name", ["series", "series_log"])
+@pytest.mark.parametrize("revisions", [("HEAD",), ("HEAD", "workspace")])
+def test_no_two_lines_of_a_plot_look_the_same(name, revisions):
+    """The truth over training has a line for each of the storybook's kinds of words."""
+    import vl_convert
+    from dvc_render.vega import VegaRenderer
+
+    rows = [
+        {"tokens": n, "value": n + number, "series": kind, "rev": revision}
+        for n in (1, 2)
+        for number, kind in enumerate(storybook().meaning)
+        for revision in revisions
+    ]
+    renderer = VegaRenderer(
+        rows, "truth", template=name, template_dir=str(FOLDER), x="tokens", y="value"
+    )
+    svg = vl_convert.vegalite_to_svg(renderer.get_filled_template(), vl_version="5.20")
+    lines = re.findall(
+        r'<path aria-label="[^"]*" role="graphics-symbol" aria-roledescription="line mark".*?>', svg
+    )
+    looks = [re.findall(r'stroke(?:-dasharray)?="[^"]*"', line) for line in lines]
+    assert len(looks) == len(storybook().meaning) * len(revisions)
+    assert len(set(map(tuple, looks))) == len(looks)
 
 
 def test_offline_page_carries_vega_and_dvc_accepts_it():

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.report.assignment import questions
+from tinylm.report.assignment import differences, questions
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
 from tinylm.report.drawing import in_style, to_png, to_svg
-from tinylm.report.pictures import PICTURES, draw_pictures
+from tinylm.report.pictures import PICTURES, attention_pictures, draw_pictures
 from tinylm.report.render import render
 from tinylm.report.settings import ReportSettings
 from tinylm.report.values import MAP_ROWS, shown_heads, template_values
@@ -123,6 +123,54 @@ def test_what_differs_from_the_assignment_is_listed(run, settings):
     assert "| texts in the cache |" not in markdown
     (as_asked,) = re.findall(r"As asked: (.*?)\.", markdown)
     assert {"sinusoidal positions", "a cache test on 20 prompts"} <= set(as_asked.split("; "))
+
+
+# What each reason says of a run.
+REASONS = {
+    "as in GPT-2": lambda of: True,
+    "nothing to download": lambda of: of["embedding.source"] == "skipgram",
+    "a lower loss on TinyStories, as section Training shows": (
+        lambda of: of["vocab.tokenizer"] == "words"
+    ),
+    "width 128, 32 for each head": (
+        lambda of: (
+            (of["embedding.width"], of["model.heads"], of["model.head_width"]) == (128, 4, None)
+        )
+    ),
+    "a whole story fits": lambda of: of["data.source"] == "storybook",
+    "a lower loss on the same text": (
+        lambda of: (of["train.optimizer"], of["data.source"]) == ("muon", "storybook")
+    ),
+    "with warm-up and decay": (
+        lambda of: of["train.schedule"] == "cosine" and of["train.warmup"] > 0
+    ),
+    "on matrices only": lambda of: of["train.decay"] == "matrices",
+    "the true probabilities are known": lambda of: of["data.source"] in ("storybook", "world"),
+    "chosen in params.yaml": lambda of: True,
+    "no GPU was used": lambda of: True,
+}
+CHOICES = {
+    "data.source": ["storybook", "local", "world"], "vocab.tokenizer": ["words", "bpe"],
+    "embedding.source": ["skipgram", "file"], "embedding.width": [128, 64],
+    "model.layers": [3, 4], "model.heads": [8, 4], "model.head_width": [None, 32], "model.context": [64, 192],
+    "model.norm": ["post", "pre"], "model.activation": ["relu", "gelu"],
+    "train.optimizer": ["adam", "adamw", "muon"], "train.lr": [0.0003, 0.003], "train.weight_decay": [0.0, 0.01],
+    "train.decay": ["matrices", "all"], "train.schedule": ["constant", "cosine"], "train.warmup": [0.0, 0.05],
+}  # fmt: skip
+
+
+def test_a_reason_for_a_setting_is_true_of_the_run(run):
+    @drawn(max_examples=200, deadline=None)
+    @given(st.fixed_dictionaries({key: st.sampled_from(CHOICES[key]) for key in CHOICES}))
+    def check(chosen):
+        for key, value in chosen.items():
+            section, _, name = key.partition(".")
+            run.params[section][name] = value
+        for _, asked, done, why in differences(run, "the text")[0]:
+            assert asked != done
+            assert REASONS[why](chosen), (why, chosen)
+
+    check()
 
 
 def test_what_the_report_answers_only_in_part_is_marked(run, settings):
@@ -314,12 +362,19 @@ def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
     assert "greedy decoding draws an impossible word with a probability of 12.3 %" in markdown
 
 
-def test_a_shown_head_comes_with_an_example_of_its_role(run):
+@pytest.mark.parametrize(
+    ("is_claimed", "title"),
+    [
+        (True, "layer 2, head 1: previous token"),
+        (False, "layer 2, head 1: closest to previous token"),
+    ],
+)
+def test_a_shown_head_comes_with_an_example_of_its_role(run, settings, is_claimed, title):
     words = ["<sos>", "a", "b", "c"]
     maps = np.zeros((2, 2, 4, 4))
     maps[1, 0, 3, 2] = 0.75  # c attends to b
     maps[1, 0, 3, 0] = 0.9
-    scores = {"score": 0.5, "baseline": 0.1, "claimed": True}
+    scores = {"score": 0.5, "baseline": 0.1, "claimed": is_claimed}
     heads = [{"layer": 2, "head": 1, "role": "previous token", **scores}]
     ablation = [{"layer": 2, "head": 1, "loss_increase": 0.1, "low": 0.0, "high": 0.2}]
     changed = altered(
@@ -330,6 +385,11 @@ def test_a_shown_head_comes_with_an_example_of_its_role(run):
     )
     (head,) = shown_heads(changed)
     assert (head["from"], head["to"], head["weight"]) == ("c", "b", 0.75)
+    assert head["title"] == title
+    pictures = attention_pictures(changed)
+    assert pictures["head_1"].alt == f"Attention of {title}, over: <sos> a b c"
+    markdown = write_document(changed, settings, pictures)
+    assert title.capitalize() in markdown
 
 
 def test_a_head_that_supplies_a_word_is_shown_with_its_row_and_all_its_roles(run, settings):

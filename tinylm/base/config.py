@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import difflib
 import math
+import re
 import reprlib
 import types
 import typing
@@ -71,13 +72,30 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
         problem = str(error)
         if isinstance(error, MarkedYAMLError):
             mark = error.problem_mark or error.context_mark
-            name = f"{name}, line {mark.line + 1 if mark else 1}"
+            line = mark.line + 1 if mark else 1
             problem = str(error.problem or error.context)
+            if glued := _without_space(text.splitlines()[:line]):
+                line, problem = glued, "expected a space after the colon"
+            name = f"{name}, line {line}"
         problem = " ".join(problem.split())[:200]
         raise InputError(f"{name}: not valid YAML: {problem}") from None
     if not isinstance(value, dict):
         raise InputError(f"{name}: expected a mapping of sections, got {_repr.repr(value)}")
     return value
+
+
+def _without_space(lines: list[str]) -> int | None:
+    """The number of the last line if it is like `lr:3`, or of the last setting before it.
+
+    YAML takes it for text, and fails on the line after it.
+    """
+    settings = [
+        n for n, line in enumerate(lines, start=1) if line.strip() and line.strip()[0] != "#"
+    ]
+    for number in reversed(settings[-2:]):
+        if re.match(r"\s*\w+:[^\s:]", lines[number - 1]):
+            return number
+    return None
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -118,7 +118,12 @@ def _by_transformers(folder: Path) -> tuple[str, Logits]:
     with _quiet(transformers.logging):
         model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     model = model.double().eval()
-    return f"transformers {transformers.__version__}", lambda ids: model(ids).logits
+
+    def logits(ids: Tensor) -> Tensor:
+        # Without a mask, transformers warns of padding if the random ids hold that of the model.
+        return cast(Tensor, model(ids, attention_mask=torch.ones_like(ids)).logits)
+
+    return f"transformers {transformers.__version__}", logits
 
 
 @contextlib.contextmanager

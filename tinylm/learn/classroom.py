@@ -1,6 +1,7 @@
 """`tinylm exercise grade`: the hand-ins of a class, each a zip file, into one table."""
 
 import csv
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,8 +76,12 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     """Grade all hand-ins; print a row for each as it is graded, and write grades.csv.
 
     The columns are the exercises that somebody has handed in, in the order of the course. Rows of
-    an earlier table stay, except those of hand-ins that are graded again.
+    an earlier table stay, except those of hand-ins that are graded again. Raises InputError, before
+    anything is graded, for a pattern such as hand-ins/*.zip: a shell leaves it as it is if no file matches.
     """
+    for path in paths:
+        if set(path) & set("*?[") and not os.path.exists(path):
+            raise InputError(f"no file matches {visible(path)}; no hand-in was graded")
     hand_ins = {path: read_hand_in(path, course) for path in paths}
     earlier = _earlier_rows(course)
     before = {path: row for path, row in earlier.items() if path not in set(map(_cell, paths))}
@@ -98,7 +103,7 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     unread = sum(not files for files, _ in hand_ins.values())
     print(f"{TABLE}: {unread} of {len(hand_ins)} hand-ins could not be read")
     if before:
-        print(f"{TABLE}: {len(before)} rows of hand-ins graded earlier were kept")
+        print(f"{TABLE}: hand-ins graded earlier, whose rows were kept: {len(before)}")
 
 
 def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:

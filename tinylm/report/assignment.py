@@ -37,7 +37,11 @@ def differences(run: FinishedRun, corpus: str) -> tuple[list[tuple[str, ...]], l
         else:
             names = row.get("names", {})
             asked_and_done = [str(names.get(str(value), value)) for value in (row["asked"], done)]
-            differing.append((part, *asked_and_done, row.get("why", {}).get(str(done), chosen)))
+            is_true = all(
+                run.param(*key.split(".")) == value for key, value in row.get("if", {}).items()
+            )
+            reasons = row.get("why", {}) if is_true else {}
+            differing.append((part, *asked_and_done, reasons.get(str(done), chosen)))
     if _is_measured_on_a_cpu(run):
         differing.append(("peak memory", "of a GPU", "of the CPU's allocator", "no GPU was used"))
     return differing, as_asked
@@ -81,7 +85,12 @@ def questions(run: FinishedRun, settings: ReportSettings, corpus: str) -> list[t
             recorded if parts.intersection(BASELINE) else "",
         ),
         ("efficient code, and other hyperparameters", "Training", run.train, recorded),
-        ("samples, and whether they make sense", "Text generation", run.evaluate, ""),
+        (
+            "samples, and whether they make sense",
+            "Text generation",
+            run.evaluate,
+            "" if run.evaluate and run.evaluate.sense else "whether they make sense is not judged",
+        ),
         ("perplexity and BLEU of the samples", "Text generation", run.evaluate, ""),
         (
             "attention of every head over three sentences",

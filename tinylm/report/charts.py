@@ -1,9 +1,10 @@
 """Line charts and points, drawn from a frame."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -73,18 +74,42 @@ def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
     frame: columns x, low, high, series and value.
     """
     drawing, axes = _axes(labels)
-    rows: Iterable[Any] = frame.itertuples()
-    for row, marker, offset in zip(rows, cycle(MARKERS), cycle((6, -14))):
-        axes.errorbar(row.x, row.value, xerr=[[row.x - row.low], [row.high - row.x]], marker=marker)
+    rows: list[Any] = list(frame.itertuples())
+    for row, marker, is_above in zip(rows, cycle(MARKERS), _labels_above(rows)):
+        error = [[row.x - row.low], [row.high - row.x]]
+        bars = axes.errorbar(row.x, row.value, xerr=error, marker=marker)
         axes.annotate(
-            row.series, (row.x, row.value), (0, offset), textcoords="offset points", ha="center"
+            row.series,
+            (row.x, row.value),
+            (0, 6 if is_above else -14),
+            textcoords="offset points",
+            ha="center",
+            color=bars.lines[0].get_color(),
         )
     axes.margins(x=0.15)
     highest = max(frame["value"].max(), 1e-9)
     axes.set_ylim(-0.25 * highest, 1.25 * highest)  # the labels of low points are below them
+    ticks = axes.get_yticks()
+    axes.set_yticks(ticks[(ticks >= 0) & (ticks <= 1.25 * highest)])
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in frame.itertuples()]
+    points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in rows]
     return Picture(drawing, labels.described(points))
+
+
+def _labels_above(rows: Sequence[Any]) -> list[bool]:
+    """Whether the label of each point is above it: if it is higher than the point nearest to it, or alone.
+
+    So the labels of two points that are close do not stand between them, where each could be of either.
+    """
+    places = np.array([(row.x, row.value) for row in rows])
+    places = places / np.maximum(np.ptp(places, axis=0), 1e-9)
+    is_above = []
+    for own, place in enumerate(places):
+        distances = np.hypot(*(places - place).T)
+        distances[own] = np.inf  # from itself
+        nearest = places[int(distances.argmin())]
+        is_above.append((place[1], place[0]) >= (nearest[1], nearest[0]))
+    return is_above
 
 
 def _axes(labels: Labels, height: float = HEIGHT) -> tuple[Figure, Axes]:

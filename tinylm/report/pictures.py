@@ -95,9 +95,8 @@ def attention_pictures(run: FinishedRun) -> dict[str, Picture]:
     """Two heads over a sentence, and every head over each sentence, by name."""
     pictures = {}
     for index, head in enumerate(shown_heads(run), start=1):
-        title = f"layer {head['layer']}, head {head['head']}: {head['role']}"
-        drawing = draw_sentence(head["words"], head["map"][None, None], titles=[[title]])
-        alt = f"Attention of {title}, over: {' '.join(head['words'])}"
+        drawing = draw_sentence(head["words"], head["map"][None, None], titles=[[head["title"]]])
+        alt = f"Attention of {head['title']}, over: {' '.join(head['words'])}"
         pictures[f"head_{index}"] = Picture(drawing, alt)
     for index, sentence in enumerate(run.sentences, start=1):
         pictures[f"attention_{index}"] = _every_head(sentence)
