@@ -124,7 +124,7 @@ test-all: test
 MINUTES = 60
 
 any: .venv/.ready-dev
-	python -m tests.drawn --minutes $(MINUTES)
+	OPENBLAS_NUM_THREADS=1 python -m tests.drawn --minutes $(MINUTES)
 
 neighbours: .venv/.ready-dev
 	python -m tests.neighbours $(if $(TOOLS),--tools $(TOOLS))

@@ -4,7 +4,7 @@ import os
 import random
 import signal
 
-# numpy's threads would wait for each other where the tests already use every core. Read when numpy is imported.
+# The tests already use every core, so numpy's own threads would only slow them down. numpy reads this when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis

@@ -43,7 +43,7 @@ def test_text_that_is_not_a_mapping_of_sections_is_one_line_with_its_place(text,
 
 PRESET = (FOLDER / "storybook.yaml").read_text("utf-8").splitlines()
 SETTINGS = [number for number, line in enumerate(PRESET) if re.match(r"  \w+: +[\w.]", line)]
-# The only setting of a section would be its text.
+# A section with a single setting is left out: without the space, the section is a valid text.
 SETTINGS = [number for number in SETTINGS if {number - 1, number + 1} & set(SETTINGS)]
 
 

@@ -73,4 +73,4 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
         processes = [psutil.Process(worker) for worker in workers]
         parent.kill()
     assert processes
-    assert psutil.wait_procs(processes, timeout=20)[1] == []
+    assert psutil.wait_procs(processes, timeout=60)[1] == []

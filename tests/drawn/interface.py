@@ -209,7 +209,7 @@ class Methods:
             near(found, min(np.mean(nats), MOST_NATS), most, "ln of it")
 
     def is_told(self, text: Text) -> None:
-        """The text says where it begins, whether it ended by itself, and has no more tokens than allowed."""
+        """The text says whether it ended by itself, and has no more tokens than allowed."""
         assert len(text.new_ids) <= NEW, f"expected at most {NEW} tokens, got {text.new_ids}"
         ended = text.new_ids[-1:] == [self.lm.tokenizer.eos_id]
         assert text.finished == ended, f"finished: expected {ended} for {text.new_ids}"

@@ -1,4 +1,4 @@
-"""A property of a training that is cut and continued after params.yaml was edited."""
+"""A property of training that is interrupted, then continued after params.yaml was edited."""
 
 import itertools
 import random
@@ -17,6 +17,7 @@ from tests.drawn.running import arrive, in_folder
 from tests.support.stages import run
 
 SECTIONS = ("model", "train", "runtime")  # that stage train reads
+NO_RESULT = ("runtime.sample_every", "runtime.sample_prompt")
 NOT_EDITED = NOT_DRAWN | {"train.processes"}  # torchrun starts them
 
 
@@ -37,7 +38,7 @@ def some_edits(drawn: DrawnRun, number: random.Random) -> Iterator[tuple[str, An
 
 @holds(ALONE)
 def a_cut_training_goes_on_only_as_it_began(drawn: DrawnRun, folder: Path) -> None:
-    """After an edit it is refused, or ends with the bytes that the edited settings give without a cut."""
+    """After an edit, training is refused, or ends with the same bytes as an uninterrupted run with the edited settings."""
     number = random.Random(drawn.number)
     arrive("prepared", drawn, folder)
     with in_folder(folder), clock_of_updates():
@@ -50,12 +51,14 @@ def a_cut_training_goes_on_only_as_it_began(drawn: DrawnRun, folder: Path) -> No
             remove(outputs)
             write_params(drawn)
             with counted(lambda moment: stop_at(moment, cut_at)):
-                ended(lambda: run("train"))
+                code, _ = ended(lambda: run("train"))
+            assert code == 128 + signal.SIGTERM, f"cut at {cut_at}: exit code {code}"
             write_params(DrawnRun(drawn.changes | {key: value}, drawn.files))
             remove(outputs)
             code, lines = ended(lambda: run("train"))
             if any("changed since" in line for line in lines):
                 assert code == BAD_INPUT, f"refused, expected exit code 2, got {code}: {lines}"
+                assert key not in NO_RESULT, f"{key} decides no result, but: {lines}"
                 continue
             found = sums(outputs)
             shutil.rmtree("runs", ignore_errors=True)

@@ -120,7 +120,7 @@ def test_a_property_alone(name, tmp_path_factory):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_corpora_under_every_pair_of_settings(part, tmp_path_factory):
-    """Settings of data, vocabulary and vectors, up to the last stage before training."""
+    """Settings of data, vocabulary and vectors, up to the last stage before training; each on the simplest corpus."""
     prepared = []
     for number, changes in enumerate(corpus_runs()):
         if number % PARTS != part:

@@ -104,7 +104,7 @@ def test_use_tells_right_parts_from_a_wrong_one(
 
 
 def test_an_exercise_is_trained_with_its_own_settings(finished_run, monkeypatch):
-    """Those that it names replace the usual ones: how often it is updated and validated shows it."""
+    """Its settings replace the defaults. The number of updates and of validations shows this."""
     monkeypatch.chdir(finished_run)
 
     @settings(max_examples=12)

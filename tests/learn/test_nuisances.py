@@ -239,7 +239,7 @@ def test_copies_and_names_beside_the_right_one(tmp_path, monkeypatch, capsys):
     zipped("named.zip", [loss, ("me/exercises/Norm.py", ""), ("me/exercises/block (1).py", "")])
     assert main(["exercise", "grade", "copy.zip"]) == 0
     assert main(["exercise", "grade", "named.zip"]) == 0
-    assert "graded earlier, whose rows were kept: 1" in capsys.readouterr().out
+    assert "rows kept from earlier grading: 1" in capsys.readouterr().out
     assert [row["loss"] for row in grades().values()] == [DONE, DONE]
     assert grades()["named.zip"]["problem"] == (
         "Norm.py is not graded; expected norm.py; block (1).py is not graded; expected block.py"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.support.runs import altered, part
 from tests.support.size import ROOT
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.params.presets.write import FOLDER
 from tinylm.report.assignment import differences, questions
 from tinylm.report.charts import Labels, draw_lines
 from tinylm.report.document import write_document
@@ -137,7 +138,12 @@ REASONS = {
             (of["embedding.width"], of["model.heads"], of["model.head_width"]) == (128, 4, None)
         )
     ),
-    "a whole story fits": lambda of: of["data.source"] == "storybook",
+    "a whole story fits": (
+        lambda of: (
+            (of["data.source"], of["vocab.tokenizer"]) == ("storybook", "words")
+            and of["vocab.punctuation"] != "keep"
+        )
+    ),
     "a lower loss on the same text": (
         lambda of: (of["train.optimizer"], of["data.source"]) == ("muon", "storybook")
     ),
@@ -151,12 +157,19 @@ REASONS = {
 }
 CHOICES = {
     "data.source": ["storybook", "local", "world"], "vocab.tokenizer": ["words", "bpe"],
+    "vocab.punctuation": ["drop", "attached", "keep"],
     "embedding.source": ["skipgram", "file"], "embedding.width": [128, 64],
     "model.layers": [3, 4], "model.heads": [8, 4], "model.head_width": [None, 32], "model.context": [64, 192],
     "model.norm": ["post", "pre"], "model.activation": ["relu", "gelu"],
     "train.optimizer": ["adam", "adamw", "muon"], "train.lr": [0.0003, 0.003], "train.weight_decay": [0.0, 0.01],
     "train.decay": ["matrices", "all"], "train.schedule": ["constant", "cosine"], "train.warmup": [0.0, 0.05],
 }  # fmt: skip
+
+
+def test_each_setting_of_the_default_run_has_a_reason(run):
+    default = dataclasses.replace(run, params=load_params(FOLDER / "storybook.yaml"))
+    reasons = {why for *_, why in differences(default, "the text")[0]}
+    assert reasons == REASONS.keys() - {"chosen in params.yaml"}
 
 
 def test_a_reason_for_a_setting_is_true_of_the_run(run):
@@ -366,7 +379,7 @@ def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
     ("is_claimed", "title"),
     [
         (True, "layer 2, head 1: previous token"),
-        (False, "layer 2, head 1: closest to previous token"),
+        (False, "layer 2, head 1: closest role: previous token"),
     ],
 )
 def test_a_shown_head_comes_with_an_example_of_its_role(run, settings, is_claimed, title):

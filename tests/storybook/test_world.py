@@ -43,7 +43,7 @@ def check_exactly(world, words, log_prob):
         following = truth.next_words()
         assert math.fsum(following.probs.values()) == pytest.approx(1, abs=1e-9)
         assert following.kind in world.meaning
-        # A word of the plot is fixed where no other can follow.
+        # A plot word is `fixed` if no other word can follow.
         if following.kind in ("plot", "fixed"):
             assert (following.kind == "fixed") == (len(following.probs) == 1), following
         assert truth.read(word), (words, word)

@@ -76,5 +76,9 @@ def test_gradients_are_the_same_to_the_bit_each_time(ops, dropout, threads, reco
 
 
 @needs_compiler
-def test_rows_are_divided_though_some_are_dropped():
+def test_rows_are_divided_where_each_thread_draws_its_own_dropout():
     assert gradients(3, NativeOps(), dropout=0.3)[1] == 3
+
+
+def test_rows_stay_together_where_dropout_draws_from_one_generator():
+    assert gradients(3, Ops(), dropout=0.3)[1] == 1

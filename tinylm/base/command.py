@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{self.prog}: {message}; see {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Refuses what it does not know, so that a command names itself and not the whole program."""
+        """Refuse unknown arguments here, so that the message names this command, not the whole program."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

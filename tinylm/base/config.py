@@ -85,15 +85,15 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def _without_space(lines: list[str]) -> int | None:
-    """The number of the last line if it is like `lr:3`, or of the last setting before it.
+    """The number of the line that lacks the space after its colon, such as `lr:3`: the last or the one before.
 
-    YAML takes it for text, and fails on the line after it.
+    YAML reads such a line as text, so it often reports the error one line later.
     """
     settings = [
         n for n, line in enumerate(lines, start=1) if line.strip() and line.strip()[0] != "#"
     ]
     for number in reversed(settings[-2:]):
-        if re.match(r"\s*\w+:[^\s:]", lines[number - 1]):
+        if re.match(r"\s*[a-z]\w*:[^\s:/]", lines[number - 1]):
             return number
     return None
 

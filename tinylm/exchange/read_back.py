@@ -120,7 +120,7 @@ def _by_transformers(folder: Path) -> tuple[str, Logits]:
     model = model.double().eval()
 
     def logits(ids: Tensor) -> Tensor:
-        # Without a mask, transformers warns of padding if the random ids hold that of the model.
+        # Without a mask, transformers warns about padding if the random ids contain its token.
         return cast(Tensor, model(ids, attention_mask=torch.ones_like(ids)).logits)
 
     return f"transformers {transformers.__version__}", logits

@@ -77,7 +77,8 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
 
     The columns are the exercises that somebody has handed in, in the order of the course. Rows of
     an earlier table stay, except those of hand-ins that are graded again. Raises InputError, before
-    anything is graded, for a pattern such as hand-ins/*.zip: a shell leaves it as it is if no file matches.
+    anything is graded, if a path is still a pattern, such as hand-ins/*.zip: the shell passes a
+    pattern on unchanged when no file matches it.
     """
     for path in paths:
         if set(path) & set("*?[") and not os.path.exists(path):
@@ -103,7 +104,7 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     unread = sum(not files for files, _ in hand_ins.values())
     print(f"{TABLE}: {unread} of {len(hand_ins)} hand-ins could not be read")
     if before:
-        print(f"{TABLE}: hand-ins graded earlier, whose rows were kept: {len(before)}")
+        print(f"{TABLE}: rows kept from earlier grading: {len(before)}")
 
 
 def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:

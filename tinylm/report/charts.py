@@ -97,18 +97,20 @@ def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
 
 
 def _labels_above(rows: Sequence[Any]) -> list[bool]:
-    """Whether the label of each point is above it: if it is higher than the point nearest to it, or alone.
+    """For each point, whether its label goes above it: if it is higher than its nearest neighbour, or alone.
 
-    So the labels of two points that are close do not stand between them, where each could be of either.
+    This keeps labels out of the gap between two close points, where a label could belong to either.
     """
     places = np.array([(row.x, row.value) for row in rows])
-    places = places / np.maximum(np.ptp(places, axis=0), 1e-9)
+    places = places / np.maximum(np.ptp(places, axis=0), 1e-9) * (WIDTH, HEIGHT / 2)
     is_above = []
     for own, place in enumerate(places):
         distances = np.hypot(*(places - place).T)
         distances[own] = np.inf  # from itself
-        nearest = places[int(distances.argmin())]
-        is_above.append((place[1], place[0]) >= (nearest[1], nearest[0]))
+        nearest = int(distances.argmin())
+        # Of two points at the same place, the first has its label below.
+        is_higher = (place[1], place[0], own) > (places[nearest][1], places[nearest][0], nearest)
+        is_above.append(is_higher or len(rows) == 1)
     return is_above
 
 

@@ -210,8 +210,8 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
     """At most two heads with different best roles, over the first sentence.
 
     Heads that have a role come first, then those that the loss depends on most (`is_most_needed`: more
-    than on any other). Each has a `title`, its `roles`, see `heads_with_roles`, the last rows of its
-    `map`, and the strongest example of its best role there: `from` attends to `to` with this `weight`, and `next`
+    than on any other). Each has a `title`, its `roles` (see `heads_with_roles`), the last rows of its
+    `map` and the strongest example of its best role there: `from` attends to `to` with this `weight`, and `next`
     follows.
     """
     if not run.sentences:
@@ -228,7 +228,7 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
             continue
         weights = maps[head["layer"] - 1, head["head"] - 1]
         query, key = max(pairs[role], key=lambda pair: weights[tuple(pair)])
-        shown = role if head["claimed"] else f"closest to {role}"
+        shown = role if head["claimed"] else f"closest role: {role}"
         chosen[role] = head | {
             "title": f"layer {head['layer']}, head {head['head']}: {shown}",
             "from": words[query],
