@@ -379,7 +379,7 @@ def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
     ("is_claimed", "title"),
     [
         (True, "layer 2, head 1: previous token"),
-        (False, "layer 2, head 1: closest role: previous token"),
+        (False, "layer 2, head 1 (closest role: previous token)"),
     ],
 )
 def test_a_shown_head_comes_with_an_example_of_its_role(run, settings, is_claimed, title):

@@ -228,9 +228,9 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
             continue
         weights = maps[head["layer"] - 1, head["head"] - 1]
         query, key = max(pairs[role], key=lambda pair: weights[tuple(pair)])
-        shown = role if head["claimed"] else f"closest role: {role}"
+        shown = f": {role}" if head["claimed"] else f" (closest role: {role})"
         chosen[role] = head | {
-            "title": f"layer {head['layer']}, head {head['head']}: {shown}",
+            "title": f"layer {head['layer']}, head {head['head']}{shown}",
             "from": words[query],
             "to": words[key],
             "next": followed[query + 1],
