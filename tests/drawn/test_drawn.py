@@ -118,6 +118,7 @@ def test_a_property_alone(name, tmp_path_factory):
     check()
 
 
+@pytest.mark.filterwarnings("ignore:characters outside the vocabulary", "ignore:words not in")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_corpora_under_every_pair_of_settings(part, tmp_path_factory):
     """Settings of data, vocabulary and vectors, up to the last stage before training; each on the simplest corpus."""
