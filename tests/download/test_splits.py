@@ -155,6 +155,7 @@ def test_every_row_is_in_a_split_or_counted_with_its_reason(corpus, limit):
     ("train", "evaluation", "ended"),
     [
         (len(STORIES), 9, {}),
+        (2**63, 2**63, {}),
         (len(STORIES) - 1, 9, {"train": len(STORIES) - 1}),
         (None, 8, {"evaluation": 8}),
         (5, 2, {"evaluation": 2, "train": 5}),

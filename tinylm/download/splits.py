@@ -11,6 +11,7 @@ held_out is empty here, and so is evaluation if the data has no such split.
 """
 
 import contextlib
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -90,7 +91,8 @@ def _evaluation_rows(
 ) -> Iterator[CleanRow]:
     """The stories of an official evaluation split, as many as the settings allow."""
     _, limit = settings.limits()
-    for row in islice(rows, limit):
+    most = None if limit is None else min(limit, sys.maxsize)  # islice takes no larger number
+    for row in islice(rows, most):
         tally.add("evaluation", row)
         yield row
     if limit is not None and next(rows, None) is not None:
