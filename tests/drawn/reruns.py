@@ -7,7 +7,7 @@ import random
 import shutil
 import typing
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +147,20 @@ def other_values(name: str, value: Any) -> list[Any]:
     return [other for other in values if accepts(other, kind, allowed) and other != value]
 
 
-def draw_edits(drawn: DrawnRun, number: random.Random) -> Iterator[tuple[str, Any]]:
-    """(a key, another value of it) such that the run is still legal, each in another section."""
+def draw_edits(
+    drawn: DrawnRun,
+    number: random.Random,
+    sections: Iterable[str] = SECTIONS,
+    not_edited: Collection[str] = NOT_EDITED,
+) -> Iterator[tuple[str, Any]]:
+    """(a key, another value of it) such that the run is still legal, one of each section."""
     params = drawn.params()
-    sections = list(SECTIONS)
-    number.shuffle(sections)
-    for section in sections:
+    shuffled = list(sections)
+    number.shuffle(shuffled)
+    for section in shuffled:
         edits = []
         for key in FIELDS:
-            if key.startswith(f"{section}.") and key not in NOT_EDITED:
+            if key.startswith(f"{section}.") and key not in not_edited:
                 values = other_values(key, params[section][key.partition(".")[2]])
                 edits += [(key, value) for value in values]
         number.shuffle(edits)

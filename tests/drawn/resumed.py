@@ -1,6 +1,5 @@
 """A property of training that is interrupted, then continued after params.yaml was edited."""
 
-import itertools
 import random
 import shutil
 import signal
@@ -9,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.drawn.cuts import clock_of_updates, counted, outputs_of, remove, run_uncut, sums
-from tests.drawn.drawing import FIELDS, NOT_DRAWN, DrawnRun, is_legal
+from tests.drawn.drawing import NOT_DRAWN, DrawnRun
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.refusals import BAD_INPUT, ended
-from tests.drawn.reruns import other_values, write_params
+from tests.drawn.reruns import draw_edits, write_params
 from tests.drawn.running import arrive, in_folder
 from tests.support.stages import run
 
@@ -22,18 +21,9 @@ NOT_EDITED = NOT_DRAWN | {"train.processes"}  # torchrun starts them
 
 
 def some_edits(drawn: DrawnRun, number: random.Random) -> Iterator[tuple[str, Any]]:
-    """(a key, another value of it) such that the run is still legal: one of each section, and the threads."""
-    params = drawn.params()
-    yield "runtime.threads", 1 if params["runtime"]["threads"] in ("auto", 2) else 2
-    for section in SECTIONS:
-        edits = []
-        for name in FIELDS:
-            if name.startswith(f"{section}.") and name not in NOT_EDITED:
-                values = other_values(name, params[section][name.partition(".")[2]])
-                edits += [(name, value) for value in values]
-        number.shuffle(edits)
-        legal = (edit for edit in edits if is_legal(drawn.changes | dict([edit])))
-        yield from itertools.islice(legal, 1)
+    """(a key, another value of it): the number of threads, and one key of each section."""
+    yield "runtime.threads", 1 if drawn.params()["runtime"]["threads"] in ("auto", 2) else 2
+    yield from draw_edits(drawn, number, SECTIONS, NOT_EDITED)
 
 
 @holds(ALONE)

@@ -85,9 +85,9 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def _without_space(lines: list[str]) -> int | None:
-    """The number of the line that lacks the space after its colon, such as `lr:3`: the last or the one before.
+    """The number of a line like `lr:3`, which lacks the space after its colon; None if there is none.
 
-    YAML reads such a line as text, so it often reports the error one line later.
+    YAML reads it as text, and often reports the error one line later: the last two are looked at.
     """
     settings = [
         n for n, line in enumerate(lines, start=1) if line.strip() and line.strip()[0] != "#"

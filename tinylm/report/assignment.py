@@ -89,7 +89,7 @@ def questions(run: FinishedRun, settings: ReportSettings, corpus: str) -> list[t
             "samples, and whether they make sense",
             "Text generation",
             run.evaluate,
-            "" if run.evaluate and run.evaluate.sense else "their sense is not judged",
+            "" if run.evaluate and run.evaluate.sense else "nothing judges whether they make sense",
         ),
         ("perplexity and BLEU of the samples", "Text generation", run.evaluate, ""),
         (
