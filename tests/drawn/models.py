@@ -79,9 +79,9 @@ def weights_of(model: TinyLM) -> Weights:
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
-def plain_model(model: TinyLM) -> ShakenModel:
-    """The same model in plain code."""
-    return ShakenModel(weights_of(model), plain_settings(model))
+def plain_model(model: TinyLM, is_fused: bool = False) -> ShakenModel:
+    """The same model in plain code. is_fused: whether it is compared with torch's attention."""
+    return ShakenModel(weights_of(model), plain_settings(model), is_fused=is_fused)
 
 
 def plain_settings(model: TinyLM) -> dict[str, Any]:
@@ -153,8 +153,8 @@ def an_update_has_the_gradient_of_its_rows(drawn: DrawnRun, folder: Path) -> Non
     rows = Rows.drawn(model, rng)
     model.run_blocks = Checkpointing(train.recompute)
     trained = [name for name, one in model.named_parameters() if one.requires_grad]
-    make = functools.partial(plain_model, model)
     is_fused = train.attention == "torch"
+    make = functools.partial(plain_model, model, is_fused)
     for precision, unit in UNITS.items():
         exact = exactly(lambda plain: plain_gradients(rows, plain, trained), make, unit)
         for ops in (

@@ -118,11 +118,15 @@ class PlainModel:
         queries, keys, values = (part.transpose(1, 2) for part in parts)  # (B, H, T, Dh)
         if settings["positions"] == "rotary":
             queries, keys = rotate(queries), rotate(keys)
-        scores = queries @ keys.mT / math.sqrt(head_width)
+        mixed = self.mix(queries / math.sqrt(head_width), keys, values).transpose(1, 2).flatten(2)
+        return self.linear(mixed, f"{name}.out", settings["attention_bias"])
+
+    def mix(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """The values, weighted by the softmax of the causal scores.  (B, H, T, Dh) each -> same"""
+        scores = queries @ keys.mT
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         self.attention.append(self.softmax(scores.masked_fill(later, -math.inf)))
-        mixed = (self.attention[-1] @ values).transpose(1, 2).flatten(2)
-        return self.linear(mixed, f"{name}.out", settings["attention_bias"])
+        return self.attention[-1] @ values
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Attention weights.  (B, H, T, T)"""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tests.drawn.plain_model import PlainModel
+from tests.drawn.plain_model import PlainModel, Settings, Weights
 
 FP32 = 2.0**-24  # half a unit in the last place, relative
 BF16 = 2.0**-8
@@ -37,6 +37,11 @@ FACTOR = 20.0
 FACTORS = {Q8_0: 3.0, BF16: 3.0}
 
 
+def noise(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Numbers from -1 to 1."""
+    return 2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1
+
+
 class RoundedGradient(torch.autograd.Function):
     """The same numbers, with a gradient that rounding changes."""
 
@@ -47,21 +52,75 @@ class RoundedGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        noise = torch.rand(grads[0].shape, generator=ctx.generator, dtype=torch.float64)
-        return grads[0] * (1 + ctx.unit * (2 * noise - 1)), None, None
+        error = ctx.unit * noise(grads[0].shape, ctx.generator)
+        return grads[0] * (1 + error), None, None
+
+
+class FusedAttention(torch.autograd.Function):
+    """The same numbers, with the gradient of an attention that keeps no weights: train.attention torch.
+
+    Its backward pass computes the weights P again from the rounded logarithm L of each row's sum: P = exp(score - L). An error
+    of the score, which is as large as the products that it sums, or of L, is a relative error of P. So rounding is
+    amplified by the size of the scores.
+
+    dV = P^T dY;  dP = dY V^T;  dS = P * (dP - sum(dY * Y));  dQ = dS K;  dK = dS^T Q
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        mixed: Tensor,
+        weights: Tensor,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        unit: float,
+        score_unit: float,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """All parts are (B, H, T, Dh); weights: (B, H, T, T).
+
+        unit: relative error of what is kept in the model's precision; score_unit: of scores and L.
+        """
+        ctx.save_for_backward(mixed, weights, queries, keys, values)
+        ctx.unit, ctx.score_unit, ctx.generator = unit, score_unit, generator
+        return mixed.view_as(mixed)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        mixed, weights, queries, keys, values = ctx.saved_tensors
+        (grad,) = grads
+        later = torch.ones(weights.shape[-2:], dtype=torch.bool).triu(1)
+        log_sum = (queries @ keys.mT).masked_fill(later, -math.inf).logsumexp(-1, keepdim=True)
+        score_error = (queries.abs() @ keys.abs().mT) * noise(weights.shape, ctx.generator)
+        sum_error = log_sum * noise(log_sum.shape, ctx.generator)
+        again = weights * (ctx.score_unit * (score_error - sum_error)).exp()
+        again = again * (1 + ctx.unit * noise(again.shape, ctx.generator))
+        kept = mixed * (1 + ctx.unit * noise(mixed.shape, ctx.generator))
+        grad_scores = again * (grad @ values.mT - (grad * kept).sum(-1, keepdim=True))
+        grad_queries, grad_keys = grad_scores @ keys, grad_scores.mT @ queries
+        return None, None, grad_queries, grad_keys, again.mT @ grad, None, None, None
 
 
 class ShakenModel(PlainModel):
-    """The plain model. After `shake`, intermediate results and gradients have a relative error of at most `factor` units."""
+    """The plain model. After `shake`, intermediate results and gradients have a relative error of at most `factor` units.
+
+    is_fused: whether attention is torch's fused one in training.
+    """
 
     unit = 0.0
+    factor = 0.0
     smallest = 0.0
     largest = 0.0  # magnitude of all weights and intermediate results since `shake`
     generator: torch.Generator | None = None
 
+    def __init__(self, weights: Weights, settings: Settings, is_fused: bool = False) -> None:
+        super().__init__(weights, settings)
+        self.is_fused = is_fused
+
     def shake(self, unit: float, generator: torch.Generator, factor: float) -> None:
         """Change the weights now, and from now on what each part of the model gives, by `factor` units."""
-        self.unit, self.generator = factor * unit, generator
+        self.unit, self.factor, self.generator = factor * unit, factor, generator
         self.smallest = factor * SMALLEST.get(unit, 0.0)
         self.weights = {name: self.shaken(tensor) for name, tensor in self.weights.items()}
 
@@ -71,14 +130,10 @@ class ShakenModel(PlainModel):
         largest = float(x.detach().abs().max())
         if not largest <= self.largest:  # NaN counts as the largest
             self.largest = largest
-        changed = x * (1 + self.unit * self.noise(x.shape))
+        changed = x * (1 + self.unit * noise(x.shape, self.generator))
         if self.smallest:
-            changed = changed + self.smallest * self.noise(x.shape)
+            changed = changed + self.smallest * noise(x.shape, self.generator)
         return RoundedGradient.apply(changed, self.unit, self.generator)
-
-    def noise(self, shape: Sequence[int]) -> Tensor:
-        """Numbers from -1 to 1."""
-        return 2 * torch.rand(shape, generator=self.generator, dtype=torch.float64) - 1
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.shaken(super().embed(ids))
@@ -100,6 +155,17 @@ class ShakenModel(PlainModel):
     def softmax(self, scores: Tensor) -> Tensor:
         # In float32, two scores may be equal, and the softmax has a gradient that it lacks otherwise.
         return super().softmax(scores if self.generator is None else scores.float().double())
+
+    def mix(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        mixed = super().mix(queries, keys, values)
+        if self.generator is None or not self.is_fused:
+            return mixed
+        # Scores and their logarithm are float32, whatever the precision of the model.
+        score_unit = self.factor * FP32
+        weights = self.attention[-1]
+        return FusedAttention.apply(
+            mixed, weights, queries, keys, values, self.unit, score_unit, self.generator
+        )
 
     def block(self, x: Tensor, name: str) -> Tensor:
         return self.shaken(super().block(x, name))

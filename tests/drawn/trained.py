@@ -1,6 +1,7 @@
 """Properties of stages download, vocab and train: every figure that they write is computed a second time."""
 
 import copy
+import functools
 import itertools
 import math
 import re
@@ -429,7 +430,9 @@ def plain_gradient(
         return [loss, *torch.autograd.grad(loss, [plain.weights[name] for name in trained])]
 
     weights = {name: weight.clone() for name, weight in update.before.items()}
-    return exactly(compute, lambda: ShakenModel(weights, run.params["model"]), unit, shaken=shaken)
+    is_fused = run.params["train"]["attention"] == "torch"
+    make = functools.partial(ShakenModel, weights, run.params["model"], is_fused=is_fused)
+    return exactly(compute, make, unit, shaken=shaken)
 
 
 def share_of_rate(train: dict[str, Any], progress: float) -> float:
