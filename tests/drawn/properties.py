@@ -24,6 +24,7 @@ EVERY_STAGE_ENDS = "every_stage_ends"  # the property that stages themselves sho
 # Each registers its properties when it is imported.
 MODULES: tuple[str, ...] = (
     "report",
+    "pictured",
     "trained",
     "sizes",
     "models",

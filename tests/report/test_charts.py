@@ -20,7 +20,7 @@ from tinylm.report.drawing import to_svg
 from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.offline_page import offline_page
 from tinylm.report.pictures import PICTURES, draw_pictures
-from tinylm.report.truth_charts import draw_story, draw_training
+from tinylm.report.truth_charts import draw_training
 from tinylm.run.benches import Beams, BeamTimes, CacheSpeed, CacheTimes, MethodQuality, MethodSpeed
 from tinylm.run.finished_run import FinishedRun, Tables, Times, read_run
 from tinylm.storybook.world import storybook
@@ -36,25 +36,6 @@ def test_a_logarithmic_axis_has_numbers_however_bad_the_first_value_is(worst):
     assert 2 <= len(shown) <= 14
     for label, tick in zip(axes.get_yticklabels(), axes.get_yticks()):
         assert label.get_text() or tick not in shown
-
-
-def test_a_story_has_two_bars_for_each_word():
-    row = {"word": "boy", "true": 0.5, "model": 0.75}
-    picture = draw_story(pd.DataFrame([row, row | {"word": "an", "model": 2.0}]))
-    (axes,) = picture.drawing.axes
-    generator, model = ([bar.get_width() for bar in bars] for bars in axes.containers)
-    assert (generator, model) == ([0.5, 0.5], [0.75, 2.0])
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["boy", "an"]
-
-
-def test_the_distance_over_training_is_stacked_by_kind():
-    table = pd.DataFrame({"tokens": [10, 10, 1000, 1000], "series": ["person", "end"] * 2})
-    picture = draw_training(table.assign(value=1 / table["tokens"]))
-    (axes,) = picture.drawing.axes
-    assert axes.get_xscale() == "log"
-    assert [area.get_label() for area in axes.collections] == ["person", "end"]
-    top = axes.collections[-1].get_paths()[0].vertices[:, 1].max()
-    assert top == pytest.approx(0.2)
 
 
 ROWS_OF = {  # a table for each picture but those of the benches
