@@ -235,7 +235,7 @@ def exactly(
         model.shake(unit, generator, factor)
         for place, result in enumerate(compute(model)):
             error = float((result.detach() - exact[place]).norm()) / factor
-            errors[place] = max(errors[place], error)
+            errors[place] = math.inf if math.isnan(error) else max(errors[place], error)
         if factor == 1.0 and not model.largest <= LARGEST[unit]:
             return [Exact(result, math.inf) for result in exact]
     together = float(sum(result.square().sum() for result in exact)) ** 0.5
