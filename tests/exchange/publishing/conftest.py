@@ -26,6 +26,7 @@ class Hub:
         self.private: set[str] = set()
         self.error: Exception | None = None
         self.tokens: list[str] = []
+        self.messages: list[str] = []
 
     def __call__(self, token: str) -> "Hub":
         self.tokens.append(token)
@@ -50,6 +51,7 @@ class Hub:
         if self.error is not None:
             raise self.error
         assert parent_commit == str(len(self.repos[repo]))
+        self.messages.append(commit_message)
         files = dict(self.repos[repo][-1])
         for operation in operations:
             if isinstance(operation, CommitOperationAdd):

@@ -119,6 +119,8 @@ def test_the_token_is_in_no_output_and_no_file(here, hub, capsys, monkeypatch):
     assert TOKEN not in streams.out + streams.err
     written = [*contents(here).values(), *hub.repos[REPO][-1].values()]
     assert not [content for content in written if TOKEN.encode() in content]
+    assert [message.split()[0] for message in hub.messages] == ["tinylm"]
+    assert TOKEN not in hub.messages[0]
 
 
 def test_the_card_is_used_as_typed(here, monkeypatch, capsys):
