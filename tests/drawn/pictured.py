@@ -1,5 +1,6 @@
 """Pictures of a report, read back from what matplotlib draws: their numbers are those of the tables, under the right names."""
 
+import html
 import itertools
 import re
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tests.drawn.properties import holds
 from tests.drawn.running import in_folder
 from tinylm.report.drawing import Picture
 from tinylm.report.pictures import draw_pictures
-from tinylm.report.wording import token_label
+from tinylm.report.wording import number, token_label
 from tinylm.run.finished_run import read_run
 
 Points = dict[str, np.ndarray]  # (x, y) of each series, (n, 2)
@@ -90,6 +91,9 @@ def pictures_draw_the_tables(drawn: DrawnRun, folder: Path) -> None:
     run = Run(folder)
     with in_folder(folder):
         pictures = draw_pictures(read_run(".", run.params))
+    page = (folder / "report/index.html").read_text("utf-8")
+    said = [html.unescape(text) for text in re.findall(r'<svg[^>]* aria-label="([^"]*)"', page)]
+    assert sorted(said) == sorted(picture.alt for picture in pictures.values())
     check_curves(run, pictures)
     check_cache(run, pictures)
     check_trade_off(run, pictures)
@@ -105,6 +109,9 @@ def check_curves(run: Run, pictures: dict[str, Picture]) -> None:
         axes = axes_of(name, pictures, bool(wanted))
         if axes is not None:
             check_points(name, lines_of(axes), wanted)
+            for series, points in wanted.items():
+                first, last = points[[0, -1], 1]
+                assert f"{series} from {number(first)} to {number(last)}" in pictures[name].alt
             assert [axes.get_xlabel(), axes.get_ylabel()] == labels
             assert (axes.get_yscale() == "log") == (name == "perplexity"), name
             points = [line.get_label() for line in axes.lines if line.get_linestyle() == "None"]
@@ -174,11 +181,9 @@ def check_divergence(run: Run, pictures: dict[str, Picture]) -> None:
     """The areas of all kinds together end at the sum of the kinds."""
     table = table_of_truth(run, "truth_training")
     wanted = {} if table.empty else series_of(table, "tokens")
-    tokens = {number for points in wanted.values() for number in points[:, 0]}
+    tokens = {seen for points in wanted.values() for seen in points[:, 0]}
     whole = [
-        number
-        for number in sorted(tokens)
-        if all(number in points[:, 0] for points in wanted.values())
+        seen for seen in sorted(tokens) if all(seen in points[:, 0] for points in wanted.values())
     ]
     axes = axes_of("truth_training", pictures, len(whole) > 1)
     if axes is None:
@@ -217,19 +222,19 @@ def check_maps(run: Run, pictures: dict[str, Picture]) -> None:
     """Every head over each sentence, and single heads over the first one, under their titles."""
     arrays: Any = np.load(run.folder / "data/evaluate/attention.npz")
     sentences = [
-        (arrays[f"words_{number}"].tolist(), arrays[f"maps_{number}"])
-        for number in range(1, len(arrays) // 4 + 1)
+        (arrays[f"words_{place}"].tolist(), arrays[f"maps_{place}"])
+        for place in range(1, len(arrays) // 4 + 1)
     ]
-    for number, (words, maps) in enumerate(sentences, start=1):
+    for place, (words, maps) in enumerate(sentences, start=1):
         layers, heads = maps.shape[:2]
-        axes = axes_of(f"attention_{number}", pictures, is_drawn=True)
+        axes = axes_of(f"attention_{place}", pictures, is_drawn=True)
         assert axes is not None
-        places = list(itertools.product(range(layers), range(heads)))
-        assert maps_of(axes, words, maps) == places, f"attention_{number}"
+        every_head = list(itertools.product(range(layers), range(heads)))
+        assert maps_of(axes, words, maps) == every_head, f"attention_{place}"
     for name in ("head_1", "head_2"):
         if name in pictures:
-            (place,) = maps_of(pictures[name].drawing.axes[0], *sentences[0])
-            title = f"layer {place[0] + 1}, head {place[1] + 1}"
+            ((layer, head),) = maps_of(pictures[name].drawing.axes[0], *sentences[0])
+            title = f"layer {layer + 1}, head {head + 1}"
             assert pictures[name].alt.startswith(f"Attention of {title}"), name
 
 
