@@ -325,16 +325,15 @@ def repaired(changes: Changes, kept: Changes) -> Changes:
 def affordable(changes: Changes) -> Changes:
     """With less training and validation in layout windows.
 
-    There an epoch, and a validation, reads each token as often as the context is long. A tiny number of epochs
-    may be rounded to 0, which is not legal; `repaired` removes it.
+    There an epoch, and a validation, reads each token as often as the context is long, and a validation takes a few
+    rows at once if the batch has few. A tiny number of epochs may be rounded to 0, which is not legal; `repaired` removes it.
     """
     if changes.get("train.layout") != "windows":
         return changes
     params = with_changes(changes)
-    context = params["model"]["context"]
-    cheaper: Changes = {
-        "train.validate_every": min(context * params["train"]["validate_every"], 1000)
-    }
+    context, train = params["model"]["context"], params["train"]
+    fewer = context * max(1, 8 // train["batch_size"])
+    cheaper: Changes = {"train.validate_every": min(fewer * train["validate_every"], 1000)}
     if changes.get("train.epochs"):
         for name in ("train.epochs", "train.keep_epochs"):
             cheaper[name] = shorter(changes.get(name), context)
