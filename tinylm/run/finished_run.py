@@ -27,7 +27,8 @@ from tinylm.run.seeds import Seeds
 from tinylm.run.trained import Trained, TrainTimes
 from tinylm.run.vocabulary import Vocabulary
 
-_TEXTS = ("prompt", "continuation", "text")  # columns that may be empty, or digits
+# Columns whose texts may be empty, or digits.
+_TEXTS = ("prompt", "reference", "continuation", "text", "word", "kind", "series")
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "claimed"]
 _ABLATION = [*_HEAD, "loss_increase", "low", "high"]
