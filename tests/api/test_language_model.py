@@ -282,6 +282,13 @@ def test_truth_is_that_of_the_world_of_the_model(tmp_path):
         model.truth("cet")
 
 
+def test_only_a_model_of_generated_stories_is_compared_with_its_generator(storyteller):
+    """Though all its words are the storybook's."""
+    storyteller.source = "local"
+    with pytest.raises(InputError, match=r"got one of data\.source local"):
+        storyteller.truth("once upon a time")
+
+
 def test_a_loaded_model_knows_which_world_wrote_its_stories(folder, tmp_path, monkeypatch):
     for name in ("models", "data"):
         shutil.copytree(folder / name, tmp_path / name)
@@ -297,6 +304,9 @@ def test_a_loaded_model_knows_which_world_wrote_its_stories(folder, tmp_path, mo
     )
     write_result(noted, corpus)
     assert tinylm.load().world_digest == "d1"
+    write_result(noted, dataclasses.replace(corpus, source="local", world=None))
+    loaded = tinylm.load()
+    assert (loaded.source, loaded.world, loaded.world_digest) == ("local", None, None)
 
 
 def test_truth_says_what_it_leaves_out(storyteller):

@@ -85,11 +85,14 @@ def load(
         length_penalty(params),
     )
     data = params.get("data") or {}
-    if data.get("source") == "world":
-        model.world = data.get("path")
-        noted = Path(folder).parent / paths.results("download")
-        if noted.exists():
-            model.world_digest = read_result(Downloaded, noted, "download").world
+    model.source, path = data.get("source"), data.get("path")
+    noted = Path(folder).parent / paths.results("download")
+    if noted.exists():
+        corpus = read_result(Downloaded, noted, "download")
+        model.source, path = corpus.source, corpus.path
+        model.world_digest = corpus.world
+    if model.source == "world":
+        model.world = path
     return model
 
 
@@ -102,8 +105,8 @@ class LanguageModel:
     raises InputError if the model's logits are not finite, for example after a diverged training.
 
     Attributes that you can set: slide ("half" or "one", section `cache`), length_penalty (of beam
-    search), world (the folder of the world that wrote the stories, for `truth`; None for the
-    storybook); step ("plain", "compiled" or "auto") and use_cache change the speed only.
+    search), source (`data.source` of the stories, for `truth`), world (the folder of the world that
+    wrote them, or None); step ("plain", "compiled" or "auto") and use_cache change the speed only.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class LanguageModel:
         self.settings = settings
         self.slide = slide
         self.length_penalty = length_penalty
+        self.source: str | None = "storybook"  # of the stories, as in data.source
         self.world: str | Path | None = None
         self.world_digest: str | None = None  # of the world that wrote the stories, if it is known
         self.step = "auto"
@@ -235,8 +239,11 @@ class LanguageModel:
         # Here and in `attention`, the only methods that need pandas: its import takes half a second.
         from tinylm.evaluate.truth import explain, problem_with
 
-        source = "storybook" if self.world is None else "world"
+        source = self.source if self.world is None else "world"
         world = world_of(source, str(self.world), digest=self.world_digest)
+        if world is None:
+            got = f"got one of data.source {source}"
+            raise InputError(f"truth: expected a model of the storybook or of a world, {got}")
         if problem := problem_with(self.tokenizer, world):
             raise InputError(f"truth: {problem}")
         self._warn_of_unknown(
