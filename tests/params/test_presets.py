@@ -1,9 +1,14 @@
 """Presets: every one is a whole, valid params.yaml; a hand-edited file is not lost."""
 
+import dataclasses
+import json
 import re
 from pathlib import Path
 
 import pytest
+from dvc.utils.hydra import apply_overrides
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from studies.records import published
@@ -36,6 +41,23 @@ train:        # stage train
 # Sections that decide a published result: a key that is not set there follows the default preset.
 MARKED = ("model", "train", "decode", "cache", "evaluate", "beam_bench", "kv_bench")
 MARKED += ("accum_sweep", "ckpt_bench")
+KEYS = [
+    (section, field.name, "tuple" in str(field.type))
+    for section, kind in SECTIONS.items()
+    for field in dataclasses.fields(kind)
+]
+LISTS = [each for each in KEYS if each[2]]
+
+
+@st.composite
+def a_key_and_values(draw):
+    """(section, key, values to set one after the other): lists, or other values, as the key takes."""
+    section, key, takes_lists = draw(st.sampled_from(KEYS + 30 * LISTS))
+    items = [7, 0.5, "word", "two words"]
+    values = st.lists(st.sampled_from(items), max_size=2) | st.none()
+    if not takes_lists:
+        values = st.sampled_from([None, *items])
+    return section, key, draw(st.lists(values, min_size=2, max_size=4))
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +65,30 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("dvc.yaml").touch()
     return tmp_path
+
+
+def comments_of(text):
+    """All comments, in order, without their columns."""
+    return [" ".join(comment.split()) for comment in re.findall(r"# .*", text)]
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(names()), a_key_and_values(), st.booleans())
+def test_values_are_set_one_after_the_other_and_all_comments_stay(name, key_and_values, by_dvc):
+    """By `dvc exp run -S` or by a sweep. A comment beside a list that becomes empty would make it invalid YAML."""
+    text = preset_text(name)
+    expected = parse_yaml(text, name)
+    section, key, values = key_and_values
+    for value in values:
+        if by_dvc:
+            Path("params.yaml").write_text(text, "utf-8")
+            apply_overrides("params.yaml", [f"{section}.{key}={json.dumps(value)}"])
+            text = Path("params.yaml").read_text("utf-8")
+        else:
+            text = merge(text, json.dumps({section: {key: value}}), "-S")
+        expected[section][key] = value
+        assert parse_yaml(text, name) == expected
+        assert comments_of(text) == comments_of(preset_text(name))
 
 
 @pytest.mark.parametrize("name", names())

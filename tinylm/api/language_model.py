@@ -239,7 +239,7 @@ class LanguageModel:
         # Here and in `attention`, the only methods that need pandas: its import takes half a second.
         from tinylm.evaluate.truth import explain, problem_with
 
-        source = self.source if self.world is None else "world"
+        source = str(self.source) if self.world is None else "world"
         world = world_of(source, str(self.world), digest=self.world_digest)
         if world is None:
             got = f"got one of data.source {source}"
