@@ -3,13 +3,16 @@
 import shutil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.clone import set_params
 from tests.support.stages import plant, run, small_params
 from tinylm.base.config import load_params
-from tinylm.params.estimate import Corpus, validation_seconds
+from tinylm.params.estimate import Corpus, stage_seconds, validation_seconds
 from tinylm.params.fitting import check_tokens
 from tinylm.params.params import params_from
+from tinylm.params.speed import Speed
 
 LONGEST = {"vocab.tokenizer": "longest_match", "vocab.max_size": 60}
 UNFIT = [  # (changes, the lines that they cause)
@@ -39,6 +42,21 @@ def test_the_estimate_counts_validations_per_update():
         params["train"] |= {"batch_size": size, "accumulation": accumulation}
         found.add(validation_seconds(params_from(params), corpus, 1e-4))
     assert len(found) == 1
+
+
+@given(context=st.integers(16, 300), epochs=st.floats(0.01, 50))
+def test_an_epoch_of_windows_is_estimated_to_read_each_token_once_for_each_place(context, epochs):
+    corpus = Corpus(train=100, evaluation=9)
+    speed = Speed(token_s=1.0, forward_s=0.0, device="cpu")
+    seconds = {}
+    for layout in ("stream", "windows"):
+        params = small_params()
+        params["model"]["context"] = context
+        budget = {"layout": layout, "tokens": None, "epochs": epochs, "validate_every": 10**12}
+        params["train"] |= budget
+        params["data"]["held_out_share"] = 1e-9
+        seconds[layout] = stage_seconds(params_from(params), corpus, speed)["train"]
+    assert seconds["windows"] == pytest.approx(context * seconds["stream"], rel=0.01)
 
 
 def errors(capsys) -> list[str]:
