@@ -131,6 +131,10 @@ def test_killed_interrupted_and_resumed_it_ends_with_the_same_bytes(clone, seria
     sweep(clone, "--resume", "--workers", "2")
     assert [state["state"] for state in states(clone, "b")] == ["done"] * 4
     assert any("resumed after update" in text for text in logs(clone, "b"))
+    # as if a worker had been killed after it wrote the experiment, but before the state
+    (clone.path / "runs/sweeps/b/0001/state.json").unlink()
+    sweep(clone, "--resume")
+    assert [state["state"] for state in states(clone, "b")] == ["done"] * 4
     found = locks(clone)
     assert sorted(found) == [f"b-000{number}" for number in (1, 2, 3, 4)]
     expected = serially(serial, {"train.tokens": 60000, "train.lr": "2e-3", "train.seed": 1})

@@ -5,8 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.support.clone import ROOT
 from tinylm.base import paths
@@ -16,6 +19,7 @@ from tinylm.base.files import read_json, write_json
 from tinylm.base.processes import locked
 from tinylm.cli.command import main
 from tinylm.experiments import launch, new_sweep, sweeps, worker
+from tinylm.experiments.git import git
 from tinylm.experiments.new_sweep import expand_values
 from tinylm.experiments.sweeps import Sweep
 
@@ -24,8 +28,9 @@ BASE = (ROOT / "params.yaml").read_text(encoding="utf-8")
 
 @pytest.fixture
 def sweep(tmp_path, monkeypatch):
-    """A sweep of four runs in a folder of its own."""
+    """A sweep of four runs in a repository of its own."""
     monkeypatch.chdir(tmp_path)
+    git("init", "-q")
     runs = new_sweep.grid(["train.seed=1,2", "train.lr=0.1,0.2"])
     sweep = Sweep("s", "b" * 40, "c" * 40, "evaluate", runs)
     sweep.folder.mkdir(parents=True)
@@ -107,7 +112,6 @@ def test_code_that_git_does_not_track_is_refused_and_nothing_is_written(tmp_path
 
 
 def test_a_worker_outside_a_slot_refuses_and_touches_nothing(sweep, tmp_path):
-    subprocess.run(["git", "init", "-q"], check=True)
     (tmp_path / "params.yaml").write_text("edited")
     (tmp_path / ".git/index.lock").touch()
     words = [sys.executable, "-m", "tinylm.experiments.worker", "s"]
@@ -148,6 +152,30 @@ def test_a_sweep_is_found_from_a_slot_and_names_are_checked(sweep, monkeypatch):
     slot.mkdir(parents=True)
     monkeypatch.chdir(slot)
     assert sweeps.open_sweep("s").folder == folder
+
+
+def test_a_name_is_new_if_no_sweep_has_it_and_no_experiment_is_left_of_one(monkeypatch):
+    numbers = st.sets(st.integers(1, 4))
+
+    @settings(max_examples=10, deadline=None)
+    @given(present=numbers, removed=numbers)
+    def check(present, removed):
+        with tempfile.TemporaryDirectory() as folder, monkeypatch.context() as patch:
+            patch.chdir(folder)
+            git("init", "-q")
+            tree = git("write-tree")
+            for number in present:
+                (sweeps.FOLDER / f"sweep-{number}").mkdir(parents=True)
+            for number in removed:
+                git("update-ref", f"refs/exps/{'a' * 2}/{'b' * 38}/sweep-{number}-0002", tree)
+            new = next(n for n in range(1, 10) if n not in present | removed)
+            assert sweeps.new_name(None) == f"sweep-{new}"
+            assert sweeps.new_name("sweep") == "sweep"
+            for number in present | removed:
+                with pytest.raises(InputError, match=f"^--name: sweep-{number} "):
+                    sweeps.new_name(f"sweep-{number}")
+
+    check()
 
 
 def test_workers_that_die_before_any_run_ends_stop_the_sweep(sweep, monkeypatch):

@@ -97,14 +97,25 @@ class Slot:
             raise error.__cause__ or error from None
 
     def record(self, number: int) -> None:
-        """Make the folder's state the run's experiment. A second time changes nothing."""
+        """Make the folder's state the run's experiment. A second time changes nothing.
+
+        Raises InputError if another sweep has an experiment of this name.
+        """
         baseline = self.sweep.baseline
         name = self.sweep.experiment(number)
         reference = f"refs/exps/{baseline[:2]}/{baseline[2:]}/{name}"
-        if git("for-each-ref", reference):
+        recorded = self.sweep.run(number) / "experiment"
+        existing = git("for-each-ref", "--format=%(objectname)", reference)
+        if existing and recorded.exists() and recorded.read_text() == existing:
             return
+        if existing:
+            raise InputError(
+                f"experiment {name} is that of an earlier run; use dvc exp remove {name}, then "
+                f"tinylm sweep --resume {self.sweep.name}"
+            )
         git("add", "-u", ".")
         git("add", *(path for path in _RECORDED if os.path.exists(path)))
         message = f"tinylm sweep: {self.sweep.label(number)}"
         commit = git("commit-tree", git("write-tree"), "-p", baseline, "-m", message)
+        write_bytes(recorded, commit.encode())  # first: the worker may be killed in between
         git("update-ref", reference, commit)

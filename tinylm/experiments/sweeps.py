@@ -2,8 +2,8 @@
 
 Everything is in runs/sweeps/NAME, where every process and host that works on it finds it.
 sweep.json lists the runs. Each run has a folder with its own `runs/`, which has its snapshots, and
-`log.txt`. A process that works on the run holds a lock on the log. `state.json` is written once the
-run has ended.
+`log.txt`. A process that works on the run holds a lock on the log. `experiment` holds the commit of
+the run's DVC experiment, and `state.json` is written once the run has ended.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import read_json, write_json
 from tinylm.base.processes import locked
+from tinylm.experiments.git import git
 from tinylm.params.params import params_from
 from tinylm.params.presets.write import Values, merge
 
@@ -117,15 +118,28 @@ def open_sweep(name: str | None) -> Sweep:
     return Sweep(**read_json(newest))
 
 
+def _names_with_experiments() -> set[str]:
+    """The names of all sweeps that have experiments; those of a removed sweep may still be there."""
+    listed = git("for-each-ref", "--format=%(refname:lstrip=4)", "refs/exps").splitlines()
+    parts = [experiment.rpartition("-") for experiment in listed]
+    return {name for name, _, number in parts if number.isdecimal()}
+
+
 def new_name(wanted: str | None) -> str:
     """The name of a new sweep: as wanted, or sweep-1, sweep-2 and so on. Raises InputError."""
+    used = _names_with_experiments()
     if wanted is None:
         names = (f"sweep-{number}" for number in itertools.count(1))
-        return next(name for name in names if not (FOLDER / name).exists())
+        return next(name for name in names if name not in used and not (FOLDER / name).exists())
     if not _NAME.fullmatch(wanted):
         raise InputError(f"--name: expected at most 61 letters, digits, - and _, got {wanted}")
     if (FOLDER / wanted).exists():
         raise InputError(f"--name: {wanted} exists; --resume {wanted} continues it")
+    if wanted in used:
+        raise InputError(
+            f"--name: {wanted} was a sweep whose experiments still exist; choose another name, or "
+            "remove them with dvc exp remove"
+        )
     return wanted
 
 
