@@ -1,8 +1,11 @@
 """What a run finds in its folder, and the experiment that it becomes."""
 
+import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinylm.base.config import InputError
 from tinylm.experiments.git import git
@@ -30,6 +33,39 @@ def slot(tmp_path, monkeypatch):
     git("worktree", "add", "-q", "--detach", str(folder), commit)
     monkeypatch.chdir(folder)
     return Slot(sweep, print)
+
+
+def contents(folder):
+    """{file: its bytes} below a folder, links to folders not followed, as DVC reads it."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+def write(folder, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def test_a_run_finds_every_file_of_its_data_whichever_git_tracks(slot):
+    names = st.sampled_from(["a.txt", "b/a.txt", "b/c/a.txt", "b/c/d.txt", "e/a.txt"])
+    numbers = itertools.count(1)
+
+    @settings(max_examples=30, deadline=None)
+    @given(
+        key=st.sampled_from(["data.path", "vocab.path", "embedding.path"]),
+        tracked=st.sets(names),
+        others=st.sets(names, min_size=1),
+    )
+    def check(key, tracked, others):
+        folder = f"data of example {next(numbers)}"
+        write(slot.root / folder, tracked | others)
+        write(slot.path / folder, tracked)  # as git checks them out
+        for _ in range(2):  # a slot is used for one run after another
+            slot.enter(1, {key: folder})
+            assert contents(slot.path / folder) == contents(slot.root / folder)
+
+    check()
 
 
 def test_a_run_keeps_its_own_experiment_but_not_that_of_an_earlier_sweep(slot):

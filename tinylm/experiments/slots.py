@@ -77,13 +77,19 @@ class Slot:
                 self._link_outside(path)
 
     def _link_outside(self, path: str) -> None:
-        """Link a relative path to the file that it names in the main folder."""
+        """Link a relative path to what it names in the main folder.
+
+        A folder that is already here has only the files that git tracks: the others are linked.
+        """
         source = self.root / path
         target = Path(os.path.normpath(self.path / path))
-        if os.path.isabs(path) or os.path.lexists(target) or not source.exists():
+        if os.path.isabs(path) or not source.exists():
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.symlink(source.resolve(), target)
+        if target.is_dir():
+            _link_missing(source.resolve(), target)
+        elif not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.symlink(source.resolve(), target)
 
     def reproduce(self, stage: str) -> None:
         """`dvc repro STAGE` in this folder. Raises the error of `run_stage`, or DVC's own."""
@@ -119,3 +125,14 @@ class Slot:
         commit = git("commit-tree", git("write-tree"), "-p", baseline, "-m", message)
         write_bytes(recorded, commit.encode())  # first: the worker may be killed in between
         git("update-ref", reference, commit)
+
+
+def _link_missing(source: Path, target: Path) -> None:
+    """Link each file below `source` that `target` lacks."""
+    if source.is_dir() and not source.is_symlink():
+        target.mkdir(exist_ok=True)  # not a link, since DVC follows none inside a folder
+        for path in source.iterdir():
+            if path.name != ".git":  # a submodule's, which would be invalid here
+                _link_missing(path, target / path.name)
+    elif not os.path.lexists(target):
+        os.symlink(source.resolve(), target)
