@@ -91,7 +91,12 @@ def test_a_run_is_shown_with_the_loss_of_its_saved_weights(sweep, monkeypatch):
         assert read_json(sweep.run(number) / "metrics.json")["held_out_loss"] == 1.5
 
 
-TEXTS = ("train.lr", "train.lr=[1", "train.lr=1,1.0", "report.title=2026-11-28,x")
+@given(st.text(" \t\n", max_size=3))
+def test_an_empty_value_is_null(space):
+    assert expand_values([f"train.patience={space}"]) == {"train.patience": [None]}
+
+
+TEXTS = ("train.lr", "train.lr=],[", "train.lr=[1", "train.lr=1,1.0", "report.title=2026-11-28,x")
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -206,6 +211,8 @@ def test_a_worker_is_the_one_of_the_slots_code(sweep, tmp_path, monkeypatch, pac
     ("words", "key"),
     [
         (["--seeds", "1,a"], "train.seed"),
+        (["--seeds", "", "-S", "model.layers=2"], "train.seed"),
+        (["-S", "train.lr="], "train.lr"),
         ([], "--seeds"),
         (["--seeds", "1", "--workers", "0"], "--workers"),
         (["-S", "model.layers=0,-1"], "model.layers"),

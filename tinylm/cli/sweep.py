@@ -78,7 +78,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
         sweep = sweeps.open_sweep(arguments.resume or None)
         sweep.retry_failed()
     else:
-        seeds = [f"train.seed={arguments.seeds}"] if arguments.seeds else []
+        seeds = [f"train.seed={arguments.seeds}"] if arguments.seeds is not None else []
         runs = new_sweep.grid(seeds + arguments.values)
         sweep = new_sweep.begin(runs, LAST, arguments.name)
     where = f"{workers} at once ({arguments.on})"

@@ -17,13 +17,18 @@ REFS = "refs/tinylm/sweeps"  # keeps the code and parameters of each sweep
 
 
 def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
-    """{key: values} of `-S KEY=VALUE,VALUE`, values written as in params.yaml. Raises InputError."""
+    """{key: values} of `-S KEY=VALUE,VALUE`, values written as in params.yaml.
+
+    `-S KEY=` is null, as an empty value is there. Raises InputError.
+    """
     axes: dict[str, list[Any]] = {}
     for text in overrides:
         key, equals, values = text.partition("=")
         if not equals or key in axes:
             raise InputError(f"-S: expected KEY=VALUE,VALUE, each key once, got {text}")
-        listed = parse_yaml(f"{{values: [{values}]}}", f"-S {text}")["values"]
+        listed = parse_yaml(f"{{values: [{values.strip() or 'null'}]}}", f"-S {text}")["values"]
+        if not listed:
+            raise InputError(f"-S: expected KEY=VALUE,VALUE, got no values in {text}")
         for place, value in enumerate(listed):
             if isinstance(value, datetime.date):
                 raise InputError(f"-S {text}: expected text, got a date; write it in quotes")
