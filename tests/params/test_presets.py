@@ -126,6 +126,13 @@ def test_merge_changes_only_the_named_values():
     assert merge(BASE, override, "x.yaml") == "# why\n" + changed
 
 
+@pytest.mark.parametrize("comment", ["", " # why", "\n  # why"])
+def test_merge_empties_a_list_below_comments(comment):
+    base = f"train:\n  widths:{comment}\n  - 1 # one\n  - 5\n\nrest:\n  title: a b\n  on: true\n"
+    merged = parse_yaml(merge(base, "train: {widths: []}", "x.yaml"), "x.yaml")
+    assert merged == {"train": {"widths": []}, "rest": {"title": "a b", "on": True}}
+
+
 @pytest.mark.parametrize(
     ("override", "named"),
     [

@@ -114,6 +114,9 @@ def merge(base: str, override: str, source: str) -> str:
             if key not in document[section]:
                 keys = ", ".join(document[section])
                 raise InputError(f"{source}: {section}: expected one of {keys}, got {key}")
+            if value == [] and (comments := document[section].ca.items.get(key)):
+                # those above a list's first item, with which ruamel.yaml writes an invalid []
+                comments[3:] = [None]
             document[section][key] = list(value) if isinstance(value, list) else value
     target = io.StringIO()
     yaml.dump(document, target)
