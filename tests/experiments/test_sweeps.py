@@ -65,6 +65,15 @@ def test_a_run_has_the_parameters_of_the_folder_with_its_own_values():
     assert params == base
 
 
+@settings(max_examples=5, deadline=None)
+@given(more=st.lists(st.integers(2, 4), unique=True), seed=st.integers(1, 4))
+def test_a_run_may_have_any_seed_and_trains_no_further_ones(more, seed):
+    base = BASE.replace("more: []", f"more: {more}")
+    sweeps.check_values(base, {"train.seed": seed})
+    params = parse_yaml(sweeps.params_text(base, {"train.seed": seed}), "params.yaml")
+    assert (params["train"]["seed"], params["seeds"]["more"]) == (seed, [])
+
+
 class IdleSlot:
     """A slot in which every run is done at once, with the same results."""
 

@@ -144,7 +144,12 @@ def new_name(wanted: str | None) -> str:
 
 
 def params_text(base: str, values: Values) -> str:
-    """params.yaml with a run's values, comments kept. Raises InputError for an unknown key."""
+    """params.yaml with a run's values, comments kept. Raises InputError for an unknown key.
+
+    The seeds of a sweep are runs of their own, so `seeds.more` is empty where a run sets its seed.
+    """
+    if "train.seed" in values:
+        values = {"seeds.more": []} | values
     sections: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         section, _, name = key.partition(".")
