@@ -19,7 +19,7 @@ from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
 from tests.support.clone import set_params
 from tests.support.random_run import make_run
 from tests.support.runs import part
-from tests.support.small import random_model
+from tests.support.small import random_model, words_of
 from tinylm.base.config import InputError, load_params
 from tinylm.cli import main
 from tinylm.decoding.settings import DecodeSettings
@@ -30,6 +30,7 @@ from tinylm.model.checkpoint import load_model
 from tinylm.run.evaluated import Evaluated
 from tinylm.run.finished_run import FinishedRun, Tables
 from tinylm.run.trained import Trained
+from tinylm.storybook.corpus import generate as generate_stories
 from tinylm.text.words import Splitter
 from tinylm.vocab.words import WordTokenizer
 
@@ -209,6 +210,22 @@ def test_openings_are_the_readers_own_or_those_of_evaluation_stories():
     without = facts_of(None)
     assert (without["heads"], without["openings"]) == ({}, [])
     assert "perplexity" not in without["about"]
+
+
+@pytest.mark.parametrize("prompts", ["starts", "stream"])
+def test_only_texts_from_the_start_of_a_story_are_judged_by_its_generator(prompts):
+    train, _ = generate_stories(2, 1, 1)
+    texts = [story.text for story in train]
+    tokenizer = words_of(texts)
+    first = texts[0].split()
+    samples = [{"prompt": " ".join(first[:4]), "continuation": " ".join(first[4:])}]
+    run = FinishedRun(
+        params={"data": {"source": "storybook"}, "evaluate": {"prompts": prompts}},
+        tables=Tables(samples=pd.DataFrame(samples)),
+    )
+    page = facts(random_model(len(tokenizer), 20), tokenizer, DecodeSettings(), run, "A title")
+    assert len(page["samples"]) == (prompts == "starts")
+    assert bool(page["truths"]) == (prompts == "starts")
 
 
 WORDS = [f"word{index}" for index in range(4, VOCAB)]

@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 32_800, ("tests",): 30_950}
+TOTAL_LINES = {("tinylm", "stages"): 32_800, ("tests",): 31_150}
 TOTAL_WORDS = 28_280  # of all pages, without their generated parts
 
 

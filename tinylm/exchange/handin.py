@@ -156,9 +156,8 @@ def _run_files(run: FinishedRun, code: list[str]) -> dict[str, Path]:
         files[f"report/{Path(name).name}"] = Path(name)
     for picture in Path(paths.PICTURES).glob("*.svg"):
         files[f"plots/{picture.name}"] = picture
-    for name, file in FILES.items():
-        if run.has(name) and file.path.startswith(f"{paths.PLOTS}/"):
-            files[file.path] = Path(file.path)
+    for curve in Path(paths.PLOTS).glob("*.csv"):
+        files[f"plots/{curve.name}"] = curve
     for name in TEXTS:
         file = FILES[f"tables.{name}"]
         if run.has(f"tables.{name}"):

@@ -93,9 +93,11 @@ def facts(
     truths: list[dict[str, Any]] = []
     world = world_of_run(run) if run else None
     if run and world and not problem_with(tokenizer, world):
-        rows = run.tables.rows("samples")[:SAMPLES]
-        samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
-        truths = [_truth(tokenizer, text, world) for text in (*openings, *samples)]
+        if run.param("evaluate", "prompts") == "starts":  # else samples begin within a story
+            rows = run.tables.rows("samples")[:SAMPLES]
+            samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
+        told = openings if samples or run.param("report", "prompts") else []
+        truths = [_truth(tokenizer, text, world) for text in (*told, *samples)]
     return {
         "title": title,
         "about": _about(model, token, run),

@@ -78,12 +78,14 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
     sources = {
         "report/report.pdf": "report/report.pdf",
         "plots/loss_tokens.svg": "plots/pictures/loss_tokens.svg",
-        "plots/loss.csv": "plots/loss.csv",
         "samples/samples.csv": "data/evaluate/samples.csv",
         "settings.yaml": "params.yaml",
         "model/pipeline/dvc.lock": "dvc.lock",
     }
     sources |= {f"code/{name}": name for name in CODE}
+    curves = [path.name for path in (here / "plots").glob("*.csv")]
+    assert {"loss.csv", "learning_rate.csv", "kv_bench.csv"} <= set(curves)
+    sources |= {f"plots/{name}": f"plots/{name}" for name in curves}
     for name, source in sources.items():
         assert files[name] == (here / source).read_bytes(), name
     for name in files:
