@@ -137,7 +137,8 @@ def test_bytes_that_are_not_utf8_are_refused_and_never_replaced(tmp_path, name, 
 
 
 BAD_ROWS = (
-    "{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}'
+    "{", '"text"', "[" * 100_000, '{"text": 3.5}', '{"text": null}', '{"story": "a"}', '{"text": "a", "text": "b"}',
+    '{"text": {"en": "a"}}', "[]", '["text", "a"]',
 )  # fmt: skip
 
 

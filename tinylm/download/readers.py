@@ -131,13 +131,13 @@ def _json_texts(path: Path, column: str) -> Texts:
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=tuple)  # a dict would hide a second column
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, dict):
+        if not isinstance(row, tuple):
             raise InputError(f"{where}: expected a JSON object, got {line[:40]!r}")
-        _check_columns(where, column, list(row))
-        yield number, row[column]
+        _check_columns(where, column, [name for name, _ in row])
+        yield number, dict(row)[column]
 
 
 def _csv_texts(path: Path, column: str) -> Texts:
