@@ -41,7 +41,7 @@ from tinylm.run.interval import Interval
 from tinylm.run.role_pairs import NEXT_TOKEN
 
 BLEU = st.sampled_from([0.0, 0.0355, 0.03550001, 0.2])
-LOG_PROB = st.sampled_from([None, -2.0, -1.5, -1.0])  # None: infinite
+SCORE = st.sampled_from([-np.inf, -2.0, -1.50001, -1.5, -1.0])
 
 
 @pytest.fixture(scope="session")
@@ -276,7 +276,7 @@ def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings)
     beams = pd.DataFrame(
         [{"prompt": "a", "method": name, "text": "b"} for name in ("greedy", "beam 1")]
     )
-    beams = beams.assign(reference="c", log_prob=-1.0)
+    beams = beams.assign(reference="c", log_prob=-1.0, score=-1.0)
     changed = altered(run, accum_sweep__gradient_difference=2.34e-7, tables__beams=beams)
     markdown = write_document(changed, settings, {})
     assert "same rows by at most 2.3e-07 of its largest" in plain(markdown).replace(MINUS, "-")
@@ -288,21 +288,27 @@ def test_checks_of_accumulation_and_beam_search_are_in_the_report(run, settings)
 @drawn(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     bleu=st.tuples(BLEU, BLEU),
-    log_prob=st.tuples(LOG_PROB, LOG_PROB),
+    log_prob=st.tuples(st.floats(-9, -1), st.floats(-9, -1)),
+    score=st.tuples(SCORE, SCORE),
     distinct=st.tuples(st.sampled_from([0.5, 0.5001, 0.7]), st.sampled_from([0.5, 0.7])),
 )
 def test_sentences_about_beam_search_agree_with_their_numbers(
-    run, settings, bleu, log_prob, distinct
+    run, settings, bleu, log_prob, score, distinct
 ):
+    """The search is judged by the score that it maximises, not by the log-probability per token."""
     methods = dict(run.beam_bench.methods)
-    for place, name in enumerate(("greedy", max(methods, key=_width))):
+    names = ("greedy", max(methods, key=_width))
+    beams = run.tables.frame("beams")
+    for place, name in enumerate(names):
         methods[name] = dataclasses.replace(
             methods[name],
             bleu4=bleu[place],
             log_prob_per_token=log_prob[place],
             distinct2=distinct[place],
         )
-    text = plain(write_document(altered(run, beam_bench__methods=methods), settings, {}))
+        beams.loc[beams["method"] == name, ["text", "score"]] = [f"text of {name}", score[place]]
+    changed = altered(run, beam_bench__methods=methods, tables__beams=beams)
+    text = plain(write_document(changed, settings, {}))
     shown = [number(value) for value in bleu]
     if shown[0] == shown[1]:
         assert f"BLEU-4 stays {shown[0]}." in text
@@ -310,8 +316,20 @@ def test_sentences_about_beam_search_agree_with_their_numbers(
     else:
         assert f"BLEU-4 from {shown[0]} to {shown[1]}." in text
         assert f"Why BLEU may {'rise' if bleu[1] > bleu[0] else 'fall'}." in text
-    assert ("does its job" in text) == (None not in log_prob and log_prob[1] > log_prob[0])
+    gain = round(score[1] - score[0], 3) if -np.inf not in score else np.nan
+    assert ("does its job: its texts have a higher mean score" in text) == (gain > 0)
+    assert ("fails here: its texts have a lower mean score" in text) == (gain < 0)
+    assert ("gains nothing: its texts have the same mean score" in text) == (gain == 0)
+    assert "BLEU rewards the names" not in text or gain > 0
     assert not re.search(r"(more|less) varied: (\d+ %) distinct 2-grams instead of \2", text)
+
+
+def test_a_beam_search_that_finds_the_greedy_texts_is_not_called_better(run, settings):
+    beams = run.tables.frame("beams").assign(text="the same")
+    text = plain(write_document(altered(run, tables__beams=beams), settings, {}))
+    assert "The search found the texts of greedy decoding." in text
+    assert "does its job" not in text
+    assert "varied" not in text
 
 
 def _width(name):

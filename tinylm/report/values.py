@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tinylm.report.assignment import differences, questions
 from tinylm.report.render import escape
 from tinylm.report.settings import ReportSettings
-from tinylm.report.wording import big, isolated, number
+from tinylm.report.wording import as_number, big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun, records
@@ -271,9 +271,14 @@ def heads_with_roles(run: FinishedRun) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A decoding method: the quality of its texts, and the mean number of words of its texts and of the stories."""
+    """A decoding method: its texts, their quality, and the mean number of words of its texts and of the stories.
 
+    score: what beam search maximises, the mean over its texts; None if it is infinite.
+    """
+
+    texts: list[str]
     quality: MethodQuality
+    score: float | None
     words: float
     story_words: float
 
@@ -287,7 +292,13 @@ def _beams(run: FinishedRun) -> dict[str, Method]:
     for name, quality in run.beam_bench.methods.items():
         if name != "beam 1":
             own = texts[texts["method"] == name]
-            methods[name] = Method(quality, _mean_words(own["text"]), _mean_words(own["reference"]))
+            methods[name] = Method(
+                texts=own["text"].tolist(),
+                quality=quality,
+                score=as_number(own["score"].mean()),
+                words=_mean_words(own["text"]),
+                story_words=_mean_words(own["reference"]),
+            )
     return methods
 
 
