@@ -209,6 +209,23 @@ def test_memory_of_a_gpu_is_what_the_assignment_asks_for(run, settings, device):
     assert ("no GPU was used" in markdown) == (device == "cpu")
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("storybook", "is unknown here: the model reads some words as &lt;unk>"),
+        ("local", "is unknown, because nobody knows the true probabilities"),
+    ],
+)
+def test_the_reason_why_there_is_no_floor_is_true(run, settings, source, reason):
+    run.params["data"]["source"] = source
+    changed = altered(run, evaluate__baselines__floor=None, evaluate__unknown_share=0.1)
+    sentences = re.findall(
+        r"How much better a model could get (.*)", write_document(changed, settings, {})
+    )
+    assert len(sentences) == 1
+    assert sentences[0].startswith(reason)
+
+
 @pytest.mark.parametrize("same", [True, False, None])
 def test_tokens_that_were_not_compared_are_not_called_the_same(run, settings, same):
     markdown = write_document(altered(run, kv_bench__same_ids=same), settings, {})
