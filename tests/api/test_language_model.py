@@ -32,11 +32,13 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
+from tinylm.evaluate.attention_maps import MAX_TOKENS
 from tinylm.evaluate.scoring import token_log_probs
 from tinylm.evaluate.truth import PROBABLE
 from tinylm.model.ops import Ops
 from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
+from tinylm.report.pictures import attention_pictures
 from tinylm.report.settings import ReportSettings
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.finished_run import FinishedRun
@@ -232,6 +234,29 @@ def test_prompts_are_continued_as_tinylm_generate_does(tmp_path, monkeypatch):
     assert [text.continuation for text in texts] == continuations
     assert [text.unknown for text in texts] == [[], ["zebra"], []]
     assert "*After “the zebra said”: " in write_document(run, SETTINGS, {})
+
+
+@pytest.mark.parametrize(("words", "cut"), [(8, ""), (16, ""), (17, ", its first 17 of 18 tokens")])
+def test_a_sentence_that_is_cut_says_so_where_it_is_shown(tmp_path, monkeypatch, words, cut):
+    """With <sos>, 16 words are as many tokens as the context."""
+    make_run(tmp_path, "drop")
+    monkeypatch.chdir(tmp_path)
+    sentence = " ".join(["the", "cat"] * 9)[: 4 * words].strip()
+    chosen = dataclasses.replace(SETTINGS, sentences=(sentence,))
+    run = with_own_texts(FinishedRun(params=load_params()), chosen)
+    (seen,) = run.own_sentences
+    assert len(seen.words) + seen.left_out == words + 1
+    shown = load("models").attention(" ".join(seen.words[1:]))
+    assert (seen.words, seen.next) == (shown.words, shown.next.word)
+    text = write_document(run, chosen, attention_pictures(run))
+    assert f"Your sentence{cut}: {' '.join(seen.words)}".replace("<", "&lt;") in text
+
+
+def test_the_parameters_name_how_many_tokens_of_a_sentence_are_drawn():
+    (line,) = re.findall("^  sentences: .*", (FOLDER / "storybook.yaml").read_text("utf-8"), re.M)
+    assert line.endswith(
+        f"# texts whose attention maps are drawn, for their first {MAX_TOKENS} tokens"
+    )
 
 
 TEXTS = [

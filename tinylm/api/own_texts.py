@@ -12,6 +12,7 @@ from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.report.settings import ReportSettings
 from tinylm.run.finished_run import FinishedRun, OwnText, Sentence
+from tinylm.text.cleaning import clean_text
 
 
 def with_own_texts(run: FinishedRun, settings: ReportSettings) -> FinishedRun:
@@ -50,5 +51,7 @@ def _continued(lm: LanguageModel, prompts: Sequence[str], most: int) -> tuple[Ow
 
 
 def _sentence(lm: LanguageModel, text: str) -> Sentence:
+    """Attention over the first tokens of a text, as many as a picture can show."""
     maps = lm.attention(text, MAX_TOKENS)
-    return Sentence(maps.words, maps.weights, *maps.next)
+    ids = lm.tokenizer.encode_prompt(clean_text(text), "the text")
+    return Sentence(maps.words, maps.weights, *maps.next, left_out=len(ids) - len(maps.words))

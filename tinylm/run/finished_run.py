@@ -38,13 +38,14 @@ _ABLATION = [*_HEAD, "loss_increase", "low", "high"]
 class Sentence:
     """Attention over a sentence, and the most likely next token.
 
-    words (T,); maps (layers, heads, T, T).
+    words (T,); maps (layers, heads, T, T). left_out: how many tokens follow them.
     """
 
     words: list[str]
     maps: np.ndarray
     next: str
     probability: float
+    left_out: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
