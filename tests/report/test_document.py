@@ -24,7 +24,7 @@ from tinylm.report.drawing import in_style, to_png, to_svg
 from tinylm.report.pictures import PICTURES, attention_pictures, draw_pictures
 from tinylm.report.render import render
 from tinylm.report.settings import ReportSettings
-from tinylm.report.values import MAP_ROWS, shown_heads, template_values
+from tinylm.report.values import MAP_ROWS, corpus_of, shown_heads, template_values
 from tinylm.report.wording import MINUS, big, byte_count, loss, number
 from tinylm.run.benches import CacheSpeed, RecomputeSpeed
 from tinylm.run.downloaded import SplitCounts
@@ -106,6 +106,18 @@ def test_the_widest_beam_is_the_widest_in_any_order(run):
     quality = methods["greedy"]
     methods = {"greedy": quality, "beam 5": quality, "beam 12": quality, "beam 3": quality}
     assert template_values(altered(run, beam_bench__methods=methods))["widest"] == "beam 12"
+
+
+@given(
+    name=st.text("ab@.-", min_size=1),
+    source=st.sampled_from(["local", "world", "hub"]),
+)
+def test_only_a_name_on_the_hub_ends_before_an_at_sign(name, source):
+    if source == "hub":
+        name = f"n{name.replace('@', '')}"
+    place = f"me/{name}@0123abc" if source == "hub" else f"/data@home/{name}"
+    data = {"source": source, "hub": place, "path": place}
+    assert corpus_of(FinishedRun(params={"data": data})) == name
 
 
 def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):

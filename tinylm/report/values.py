@@ -145,8 +145,10 @@ def corpus_of(run: FinishedRun) -> str:
     source = run.param("data", "source")
     if source == "storybook":
         return "generated stories"
-    key = "hub" if source == "hub" else "path"
-    path = str(run.param("data", key) or "text").partition("@")[0]
+    if source == "hub":
+        path = str(run.param("data", "hub") or "text").partition("@")[0]  # without the revision
+    else:
+        path = str(run.param("data", "path") or "text")
     name = path.rstrip("/").rpartition("/")[2]
     return "TinyStories" if name.lower() == "tinystories" else name
 
