@@ -238,6 +238,29 @@ def test_the_reason_why_there_is_no_floor_is_true(run, settings, source, reason)
     assert sentences[0].startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("layers", "recomputed", "stored", "sentence"),
+    [
+        (1, 5.0, 5.0, "This model has one block, which is the last, so both runs do the same"),
+        (2, 5.001, 5.002, "What it saves: nothing here."),
+        (2, 6.0, 5.0, "What it saves: nothing here."),
+        (2, 5.0, 6.0, "What it saves: an update needs at most 5.00 MiB instead of 6.00 MiB"),
+    ],
+)
+def test_checkpointing_saves_memory_only_where_it_does(
+    run, settings, layers, recomputed, stored, sentence
+):
+    run.params["model"]["layers"] = layers
+    steps = [
+        part(RecomputeSpeed, recompute=recompute, update_s=1.0, peak_mib=mebibytes)
+        for recompute, mebibytes in ((True, recomputed), (False, stored))
+    ]
+    text = write_document(altered(run, times__ckpt_bench__settings=steps), settings, {})
+    assert sentence in text.replace("**", "")
+    assert ("instead of those of all" in text) == (stored == 6.0)
+    assert ("What it costs" in text) == (layers > 1)
+
+
 @pytest.mark.parametrize("same", [True, False, None])
 def test_tokens_that_were_not_compared_are_not_called_the_same(run, settings, same):
     markdown = write_document(altered(run, kv_bench__same_ids=same), settings, {})
