@@ -261,6 +261,34 @@ def test_checkpointing_saves_memory_only_where_it_does(
     assert ("What it costs" in text) == (layers > 1)
 
 
+def test_training_stops_after_one_validation_or_several(run, settings):
+    for patience, shown in ((1, "1 validation without"), (2, "2 validations without")):
+        run.params["train"]["patience"] = patience
+        assert f"Training stops after {shown} improvement" in write_document(run, settings, {})
+
+
+def test_words_without_vectors_and_texts_without_2_grams_are_not_measured(run, settings):
+    text = write_document(run, settings, {})
+    assert "of its words have a vector" in text
+    assert " varied: " in text
+    methods = {
+        name: dataclasses.replace(quality, distinct2=0.0)
+        for name, quality in run.beam_bench.methods.items()
+    }
+    changed = altered(
+        run,
+        vocab__embedding__coverage=None,
+        beam_bench__methods=methods,
+        evaluate__samples__distinct2=0.0,
+        evaluate__samples__reference_distinct2=0.0,
+    )
+    text = write_document(changed, settings, {})
+    assert "of its words have a vector" not in text
+    assert " varied: " not in text
+    assert "| distinct 2-grams | 0" not in text
+    assert not re.search(r"\| greedy \|.*\| 0 %", text)
+
+
 @pytest.mark.parametrize("same", [True, False, None])
 def test_tokens_that_were_not_compared_are_not_called_the_same(run, settings, same):
     markdown = write_document(altered(run, kv_bench__same_ids=same), settings, {})
