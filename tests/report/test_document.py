@@ -400,6 +400,8 @@ def test_sentences_about_beam_search_agree_with_their_numbers(
     assert ("does its job: its texts have a higher mean score" in text) == (gain > 0)
     assert ("fails here: its texts have a lower mean score" in text) == (gain < 0)
     assert ("gains nothing: its texts have the same mean score" in text) == (gain == 0)
+    if gain > 0 or gain < 0:
+        assert f"mean score ({number(score[1], 4)} instead of {number(score[0], 4)})" in text
     assert "BLEU rewards the names" not in text or gain > 0
     assert not re.search(r"(more|less) varied: (\d+ %) distinct 2-grams instead of \2", text)
 
