@@ -236,7 +236,7 @@ def test_prompts_are_continued_as_tinylm_generate_does(tmp_path, monkeypatch):
     assert "*After “the zebra said”: " in write_document(run, SETTINGS, {})
 
 
-@pytest.mark.parametrize(("words", "cut"), [(8, ""), (16, ""), (17, ", its first 17 of 18 tokens")])
+@pytest.mark.parametrize(("words", "cut"), [(8, ""), (16, ""), (17, " (first 17 of 18 tokens)")])
 def test_a_sentence_that_is_cut_says_so_where_it_is_shown(tmp_path, monkeypatch, words, cut):
     """With <sos>, 16 words are as many tokens as the context."""
     make_run(tmp_path, "drop")
@@ -308,7 +308,7 @@ def test_truth_is_that_of_the_world_of_the_model(tmp_path):
 def test_only_a_model_of_generated_stories_is_compared_with_its_generator(storyteller):
     """Though all its words are the storybook's."""
     storyteller.source = "local"
-    with pytest.raises(InputError, match=r"got one of data\.source local"):
+    with pytest.raises(InputError, match=r"got one trained on data\.source: local"):
         storyteller.truth("once upon a time")
 
 
@@ -330,6 +330,9 @@ def test_a_loaded_model_knows_which_world_wrote_its_stories(folder, tmp_path, mo
     write_result(noted, dataclasses.replace(corpus, source="local", world=None))
     loaded = tinylm.load()
     assert (loaded.source, loaded.world, loaded.world_digest) == ("local", None, None)
+    write_result(noted, corpus)
+    monkeypatch.chdir(tmp_path.parent)
+    assert tinylm.load(tmp_path / "models").world == str(tmp_path / "welt")
 
 
 def test_truth_says_what_it_leaves_out(storyteller):

@@ -182,11 +182,12 @@ def test_a_name_is_new_if_no_sweep_has_it_and_no_experiment_is_left_of_one(monke
                 (sweeps.FOLDER / f"sweep-{number}").mkdir(parents=True)
             for number in removed:
                 git("update-ref", f"refs/exps/{'a' * 2}/{'b' * 38}/sweep-{number}-0002", tree)
+            git("update-ref", f"refs/exps/{'a' * 2}/{'b' * 38}/sweep-2", tree)  # not of a sweep
             new = next(n for n in range(1, 10) if n not in present | removed)
             assert sweeps.new_name(None) == f"sweep-{new}"
             assert sweeps.new_name("sweep") == "sweep"
             for number in present | removed:
-                with pytest.raises(InputError, match=f"^--name: sweep-{number} "):
+                with pytest.raises(InputError, match=f"^--name: (experiments )?sweep-{number}[- ]"):
                     sweeps.new_name(f"sweep-{number}")
 
     check()

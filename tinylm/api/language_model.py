@@ -84,15 +84,15 @@ def load(
         read_section(params, "cache", CacheSettings).slide,
         length_penalty(params),
     )
-    data = params.get("data") or {}
-    model.source, path = data.get("source"), data.get("path")
     noted = Path(folder).parent / paths.results("download")
+    data = params.get("data") or {}
     if noted.exists():
         corpus = read_result(Downloaded, noted, "download")
-        model.source, path = corpus.source, corpus.path
-        model.world_digest = corpus.world
-    if model.source == "world":
-        model.world = path
+        model.source, model.world_digest = corpus.source, corpus.world
+        if corpus.path and corpus.source == "world":
+            model.world = str(Path(folder).parent / corpus.path)
+    elif data.get("source") == "world":  # such as an export, used in the folder of its run
+        model.source, model.world = "world", data.get("path")
     return model
 
 
@@ -122,7 +122,7 @@ class LanguageModel:
         self.settings = settings
         self.slide = slide
         self.length_penalty = length_penalty
-        self.source: str | None = "storybook"  # of the stories, as in data.source
+        self.source = "storybook"  # of the stories, as in data.source
         self.world: str | Path | None = None
         self.world_digest: str | None = None  # of the world that wrote the stories, if it is known
         self.step = "auto"
@@ -239,11 +239,11 @@ class LanguageModel:
         # Here and in `attention`, the only methods that need pandas: its import takes half a second.
         from tinylm.evaluate.truth import explain, problem_with
 
-        source = str(self.source) if self.world is None else "world"
-        world = world_of(source, str(self.world), digest=self.world_digest)
+        source = self.source if self.world is None else "world"
+        world = world_of(source, str(self.world or ""), digest=self.world_digest)
         if world is None:
-            got = f"got one of data.source {source}"
-            raise InputError(f"truth: expected a model of the storybook or of a world, {got}")
+            got = f"got one trained on data.source: {source}"
+            raise InputError(f"truth: expected a model trained on the storybook or a world, {got}")
         if problem := problem_with(self.tokenizer, world):
             raise InputError(f"truth: {problem}")
         self._warn_of_unknown(

@@ -1,6 +1,6 @@
 """Print a story word by word: how surprising each word is for its generator and for the model.
 
-The generator of the storybook, or of the world that params.yaml names, knows the exact probability of
+The generator of the model's stories, the storybook or a world, knows the exact probability of
 every next word, so on average nothing predicts its stories better. The last column shows what each
 expected: the generator above, the model below.
 """

@@ -137,7 +137,8 @@ def _json_texts(path: Path, column: str) -> Texts:
         if not isinstance(row, tuple):
             raise InputError(f"{where}: expected a JSON object, got {line[:40]!r}")
         _check_columns(where, column, [name for name, _ in row])
-        yield number, dict(row)[column]
+        text = dict(row)[column]
+        yield number, text if isinstance(text, str) else json.loads(line)[column]
 
 
 def _csv_texts(path: Path, column: str) -> Texts:

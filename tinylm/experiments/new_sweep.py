@@ -19,7 +19,7 @@ REFS = "refs/tinylm/sweeps"  # keeps the code and parameters of each sweep
 def expand_values(overrides: list[str]) -> dict[str, list[Any]]:
     """{key: values} of `-S KEY=VALUE,VALUE`, values written as in params.yaml.
 
-    `-S KEY=` is null, as an empty value is there. Raises InputError.
+    An empty value (`-S KEY=`) means null, as in params.yaml. Raises InputError.
     """
     axes: dict[str, list[Any]] = {}
     for text in overrides:

@@ -83,7 +83,13 @@ class Slot:
         """
         source = self.root / path
         target = Path(os.path.normpath(self.path / path))
-        if os.path.isabs(path) or not source.exists():
+        is_link = target.is_symlink()  # made by an earlier run
+        if (
+            os.path.isabs(path)
+            or is_link
+            or not source.exists()
+            or self.path.is_relative_to(source)
+        ):
             return
         if target.is_dir():
             _link_missing(source.resolve(), target)
@@ -116,8 +122,8 @@ class Slot:
             return
         if existing:
             raise InputError(
-                f"experiment {name} is that of an earlier run; use dvc exp remove {name}, then "
-                f"tinylm sweep --resume {self.sweep.name}"
+                f"experiment {name} already exists, from an earlier sweep; run dvc exp remove {name}, "
+                f"then tinylm sweep --resume {self.sweep.name}"
             )
         git("add", "-u", ".")
         git("add", *(path for path in _RECORDED if os.path.exists(path)))

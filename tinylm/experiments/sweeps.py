@@ -119,10 +119,10 @@ def open_sweep(name: str | None) -> Sweep:
 
 
 def _names_with_experiments() -> set[str]:
-    """The names of all sweeps that have experiments; those of a removed sweep may still be there."""
+    """The names of all sweeps that have experiments, NAME-0001 and so on; a removed sweep may still have some."""
     listed = git("for-each-ref", "--format=%(refname:lstrip=4)", "refs/exps").splitlines()
-    parts = [experiment.rpartition("-") for experiment in listed]
-    return {name for name, _, number in parts if number.isdecimal()}
+    found = [re.fullmatch(r"(.+)-\d{4,}", experiment) for experiment in listed]
+    return {name[1] for name in found if name}
 
 
 def new_name(wanted: str | None) -> str:
@@ -137,8 +137,8 @@ def new_name(wanted: str | None) -> str:
         raise InputError(f"--name: {wanted} exists; --resume {wanted} continues it")
     if wanted in used:
         raise InputError(
-            f"--name: {wanted} was a sweep whose experiments still exist; choose another name, or "
-            "remove them with dvc exp remove"
+            f"--name: experiments {wanted}-0001 and so on already exist; choose another name, or remove "
+            "them with dvc exp remove"
         )
     return wanted
 

@@ -82,8 +82,8 @@ def corpus_of(data: DataSettings) -> Corpus:
     return Corpus(train, evaluation)
 
 
-def _read_in_an_epoch(params: Params, stories: float) -> float:
-    """The tokens that are read in these stories: with layout windows, each as often as the context is long."""
+def _tokens_per_pass(params: Params, stories: float) -> float:
+    """The tokens read in one pass over these stories; layout windows reads each one model.context times."""
     times = params.model.context if params.train.layout == "windows" else 1
     return stories * STORY * times
 
@@ -91,7 +91,7 @@ def _read_in_an_epoch(params: Params, stories: float) -> float:
 def _training_tokens(params: Params, corpus: Corpus) -> float:
     """The budget of stage train."""
     epochs = params.train.epochs or 0
-    return params.train.tokens or epochs * _read_in_an_epoch(params, corpus.train)
+    return params.train.tokens or epochs * _tokens_per_pass(params, corpus.train)
 
 
 def validation_seconds(params: Params, corpus: Corpus, token_s: float) -> float:
@@ -100,7 +100,7 @@ def validation_seconds(params: Params, corpus: Corpus, token_s: float) -> float:
     update = train.batch_size * train.accumulation * row_tokens(params)  # tokens
     updates = _training_tokens(params, corpus) / update
     validations = 2 + updates / train.validate_every
-    held_out = _read_in_an_epoch(params, params.data.held_out_share * corpus.train)
+    held_out = _tokens_per_pass(params, params.data.held_out_share * corpus.train)
     return validations * held_out * FORWARD * token_s
 
 

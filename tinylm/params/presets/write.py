@@ -96,9 +96,10 @@ def preset_text(name: str, hub: bool = False) -> str:
 def merge(base: str, override: str, source: str) -> str:
     """The text of `base` with the values of `override`.
 
-    The comments of `base` stay; those at the top of `override` come first. The form is the one that
-    DVC writes: an empty value for null, an item of a list on each line. Raises InputError for a
-    section or key that `base` lacks, naming the override by `source`.
+    The comments of `base` stay, except within and directly below a list that is replaced; those at
+    the top of `override` come first. The form is the one that DVC writes: an empty value for null,
+    an item of a list on each line. Raises InputError for a section or key that `base` lacks, naming
+    the override by `source`.
     """
     parse_yaml(override, source)  # what is refused in params.yaml is refused here too
     yaml = YAML()
@@ -115,7 +116,7 @@ def merge(base: str, override: str, source: str) -> str:
                 keys = ", ".join(document[section])
                 raise InputError(f"{source}: {section}: expected one of {keys}, got {key}")
             if value == [] and (comments := document[section].ca.items.get(key)):
-                # those above a list's first item, with which ruamel.yaml writes an invalid []
+                # comments above the first item; with them, ruamel.yaml writes an invalid []
                 comments[3:] = [None]
             document[section][key] = list(value) if isinstance(value, list) else value
     target = io.StringIO()
