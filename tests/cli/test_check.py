@@ -61,7 +61,7 @@ def test_a_folder_in_order_has_no_problem(capsys):
 def test_a_text_that_experiments_cannot_read_is_named():
     plant({"report.title": "a ${x}", "report.prompts": ["one", "${two}"]})
     notes = [note.partition(":")[0] for note in check.find_all().notes if "${" in note]
-    assert notes == ["report.title", "report.prompts.1"]
+    assert notes == ["report.prompts.1", "report.title"]
 
 
 def test_a_world_is_checked_by_file_and_line(tmp_path):
