@@ -308,7 +308,7 @@ def test_truth_is_that_of_the_world_of_the_model(tmp_path):
 def test_only_a_model_of_generated_stories_is_compared_with_its_generator(storyteller):
     """Though all its words are the storybook's."""
     storyteller.source = "local"
-    with pytest.raises(InputError, match=r"got one trained on data\.source: local"):
+    with pytest.raises(InputError, match=r"got one whose data\.source is local"):
         storyteller.truth("once upon a time")
 
 

@@ -117,8 +117,10 @@ def check_curves(run: Run, pictures: dict[str, Picture]) -> None:
                 assert f"{series} from {number(first)} to {number(last)}" in pictures[name].alt
             assert [axes.get_xlabel(), axes.get_ylabel()] == labels
             assert (axes.get_yscale() == "log") == (name == "perplexity"), name
-            points = [line.get_label() for line in axes.lines if line.get_linestyle() == "None"]
-            assert points == [series for series in wanted if series == "held-out"], name
+            unconnected = [
+                line.get_label() for line in axes.lines if line.get_linestyle() == "None"
+            ]
+            assert unconnected == [series for series in wanted if series == "held-out"], name
 
 
 def axes_of(name: str, pictures: dict[str, Picture], is_drawn: bool) -> Axes | None:

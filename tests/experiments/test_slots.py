@@ -85,3 +85,10 @@ def test_a_run_keeps_its_own_experiment_but_not_that_of_an_earlier_sweep(slot):
     Path("metrics/time.json").touch()
     slot.record(1)
     assert git("rev-parse", reference) == recorded
+
+
+def test_a_folder_that_holds_the_slots_is_not_linked_into_itself(slot):
+    write(slot.root, ["note.txt"])
+    slot.enter(1, {"data.path": "."})
+    assert not (slot.path / "note.txt").exists()
+    assert not (slot.path / "runs/sweeps").exists()

@@ -187,7 +187,9 @@ def test_a_name_is_new_if_no_sweep_has_it_and_no_experiment_is_left_of_one(monke
             assert sweeps.new_name(None) == f"sweep-{new}"
             assert sweeps.new_name("sweep") == "sweep"
             for number in present | removed:
-                with pytest.raises(InputError, match=f"^--name: (experiments )?sweep-{number}[- ]"):
+                with pytest.raises(
+                    InputError, match=f"^--name: (experiments named )?sweep-{number}[- ]"
+                ):
                     sweeps.new_name(f"sweep-{number}")
 
     check()

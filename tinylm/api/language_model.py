@@ -105,8 +105,9 @@ class LanguageModel:
     raises InputError if the model's logits are not finite, for example after a diverged training.
 
     Attributes that you can set: slide ("half" or "one", section `cache`), length_penalty (of beam
-    search), source (`data.source` of the stories, for `truth`), world (the folder of the world that
-    wrote them, or None); step ("plain", "compiled" or "auto") and use_cache change the speed only.
+    search), source and world (for `truth`: where the stories come from, as in `data.source`, and
+    the folder of the world that wrote them, if one did); step ("plain", "compiled" or "auto") and
+    use_cache change the speed only.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class LanguageModel:
         self.settings = settings
         self.slide = slide
         self.length_penalty = length_penalty
-        self.source = "storybook"  # of the stories, as in data.source
+        self.source = "storybook"  # where the stories come from, as in data.source
         self.world: str | Path | None = None
         self.world_digest: str | None = None  # of the world that wrote the stories, if it is known
         self.step = "auto"
@@ -242,7 +243,7 @@ class LanguageModel:
         source = self.source if self.world is None else "world"
         world = world_of(source, str(self.world or ""), digest=self.world_digest)
         if world is None:
-            got = f"got one trained on data.source: {source}"
+            got = f"got one whose data.source is {source}"
             raise InputError(f"truth: expected a model trained on the storybook or a world, {got}")
         if problem := problem_with(self.tokenizer, world):
             raise InputError(f"truth: {problem}")

@@ -51,7 +51,7 @@ def _continued(lm: LanguageModel, prompts: Sequence[str], most: int) -> tuple[Ow
 
 
 def _sentence(lm: LanguageModel, text: str) -> Sentence:
-    """Attention over the first tokens of a text, as many as a picture can show."""
+    """Attention over as many of the first tokens as fit in a picture."""
     maps = lm.attention(text, MAX_TOKENS)
     ids = lm.tokenizer.encode_prompt(clean_text(text), "the text")
     return Sentence(maps.words, maps.weights, *maps.next, left_out=len(ids) - len(maps.words))

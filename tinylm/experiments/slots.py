@@ -83,13 +83,9 @@ class Slot:
         """
         source = self.root / path
         target = Path(os.path.normpath(self.path / path))
-        is_link = target.is_symlink()  # made by an earlier run
-        if (
-            os.path.isabs(path)
-            or is_link
-            or not source.exists()
-            or self.path.is_relative_to(source)
-        ):
+        is_linked = target.is_symlink()  # by an earlier run
+        holds_slots = self.path.is_relative_to(source)
+        if os.path.isabs(path) or not source.exists() or is_linked or holds_slots:
             return
         if target.is_dir():
             _link_missing(source.resolve(), target)

@@ -137,7 +137,7 @@ def new_name(wanted: str | None) -> str:
         raise InputError(f"--name: {wanted} exists; --resume {wanted} continues it")
     if wanted in used:
         raise InputError(
-            f"--name: experiments {wanted}-0001 and so on already exist; choose another name, or remove "
+            f"--name: experiments named {wanted}-0001 and so on exist; choose another name, or remove "
             "them with dvc exp remove"
         )
     return wanted

@@ -27,7 +27,7 @@ from tinylm.run.seeds import Seeds
 from tinylm.run.trained import Trained, TrainTimes
 from tinylm.run.vocabulary import Vocabulary
 
-# Columns whose texts may be empty, or digits.
+# Columns of texts, which may be empty or look like numbers.
 _TEXTS = ("prompt", "reference", "continuation", "text", "word", "kind", "series")
 _HEAD = ["layer", "head"]
 _ROLE = [*_HEAD, "role", "score", "baseline", "claimed"]

@@ -301,7 +301,7 @@ def test_how_to_use_it_is_python_whatever_the_prompt(run, publication, form):
 def test_the_shown_text_goes_on_from_where_its_prompt_was_taken(run, publication, prompts, place):
     run.params["evaluate"]["prompts"] = prompts
     _, text = sections(write_card(run, publication))
-    assert f"After “once”, {place}, not a chosen one:" in text["What it wrote"]
+    assert f"Continuing “once”, {place} (not cherry-picked):" in text["What it wrote"]
 
 
 def test_what_is_missing_or_lacking_is_named(run, publication):
