@@ -15,6 +15,7 @@ def main() -> None:
     stage = Stage("report")
     settings = stage.params.report
     run = read_run(".", stage.values, whole=True)
+    run.refuse_mixed()
     has_lab = write_lab(run, stage.values, ".")
     if settings.prompts or settings.sentences:
         from tinylm.api.own_texts import with_own_texts

@@ -36,6 +36,7 @@ def main() -> None:
         save_model(folder, run.model, layout=settings.layout, tokenizer_sha256=tokenizer_sha256)
         metrics = run_metrics(result, run.batches)
         write_json(f"{folder}/run.json", {"figures": metrics, "held_out": result.curves.held_out})
+        stage.snapshots = snapshots
         stage.refuse_edits()
         assert run.snapshots is not None  # `with_snapshots` opened them
         run.snapshots.finish()  # last: after an edit the finished run stays

@@ -57,6 +57,7 @@ def write(stage: Stage, run: TrainingRun, result: TrainResult) -> None:
         train_s=timing["train_s"], tokens_per_s=timing["tokens_per_s"], epoch_s=epoch_s
     )
     shown = {"val_loss": trained.held_out_loss, "epoch_s": epoch_s}
+    stage.snapshots = paths.TRAIN_RUN
     stage.write(trained, {"train": shown}, times)
     run.snapshots.finish()  # last: they stay if `stage.write` raises after an edit
 

@@ -166,6 +166,7 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
         (lambda lm: lm.generate(PROMPT, temperature=-1), "decode.temperature"),
         (lambda lm: lm.generate(PROMPT, heat=1), "heat"),
         (lambda lm: lm.generate(PROMPT, max_tokens=-1), "max_tokens"),
+        (lambda lm: lm.generate(PROMPT, max_tokens=True), "max_tokens"),
         (lambda lm: lm.beams(PROMPT, 0), "width"),
         (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best"),
         (lambda lm: lm.next_words(PROMPT, 0), "count"),

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages import train
+from stages.seeds import remove_other_seeds
 from tests.support.stages import read
 from tinylm.bench.seeds import first_curve, score_of, shown_perplexity, summarise
 from tinylm.run.interval import student_critical_value
@@ -14,6 +15,17 @@ from tinylm.run.seeds import SeedScore, Spread
 
 def test_the_held_out_loss_of_a_seed_is_that_of_its_saved_weights(folder):
     assert score_of(5000.0, "train", "evaluate").held_out_loss == 5000.0
+
+
+def test_only_the_seeds_of_params_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed in (2, 3, 10):
+        (tmp_path / "data/seeds" / str(seed)).mkdir(parents=True)
+        (tmp_path / f"data/seeds/{seed}.json").touch()
+    (tmp_path / "data/seeds/train.json").touch()
+    remove_other_seeds((2, 4))
+    left = sorted(path.name for path in (tmp_path / "data/seeds").iterdir())
+    assert left == ["2", "2.json", "train.json"]
 
 
 KNOWN = st.none() | st.floats(0.5, 9)

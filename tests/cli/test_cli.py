@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import shutil
 from pathlib import Path
 
@@ -279,6 +280,14 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     block = 4 * 20 * 21 + 2 * 20 * 23 + 20 + 23 + 4 * 20
     assert f"all {len(tokenizer) * 20 + 2 * block + 2 * 20:,} " in " ".join(text.split())
     assert f"MiB of KV cache per row of {CONTEXT} tokens" in text
+
+
+def test_describe_refuses_a_vocabulary_of_other_settings(run_folder, capsys):
+    times = Path("data/times/vocab.json")
+    times.parent.mkdir(parents=True)
+    times.write_text(json.dumps({"sections": {"vocab": {"max_size": 77}}}))
+    assert main(["describe"]) == 2
+    assert "vocab.max_size" in capsys.readouterr().err
 
 
 def test_describe_counts_the_state_of_the_optimizer(run_folder, capsys):

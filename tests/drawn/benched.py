@@ -140,16 +140,22 @@ def methods_of_decoding_are_judged_by_their_texts(drawn: DrawnRun, folder: Path)
         assert not problem, problem
         assert ("judged" in found) == (run.world is not None), f"{method}: {found}"
         if "judged" in found:
-            assert found["judged"] == len(judged), f"judged: {found['judged']}, not {len(judged)}"
             read = []
             for (_, ids, _), text in zip(
                 judged, continued(run, model, method, judged), strict=True
             ):
                 is_ended = bool(text) and text[-1] == tokenizer.eos_id
                 read.append(
-                    read_text(tokenizer.decode(ids), tokenizer.decode(text), is_ended, run.world)
+                    read_text(
+                        tokenizer.decode(ids),
+                        tokenizer.decode(text),
+                        is_ended,
+                        run.world,
+                        pieces=run.params["vocab"]["tokenizer"] != "words",
+                    )
                 )
             known = [each for each in read if each is not None]
+            assert found["judged"] == len(known), f"judged: {found['judged']}, not {len(known)}"
             wanted = wilson(sum(error is None for _, error in known), len(known)) if known else None
             assert (found.get("possible") is None) == (wanted is None)
             for end in wanted or {}:

@@ -109,7 +109,10 @@ def samples_are_judged_by_the_generator(drawn: DrawnRun, folder: Path) -> None:
         return
     read = []
     for row in run.table("data/evaluate/samples").to_dict("records"):
-        read.append(read_text(row["prompt"], row["continuation"], row["finished"], run.world))
+        pieces = run.params["vocab"]["tokenizer"] != "words"
+        read.append(
+            read_text(row["prompt"], row["continuation"], row["finished"], run.world, pieces)
+        )
     known = [found for found in read if found is not None]
     errors = [error for _, error in known if error is not None]
     sense = figures["sense"]

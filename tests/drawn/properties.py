@@ -35,6 +35,7 @@ MODULES: tuple[str, ...] = (
     "refusals",
     "cuts",
     "reruns",
+    "histories",
     "resumed",
     "measured",
     "judged",

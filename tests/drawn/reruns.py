@@ -197,6 +197,8 @@ def an_edit_reruns_what_reads_it_and_what_is_kept_is_right(drawn: DrawnRun, fold
             readers_kept = sorted(kept & readers)
             for name in readers_kept or number.sample(sorted(kept), min(len(kept), 1)):
                 assert_kept(stages[name], where)
+            if found - {"report"}:
+                assert_refused("report", key)
         write_params(drawn)
         assert changed(repository) == set(), "after the edits were undone"
         edit_data(drawn)
@@ -225,6 +227,16 @@ def assert_kept(command: str, where: str) -> None:
             os.rename(f"{path}.kept", path)
     different = sorted(name for name in expected | found if expected.get(name) != found.get(name))
     assert not different, f"{where}: DVC keeps {command}, which writes other {', '.join(different)}"
+
+
+def assert_refused(stage: str, key: str) -> None:
+    """The stage does not put results of other settings together."""
+    try:
+        run_stage(stage)
+        refusal = "none"
+    except InputError as error:
+        refusal = str(error)
+    assert key in refusal, f"stage {stage}: expected a refusal that names {key}, got {refusal}"
 
 
 def edit_data(drawn: DrawnRun) -> None:

@@ -72,7 +72,7 @@ BROKEN = f"{FOUR} zzz and more"
 def test_metrics_count_words_for_each_impossible_one():
     texts = [(START, REST, True), (START, BROKEN, False), (START, "zzz", False)]
     samples = pd.DataFrame(texts, columns=["prompt", "continuation", "finished"])
-    metrics, rows = measure_plausibility(samples, storybook())
+    metrics, rows = measure_plausibility(samples, storybook(), pieces=False)
     assert metrics.texts == 3
     assert metrics.possible == wilson(1, 3)
     words = metrics.words

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from tinylm.cli.command import main
 from tinylm.experiments import power
-from tinylm.experiments.comparison import BITS, NATS, PERPLEXITY, SAME, compare_settings
+from tinylm.experiments.comparison import (
+    BITS,
+    NATS,
+    OTHER_SEEDS,
+    PERPLEXITY,
+    SAME,
+    compare_settings,
+)
 from tinylm.experiments.comparison_page import to_markdown
 from tinylm.experiments.power import Noise
 from tinylm.report.html_page import to_html
@@ -65,13 +72,36 @@ def test_settings_are_compared_seed_by_seed_where_seeds_are_the_same(make_run):
     apart = seeded(make_run, "c", {"train.lr": 2}, seeds=(7, 8, 9), shift=-0.1)
     comparison = compare_settings([base[0], *alike, *base[1:], *apart])
     assert [row.name for row in comparison.rows] == ["b1", "a2", "a3", "c7"]
-    assert (comparison.first_seeds, comparison.settings) == ([1, 2, 3], 2)
+    assert (comparison.first_seeds, comparison.settings) == ([1], 2)
     paired, _, _, unpaired = comparison.rows
     assert paired.difference.seeds.paired
     assert not unpaired.difference.seeds.paired
     assert paired.difference.seeds.size < 0.2 * unpaired.difference.seeds.size
     assert paired.verdict.startswith("better")
     assert paired.p == pytest.approx(2 * paired.difference.p)  # corrected for two settings
+
+
+def test_runs_of_one_setting_are_compared_by_the_seeds_that_both_have(make_run):
+    runs = seeded(make_run, "a", seeds=(1, 2, 3, 4), spread=0.1)
+    tables = {seed: run.stories[seed] for seed, run in enumerate(runs, start=1)}
+
+    @given(*2 * [st.sets(st.integers(1, 4), min_size=1)])
+    def check(seeds, others):
+        first, second = (
+            dataclasses.replace(runs[0], name=name, stories={seed: tables[seed] for seed in of_run})
+            for name, of_run in (("a", seeds), ("b", others))
+        )
+        comparison = compare_settings([first, second])
+        (row,) = comparison.rows
+        assert (comparison.first_seeds, row.seeds) == (sorted(seeds), sorted(others))
+        assert row.verdict == (SAME if seeds == others else OTHER_SEEDS)
+        for side, compared in ((seeds, row.difference.first), (others, row.difference.second)):
+            of_seeds = [tables[seed] for seed in seeds & others or side]
+            nats = sum(table["nats"].sum() for table in of_seeds)
+            tokens = sum(table["tokens"].sum() for table in of_seeds)
+            assert compared == pytest.approx(np.exp(nats / tokens))
+
+    check()
 
 
 def test_the_same_parameters_on_another_processor_show_both_perplexities(make_run):

@@ -142,7 +142,7 @@ def test_only_seeds_and_stages_of_one_run_count(revision, stage, changed):
         assert f"stage {stage} ran on older" in result.notes[0]
     elif changed in DEPS.get(PARTNERS.get(stage, ""), ()) or changed == "data/seeds/2":
         expected = [1]
-        assert "seed 2 was run with other" in result.notes[0]
+        assert "seed 2 was run with different" in result.notes[0]
     assert list(result.stories) == expected
 
 
@@ -187,4 +187,4 @@ def test_equal_values_are_one_setting_however_they_are_written(make_run, one, ot
     runs = [make_run("a", {"train.x": one}), make_run("b", {"train.x": other, "train.seed": 2})]
     assert len(by_setting(runs)) == 1
     (row,) = compare_settings(runs).rows
-    assert (row.differs, row.verdict) == (["train.seed 1 → 2"], "only the seed differs")
+    assert (row.differs, row.verdict) == (["train.seed 1 → 2"], "only the seeds differ")

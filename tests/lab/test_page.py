@@ -5,10 +5,13 @@ import hashlib
 import json
 import math
 import re
+import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import settings as drawn
 from hypothesis import strategies as st
@@ -20,7 +23,8 @@ from tests.support.clone import set_params
 from tests.support.random_run import make_run
 from tests.support.runs import part
 from tests.support.small import random_model, words_of
-from tinylm.base.config import InputError, load_params
+from tests.support.stages import ROOT
+from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.cli import main
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab import build
@@ -28,7 +32,7 @@ from tinylm.lab.build import build_page
 from tinylm.lab.making import facts, make_page
 from tinylm.model.checkpoint import load_model
 from tinylm.run.evaluated import Evaluated
-from tinylm.run.finished_run import FinishedRun, Tables
+from tinylm.run.finished_run import FinishedRun, Tables, read_run
 from tinylm.run.trained import Trained
 from tinylm.storybook.corpus import generate as generate_stories
 from tinylm.text.words import Splitter
@@ -132,6 +136,39 @@ def test_the_page_of_a_finished_run_says_how_good_the_model_is(tmp_path, monkeyp
     monkeypatch.chdir(finished_run)
     assert main(["lab", "-o", f"{tmp_path}/own.html"]) == 0
     assert "perplexity" in Engine((tmp_path / "own.html").read_bytes()).facts["about"]
+
+
+def test_results_of_another_model_are_left_out(tmp_path, monkeypatch, finished_run, capsys):
+    """As after `dvc repro train`, or `dvc exp apply` of an experiment that ended there."""
+    folder = shutil.copytree(finished_run, tmp_path / "run", symlinks=True)
+    lock = {
+        "train": {"outs": [{"path": "models", "md5": "new"}]},
+        "evaluate": {"deps": [{"path": "models", "md5": "old"}]},
+    }
+    (folder / "dvc.lock").write_text(yaml.safe_dump({"stages": lock}))
+    monkeypatch.chdir(folder)
+    assert main(["lab"]) == 0
+    assert "evaluate: left out" in capsys.readouterr().out
+    facts = Engine((folder / "lab.html").read_bytes()).facts
+    assert "perplexity" not in facts["about"]
+    assert not facts["heads"]
+    with pytest.raises(InputError, match="stage evaluate ran on older outputs"):
+        read_run(".", load_params()).refuse_mixed()
+
+
+@given(
+    stage=st.sampled_from(["download", "vocab", "train", "evaluate"]),
+    key=st.sampled_from(["data.seed", "vocab.max_size", "train.lr", "evaluate.stories"]),
+)
+def test_results_of_other_settings_are_refused(finished_run, stage, key):
+    """Whichever stages ran before an edit of whichever section that they read."""
+    params = load_params(finished_run / "params.yaml")
+    section, _, name = key.partition(".")
+    params[section][name] = 77
+    run = read_run(finished_run, params, stages=[stage])
+    reads = section in read_yaml(ROOT / "dvc.yaml")["stages"][stage]["params"]
+    with pytest.raises(InputError, match=f"{key} is 77") if reads else nullcontext():
+        run.refuse_mixed()
 
 
 @drawn(max_examples=10, suppress_health_check=list(HealthCheck))

@@ -132,7 +132,7 @@ def test_own_data_must_not_change_while_a_stage_runs(folder):
 
 
 @pytest.fixture
-def edited(tmp_path, monkeypatch):
+def edited(tmp_path, monkeypatch, capsys):
     """Stage train ran here, and its learning rate was edited before it wrote the result."""
     before_training(tmp_path / "run", 60.0, tokens=600)
     monkeypatch.chdir(tmp_path / "run")
@@ -146,6 +146,7 @@ def edited(tmp_path, monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Snapshots, "copy_checkpoints", edit_and_copy)
         assert run("train") == 1
+    assert "undo the edit, or rm -r runs/train and run dvc repro again" in capsys.readouterr().err
     return original
 
 

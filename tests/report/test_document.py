@@ -150,6 +150,11 @@ REASONS = {
             (of["embedding.width"], of["model.heads"], of["model.head_width"]) == (128, 4, None)
         )
     ),
+    "32 for each of the 4 heads": (
+        lambda of: (
+            (of["embedding.width"], of["model.heads"], of["model.head_width"]) == (128, 4, None)
+        )
+    ),
     "a whole story fits": (
         lambda of: (
             (of["data.source"], of["vocab.tokenizer"]) == ("storybook", "words")
@@ -257,7 +262,7 @@ def test_checkpointing_saves_memory_only_where_it_does(
     ]
     text = write_document(altered(run, times__ckpt_bench__settings=steps), settings, {})
     assert sentence in text.replace("**", "")
-    assert ("instead of those of all" in text) == (stored == 6.0)
+    assert ("instead of those of both" in text) == (stored == 6.0)
     assert ("What it costs" in text) == (layers > 1)
 
 

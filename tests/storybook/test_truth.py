@@ -3,9 +3,12 @@
 import copy
 import math
 import random
+import re
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinylm.storybook.corpus import Sampler, Telling, generate
 from tinylm.storybook.grammar import Call
@@ -165,3 +168,24 @@ def test_continuations_are_read_up_to_their_first_impossible_or_unknown_word():
     assert (words, error.word) == (5, "<eos>")
     assert read_text(start, f"{four} <unk> zzz", True, WORLD) == (4, None)
     assert read_text("zzz once", "upon a time", False, WORLD) is None  # an impossible prompt
+
+
+@given(story=st.sampled_from(STORIES), cuts=st.tuples(*2 * [st.integers(0, 2000)]))
+def test_pieces_of_words_are_read_wherever_a_prompt_and_its_continuation_end(story, cuts):
+    text = " ".join(story)
+    start, end = sorted(cut % (len(text) + 1) for cut in cuts)
+    prompt, continuation = text[:start], text[start:end]
+    is_ended = end == len(text)
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    complete = [last for _, last in spans if last < end or is_ended]
+    expected = sum(last > start for last in complete)
+    found = read_text(prompt, continuation, is_ended, WORLD, pieces=True)
+    assert (found or (0, None)) == (
+        expected,
+        None,
+    )  # an empty continuation leaves the prompt's last word cut
+    wrong = read_text(prompt, f"{continuation}zzz and more", is_ended, WORLD, pieces=True)
+    assert wrong is None or (wrong[0], wrong[1].words) == (
+        sum(last > start for _, last in spans if last < end) + 1,
+        sum(last < end for _, last in spans),
+    )

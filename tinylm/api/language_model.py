@@ -41,7 +41,8 @@ MAX_UNKNOWN_SHOWN = 5  # words in a warning
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
     """Raise InputError unless the value is a whole number from `low` to `high`."""
-    if not isinstance(value, Integral) or not low <= int(value) <= high:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or not low <= int(value) <= high:
         wanted = f">= {low}" if high == math.inf else f"from {low} to {high}"
         raise InputError(f"{name}: expected a whole number {wanted}, got {value!r}")
 

@@ -305,11 +305,10 @@ def judge_method(
         outputs.append(row)
     measured = quality(outputs, continuations)
     if prompts.world and prompts.judged:
-        measured = dataclasses.replace(
-            measured,
-            possible=share_possible(prompts.judged, method.first.judged, tokenizer, prompts.world),
-            judged=len(prompts.judged),
+        possible, judged = share_possible(
+            prompts.judged, method.first.judged, tokenizer, prompts.world
         )
+        measured = dataclasses.replace(measured, possible=possible, judged=judged)
     return Method(method, outputs, measured)
 
 
@@ -318,16 +317,20 @@ def share_possible(
     continuations: Sequence[Continuation],
     tokenizer: Tokenizer,
     world: World,
-) -> Interval | None:
-    """The share of the continuations that the story generator could have written after their prompts."""
+) -> tuple[Interval | None, int]:
+    """(the share of the continuations that the story generator could have written after their prompts, of how many).
+
+    Prompts that it could not have written are left out.
+    """
     read = []
     for prompt, continuation in zip(prompts, continuations, strict=True):
         ids = continuation.ids
         is_ended = bool(ids) and ids[-1] == tokenizer.eos_id
-        found = read_text(tokenizer.decode(prompt.ids), tokenizer.decode(ids), is_ended, world)
+        start, text = tokenizer.decode(prompt.ids), tokenizer.decode(ids)
+        found = read_text(start, text, is_ended, world, pieces=tokenizer.kind != "words")
         if found is not None:
             read.append(found)
-    return wilson(sum(error is None for _, error in read), len(read))
+    return wilson(sum(error is None for _, error in read), len(read)), len(read)
 
 
 def quality(outputs: Sequence[OutputRow], continuations: Sequence[Continuation]) -> MethodQuality:

@@ -1,6 +1,6 @@
 """Print the model that params.yaml describes: its parts, parameters, memory and operations.
 
-It needs the vocabulary, which `dvc repro vocab` writes.
+It needs the vocabulary of these parameters, which `dvc repro vocab` writes.
 """
 
 import argparse
@@ -27,11 +27,13 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.model.checkpoint import new_model
     from tinylm.model.describe import describe, summary
     from tinylm.model.settings import ModelSettings
+    from tinylm.run.finished_run import read_run
     from tinylm.train.settings import TrainSettings
     from tinylm.vocab.embedding.settings import EmbeddingSettings
     from tinylm.vocab.open_tokenizer import open_tokenizer
 
     params = load_params()
+    read_run(".", params, stages=["vocab"]).refuse_mixed(["vocab"])
     settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     train = read_section(params, "train", TrainSettings)

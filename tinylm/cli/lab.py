@@ -8,7 +8,7 @@ from tinylm.base.config import PARAMS_FILE
 from tinylm.base.files import write_bytes
 from tinylm.cli.command import add_model_options
 
-SHOWN_STAGES = ("train", "evaluate")  # whose results are on the page
+SHOWN_STAGES = ("download", "train", "evaluate")  # whose results are on the page
 EXAMPLES = """\
   tinylm lab
   tinylm lab -o story.html --models out/my-model    a run's models/ or an export
@@ -24,16 +24,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page, with the metrics of the run in this folder if the model is that run's."""
+    """Write the page, with the metrics of the run in this folder if the model is that run's.
+
+    Results of stages that ran on an older model are left out.
+    """
     from tinylm.lab.making import make_page
     from tinylm.params.presets.write import params_or_preset
     from tinylm.run.finished_run import read_run
+    from tinylm.run.lock import outdated, read_lock
     from tinylm.run.trained_model import find
 
     params = params_or_preset()
     models, vocab = find(arguments.models, arguments.vocab)
     is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
-    run = read_run(".", params, stages=SHOWN_STAGES) if is_of_this_run else None
+    run = None
+    if is_of_this_run:
+        older = outdated(read_lock("."), SHOWN_STAGES)
+        for stage in older:
+            print(f"{stage}: left out, since it ran on another model; run dvc repro {stage}")
+        run = read_run(".", params, stages=[stage for stage in SHOWN_STAGES if stage not in older])
     page = make_page(models, vocab, params, run)
     write_bytes(arguments.output, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")

@@ -89,7 +89,9 @@ def measure_continuations(
     memorised = measure_memorised(samples, run.tokenizer, run.train)
     plausibility = None
     if run.world and settings.prompts == "starts":
-        plausibility, tables["sense"] = measure_plausibility(samples, run.world)
+        plausibility, tables["sense"] = measure_plausibility(
+            samples, run.world, run.tokenizer.kind != "words"
+        )
     return Continuations(measured, memorised, plausibility), tables
 
 

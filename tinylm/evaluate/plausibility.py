@@ -11,16 +11,19 @@ from tinylm.storybook.truth import read_text
 from tinylm.storybook.world import World
 
 
-def measure_plausibility(samples: pd.DataFrame, world: World) -> tuple[Plausibility, Rows]:
+def measure_plausibility(
+    samples: pd.DataFrame, world: World, pieces: bool
+) -> tuple[Plausibility, Rows]:
     """(the measurements, a row for each sample with an impossible word).
 
+    pieces: tokens are pieces of words, see `read_text`.
     The kind of an impossible word is that of the words that the generator could have chosen there.
     """
     read = []  # for each text: (words read, whether one is impossible)
     rows = []
     columns = samples[["prompt", "continuation", "finished"]]
     for number, (prompt, continuation, ended) in enumerate(columns.itertuples(index=False)):
-        found = read_text(prompt, continuation, ended, world)
+        found = read_text(prompt, continuation, ended, world, pieces)
         if found is None:
             continue
         words, error = found

@@ -29,6 +29,7 @@ NATS = "nats per token"
 BITS = "bits per byte"
 MOST_NATS = 100.0  # per token, of a perplexity that is compared
 SAME = "the same parameters, code and data"
+OTHER_SEEDS = "only the seeds differ"
 
 
 @dataclasses.dataclass
@@ -53,12 +54,22 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What the terminal and the page show. settings: how many were compared with the first."""
+    """What the terminal and the page show.
+
+    first_seeds: of the first run. settings: how many were compared with the first.
+    """
 
     results: list[RevisionResult]
     first_seeds: list[int]
     rows: list[Row]
     settings: int
+
+    @property
+    def has_other_tokens(self) -> bool:
+        """Whether a row has a perplexity that is not of the first run's tokens."""
+        return any(
+            row.perplexity is not None and row.metric not in (PERPLEXITY, NATS) for row in self.rows
+        )
 
 
 def compare_settings(results: Sequence[RevisionResult]) -> Comparison:
@@ -72,15 +83,26 @@ def compare_settings(results: Sequence[RevisionResult]) -> Comparison:
     for row, p, is_claimed in zip(rows, holm(p_values), claims(p_values)):
         row.p = float(p)
         row.verdict = _verdict(row, bool(is_claimed))
-    return Comparison(list(results), sorted(stories_of(reference)), rows, len(settings))
+    first_seeds = sorted(stories_of(results[:1]))
+    for row in rows:
+        if row.verdict == SAME and row.seeds != first_seeds:
+            row.verdict = OTHER_SEEDS
+    return Comparison(list(results), first_seeds, rows, len(settings))
 
 
 def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> Row:
-    """Compare two settings; p is not corrected for multiple comparisons."""
-    metric, difference = _difference(first, second)
+    """Compare two settings; p is not corrected for multiple comparisons.
+
+    Two runs of one setting are compared by the seeds that both have, if there are any.
+    """
     run = second[0]
     differs = what_differs(first[0], run)
     is_same_setting = run.setting == first[0].setting
+    one, other = stories_of(first), stories_of(second)
+    shared = one.keys() & other.keys()
+    if is_same_setting and shared:
+        one, other = ({seed: side[seed] for seed in sorted(shared)} for side in (one, other))
+    metric, difference = _difference(one, other)
     p = math.nan
     if difference and not is_same_setting:
         p = difference.p
@@ -114,10 +136,13 @@ def what_differs(first: RevisionResult, second: RevisionResult) -> list[str]:
 
 
 def _difference(
-    first: Sequence[RevisionResult], second: Sequence[RevisionResult]
+    first: dict[int, pd.DataFrame], second: dict[int, pd.DataFrame]
 ) -> tuple[str, Difference | None]:
-    """The metric to compare two settings on, and their difference; None if they share no metric."""
-    sides = (stories_of(first), stories_of(second))
+    """The metric to compare two settings on, and their difference; None if they share no metric.
+
+    first, second: the stories of each by seed.
+    """
+    sides = (first, second)
     tables = [table for side in sides for table in side.values()]
     diverged = any(table["nats"].sum() > MOST_NATS * table["tokens"].sum() for table in tables)
     by_tokens = (NATS, pooled_ratio) if diverged else (PERPLEXITY, pooled_perplexity)
@@ -150,9 +175,9 @@ def _verdict(row: Row, is_claimed: bool) -> str:
         return SAME
     difference = row.difference
     if difference is None:
-        return "not compared: no losses of the same texts"
+        return "not compared: the runs scored other texts, or the same in another form"
     if row.is_same_setting:
-        return "only the seed differs"
+        return OTHER_SEEDS
     if is_claimed:
         return f"{'worse' if difference.value > 0 else 'better'}; p = {row.p:.2g}"
     if not math.isnan(row.p):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tinylm.experiments.comparison import Comparison, Row
+from tinylm.experiments.comparison import OTHER_SEEDS, Comparison, Row
 from tinylm.report import render
 from tinylm.report.wording import MINUS, many, number
 
@@ -23,6 +23,7 @@ def to_markdown(comparison: Comparison) -> str:
         title=f"Comparison with {first.name}",
         table_of_runs=render.table(HEADS, cells),
         comparison=comparison,
+        other_seeds=OTHER_SEEDS,
         first=first.name,
     )
 

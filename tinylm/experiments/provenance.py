@@ -7,8 +7,8 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError, read_yaml
 from tinylm.base.files import require
 from tinylm.experiments.git import git_or_none
+from tinylm.run.lock import LOCK, md5s
 
-LOCK = "dvc.lock"
 CODE = ("stages/", "tinylm/")
 SOURCES = ("*.py", "*.cpp", "*.h", "*.js", "*.j2")  # files that count as code, in any folder
 MISSING_FROM_CACHE = "not in cache"  # as `dvc status` reports it; the file itself is as it was
@@ -150,5 +150,4 @@ def _changed_paths(entries: list[Any]) -> list[tuple[str, Any]]:
 
 def models_md5() -> str:
     """MD5 of stage train's output `models`, as dvc.lock has it."""
-    outputs = read_yaml(LOCK)["stages"]["train"]["outs"]
-    return {row["path"]: row["md5"] for row in outputs}["models"]
+    return md5s(read_yaml(LOCK)["stages"], "train", "outs")["models"]

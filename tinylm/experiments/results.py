@@ -12,10 +12,11 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.evaluate.settings import TABLE_DECIMALS
+from tinylm.experiments.provenance import read_status
 from tinylm.experiments.revisions import Revision
 from tinylm.params.presets.write import Values, flatten
+from tinylm.run.lock import LOCK, md5s, outdated, params_of
 
-LOCK = "dvc.lock"
 METRICS = paths.metrics("evaluate")
 SEED_KEY = "train.seed"
 TEXT_IDS = ["text_id", "tokens_id"]
@@ -100,58 +101,55 @@ def read_result(revision: Revision) -> RevisionResult:
     if changed:
         keys = ", ".join(changed)
         revision.notes.append(f"{PARAMS_FILE} changed since the last run ({keys}); run dvc repro")
+    if revision.commit is None and stages:
+        revision.notes.extend(_edited_files())
     result = RevisionResult(name, params, _inputs(stages), notes=revision.notes)
-    if outdated := _outdated(stages):
+    if older := outdated(stages, SCORING_STAGES):
         revision.notes.append(
-            f"stage {outdated} ran on older outputs of earlier stages; run dvc repro {outdated}"
+            f"stage {older[0]} ran on older outputs of earlier stages; run dvc repro {older[0]}"
         )
         return result
     metrics = revision.text(METRICS)
     if "evaluate" in stages:  # a run that diverged has losses, though no perplexity
-        result.stories.update(_stories(revision, stages, params.get(SEED_KEY)))
+        summarised = flatten(params_of(stages, "seeds")).get("seeds.more") or []
+        # Since a run of fewer seeds may end before stage seeds, dvc.lock may have that of an earlier run.
+        wanted = current.get("seeds.more", summarised) or []
+        further = [seed for seed in summarised if seed in wanted]
+        result.stories.update(_stories(revision, stages, params.get(SEED_KEY), further))
     if metrics is not None:
-        of_run = _md5s(stages, "evaluate", "outs").get(METRICS)
+        of_run = md5s(stages, "evaluate", "outs").get(METRICS)
         if of_run in (None, hashlib.md5(metrics.encode()).hexdigest()):
             return replace(result, perplexity=_perplexity(revision))
         revision.notes.append(f"{METRICS} is of another run than {LOCK}; commit both")
     return result
 
 
-def _outdated(stages: Mapping[str, Any]) -> str:
-    """The first stage that did not run on the latest outputs of earlier stages; "" if all did."""
-    written: dict[str, str] = {}
-    for name in SCORING_STAGES:
-        for path, md5 in _md5s(stages, name, "deps").items():
-            if written.get(path, md5) != md5:
-                return name
-        written |= _md5s(stages, name, "outs")
-    return ""
+def _edited_files() -> list[str]:
+    """A line for each scoring stage of the workspace that read a file of code or data which has changed since."""
+    stale, code = read_status()
+    changed = {stage: f"{path} has changed since its last run" for stage, path in code.items()}
+    for stage, reason in stale.items():
+        if PARAMS_FILE not in reason:
+            changed[stage] = reason
+    found = [stage for stage in SCORING_STAGES if stage in changed]
+    return [f"stage {stage}: {changed[stage]}; run dvc repro" for stage in found]
 
 
 def _params(stages: Mapping[str, Any]) -> Values:
     """The parameters that the stages ran with."""
     params: Values = {}
     for name in SCORING_STAGES:
-        params |= flatten(_params_of(stages, name))
+        params |= flatten(params_of(stages, name))
     return params
-
-
-def _params_of(stages: Mapping[str, Any], stage: str) -> dict[str, Any]:
-    return stages.get(stage, {}).get("params", {}).get(PARAMS_FILE) or {}
-
-
-def _md5s(stages: Mapping[str, Any], stage: str, key: str) -> dict[str, str]:
-    """{path: MD5} of a stage's `deps` or `outs`."""
-    return {row["path"]: row.get("md5", "") for row in stages.get(stage, {}).get(key, ())}
 
 
 def _inputs(stages: Mapping[str, Any]) -> dict[str, str]:
     """{path: MD5} of what the stages read and no stage wrote: code and data."""
     inputs: dict[str, str] = {}
     for name in SCORING_STAGES:
-        inputs |= _md5s(stages, name, "deps")
+        inputs |= md5s(stages, name, "deps")
     for name in stages:
-        for path in _md5s(stages, name, "outs"):
+        for path in md5s(stages, name, "outs"):
             inputs.pop(path, None)
     return inputs
 
@@ -173,8 +171,10 @@ def _json(revision: Revision, path: str) -> dict[str, Any]:
     return content
 
 
-def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[int, pd.DataFrame]:
-    """The stories by seed: of the run, and of each further seed of stage seeds."""
+def _stories(
+    revision: Revision, stages: Mapping[str, Any], seed: Any, further: Sequence[Any]
+) -> dict[int, pd.DataFrame]:
+    """The stories by seed: of the run, and of each further seed."""
     path = paths.evaluated("stories.csv")
     text = revision.text(path)
     if text is None:
@@ -187,11 +187,11 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
     if revision.has_changed("evaluate", path):
         return {}
     tables = {seed: table}
-    summarised = flatten(_params_of(stages, "seeds"))
-    for more in summarised.get("seeds.more") or ():
+    for more in further:
         if not _is_a_seed_of(stages, more):
             revision.notes.append(
-                f"seed {more} was run with other settings, code or data; run dvc repro seeds"
+                f"seed {more} was run with different settings, code or data and is left out; "
+                "reproduce stage seeds"
             )
             continue
         score_file = paths.seed_score(more)
@@ -206,15 +206,15 @@ def _stories(revision: Revision, stages: Mapping[str, Any], seed: Any) -> dict[i
 def _is_a_seed_of(stages: Mapping[str, Any], seed: Any) -> bool:
     """Whether a further seed was trained and scored as the run was: settings, code and data."""
     train, score = f"seed_train@{seed}", f"seed_score@{seed}"
-    if _params_of(stages, train) != _params_of(stages, "train"):
+    if params_of(stages, train) != params_of(stages, "train"):
         return False
     for further, of_run in ((train, "train"), (score, "evaluate")):
-        inputs = _md5s(stages, of_run, "deps")
-        for path, md5 in _md5s(stages, further, "deps").items():
+        inputs = md5s(stages, of_run, "deps")
+        for path, md5 in md5s(stages, further, "deps").items():
             if inputs.get(path, md5) != md5:
                 return False
-    scored = _md5s(stages, score, "deps")
-    return all(scored.get(path, md5) == md5 for path, md5 in _md5s(stages, train, "outs").items())
+    scored = md5s(stages, score, "deps")
+    return all(scored.get(path, md5) == md5 for path, md5 in md5s(stages, train, "outs").items())
 
 
 def _by_text(table: pd.DataFrame) -> pd.DataFrame:

@@ -51,7 +51,10 @@ class Stage:
     values: params.yaml as parsed, before validation.
     params: the settings of all sections.
     conditions: the hardware and software versions that the stage's timings depend on.
+    snapshots: the folder of an unfinished training; "" in other stages.
     """
+
+    snapshots = ""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,16 +69,18 @@ class Stage:
 
     def _inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the stage depends on: sections of params.yaml, your own files, the hash of its code."""
-        entry = stage_entry(self.name)
-        inputs: dict[str, Any] = {}
-        for section in entry.get("params", []):
-            inputs[f"{PARAMS_FILE}: {section}"] = values.get(section)
-        for dependency in entry["deps"]:
+        sections = self._sections(values).items()
+        inputs = {f"{PARAMS_FILE}: {name}": section for name, section in sections}
+        for dependency in stage_entry(self.name)["deps"]:
             if dependency.startswith("${"):  # the key of a path, as in ${data.path}
                 section, _, key = dependency[2:-1].partition(".")
                 path = self.values[section][key]
                 inputs[path] = stamps(path)
         return inputs | {"the code": code_sha256(self.name)}
+
+    def _sections(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The sections of params.yaml that the stage depends on."""
+        return {name: values.get(name) for name in stage_entry(self.name).get("params", [])}
 
     def begin(self, seed: int) -> Any:
         """Seed all generators, set torch's thread count, print the conditions; return the device.
@@ -117,6 +122,7 @@ class Stage:
             seconds=round(time.perf_counter() - self.start, 3),
             peak_mib=round(own_peak_mib(), 1),
             conditions=self.conditions,
+            sections=self._sections(self.values),
         )
         write_result(paths.times(self.name), measured)
         self.refuse_edits()
@@ -125,12 +131,14 @@ class Stage:
         """Raise CommandFailed if what `_inputs` lists was edited while the stage ran.
 
         DVC hashes the inputs when the stage ends, so it would attribute the result to the edited
-        ones. A stage without `write` calls this last; a training stage, before removing snapshots.
+        ones. A stage without `write` calls this last; a training stage, before removing `snapshots`,
+        with which the edited run would not be continued.
         """
+        remove = f"rm -r {self.snapshots} and " if self.snapshots else ""
         now = self._inputs(load_params())
         for name, before in self._inputs_at_start.items():
             if now[name] != before:
                 raise CommandFailed(
                     f"{name} changed while stage {self.name} ran, so its result is not recorded; "
-                    "undo the edit, or run dvc repro again with the new value"
+                    f"undo the edit, or {remove}run dvc repro again with the new value"
                 )

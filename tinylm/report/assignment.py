@@ -58,7 +58,9 @@ def questions(run: FinishedRun, settings: ReportSettings, corpus: str) -> list[t
     parts = {row[0] for row in differing}
     observed = "" if settings.observations else "your own observations are missing"
     is_of_words = run.param("vocab", "tokenizer") == "words"
-    recorded = "the report quotes a recorded run" if is_of_words else "recorded runs are of words"
+    recorded = "the report quotes a recorded run"
+    if not is_of_words:
+        recorded = "the recorded runs use words as tokens, so they are left out"
     unlike = []
     if "word vectors" in parts:
         unlike.append("the word vectors are not the published ones")

@@ -106,7 +106,8 @@ def _first_errors(run: FinishedRun) -> list[tuple[str, int]]:
     """The number of samples whose first impossible word is of each kind, the most frequent first."""
     judged = run.evaluate.sense if run.evaluate else None
     kinds = judged.kinds if judged else {}
-    return sorted(kinds.items(), key=lambda kind: -kind[1])
+    found = [(kind, texts) for kind, texts in kinds.items() if texts]
+    return sorted(found, key=lambda kind: -kind[1])
 
 
 def report_values(run: FinishedRun, settings: ReportSettings, lab: bool) -> dict[str, Any]:
@@ -141,15 +142,16 @@ def _tiles(run: FinishedRun) -> list[tuple[str, str]]:
 
 
 def corpus_of(run: FinishedRun) -> str:
-    """The name of the text that the model learnt from."""
-    source = run.param("data", "source")
+    """The name of the text that the model learnt from; params.yaml tells it only where no result does."""
+    if corpus := run.download:
+        source, path, hub = corpus.source, corpus.path, corpus.hub_id
+    else:
+        source, path, hub = (run.param("data", key) for key in ("source", "path", "hub"))
     if source == "storybook":
         return "generated stories"
-    if source == "hub":
-        path = str(run.param("data", "hub") or "text").partition("@")[0]  # without the revision
-    else:
-        path = str(run.param("data", "path") or "text")
-    name = path.rstrip("/").rpartition("/")[2]
+    name = str((hub if source == "hub" else path) or "text")
+    name = name.partition("@")[0] if source == "hub" else name  # without the revision
+    name = name.rstrip("/").rpartition("/")[2]
     return "TinyStories" if name.lower() == "tinystories" else name
 
 
@@ -183,19 +185,31 @@ def _marked(run: FinishedRun, row: dict[str, Any], world: World | None) -> dict[
     words = row["continuation"].split()
     place = len(words)
     if run.evaluate and run.evaluate.sense and world:
-        found = read_text(row["prompt"], row["continuation"], row["finished"], world)
+        pieces = run.param("vocab", "tokenizer") not in (None, "words")
+        found = read_text(row["prompt"], row["continuation"], row["finished"], world, pieces)
         read, error = found or (0, None)
-        sample["comment"] = "No impossible word." if read and not error else ""
+        if not error:
+            sample["comment"] = (
+                "No impossible word."
+                if read
+                else "Not judged: the generator cannot read the prompt."
+            )
         if error:
             shown = "the end" if error.word == END else f"“{error.word}”"
             possible = ", ".join(error.expected)
             sample["comment"] = f"The first impossible word is {shown}; possible words: {possible}."
         if error and error.word != END:
-            place = read - 1
+            place = _place_of(read, words, world)
             sample |= {"text": _with_mark(words, place), "is_marked": True}
     most = max(SHOWN_WORDS, place + 5 if sample["is_marked"] else 0)
     shown_words = words[:most] + ["…"] * (len(words) > most)
     return sample | {"start": _with_mark(shown_words, place)}
+
+
+def _place_of(number: int, words: list[str], world: World) -> int:
+    """The place, among words split at white space, that holds the generator's word of this number, counted from 1."""
+    counts = np.cumsum([len(world.normalise(word).split()) for word in words])
+    return int(np.searchsorted(counts, number))
 
 
 def _with_mark(words: list[str], place: int) -> Markup:
@@ -239,7 +253,7 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
             "weight": weights[query, key],
             "map": weights[-MAP_ROWS:],
             "words": words,
-            "is_most_needed": head is heads[0],
+            "is_most_needed": head is heads[0] and len(heads) > 1,
         }
     return list(chosen.values())
 

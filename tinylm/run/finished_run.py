@@ -1,6 +1,7 @@
 """A finished run: its parameters, and what each stage left behind. Every file is optional."""
 
 import dataclasses
+import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tinylm.base import paths
-from tinylm.base.config import InputError
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.run.benches import (
     Accumulated,
     AccumulationTimes,
@@ -22,6 +23,7 @@ from tinylm.run.benches import (
 )
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.evaluated import Evaluated, Loss, LossWithInterval
+from tinylm.run.lock import outdated, read_lock
 from tinylm.run.result_files import StageTimes, read_result
 from tinylm.run.seeds import Seeds
 from tinylm.run.trained import Trained, TrainTimes
@@ -146,8 +148,28 @@ class FinishedRun:
         return self.tables.attention or []
 
     def token(self) -> str:
-        """What one token of this run is called: word or token."""
-        return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
+        """What one token of this run is called: word, or token where some tokens are marks or pieces."""
+        is_of_words = self.param("vocab", "tokenizer") in (None, "words")
+        return "word" if is_of_words and self.param("vocab", "punctuation") != "keep" else "token"
+
+    def refuse_mixed(self, stages: Collection[str] = ()) -> None:
+        """Raise InputError if a stage ran with other settings than `params`, or on older outputs of earlier stages.
+
+        stages: those that are looked at; without any, all.
+        """
+        hint = "run dvc repro, with --force if it finds no change"
+        for stage in stages or RESULTS:
+            times: StageTimes | None = getattr(self.times, stage)
+            for section, settings in ((times and times.sections) or {}).items():
+                for key, value in settings.items():
+                    here = self.param(section, key)
+                    if here != value:
+                        raise InputError(
+                            f"{PARAMS_FILE}: {section}.{key} is {json.dumps(here)}, but stage {stage} ran with "
+                            f"{json.dumps(value)}; {hint}"
+                        )
+        for stage in outdated(read_lock(self.folder), stages or RESULTS):
+            raise InputError(f"stage {stage} ran on older outputs of earlier stages; {hint}")
 
     def scored_once(self) -> Loss | LossWithInterval | Evaluated | None:
         """The model's loss with each target scored once, as the baselines are scored."""

@@ -27,12 +27,13 @@ class StageTimes:
     """data/times/STAGE.json: how long a stage took, and on what.
 
     seconds: of the whole stage. peak_mib: of its process. conditions: processor, threads, versions,
-    day, and what the stage computed with.
+    day, and what the stage computed with. sections: those of params.yaml that it read, with their values.
     """
 
     seconds: float | None = None
     peak_mib: float | None = None
     conditions: dict[str, Any] | None = None
+    sections: dict[str, Any] | None = None
 
 
 def to_mapping(result: Any) -> dict[str, Any]:

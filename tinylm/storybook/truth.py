@@ -293,15 +293,23 @@ def first_impossible(
 
 
 def read_text(
-    prompt: str, continuation: str, ended: bool, world: World
+    prompt: str, continuation: str, ended: bool, world: World, pieces: bool = False
 ) -> tuple[int, Impossible | None] | None:
     """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
 
     It is read to its first impossible word, which counts as read, or to an `<unk>`.
+    pieces: tokens are pieces of words. Then a continuation may begin inside the prompt's last word, which
+    counts as its own, and one that has not ended may stop inside a word, which is not read.
     """
     readable, unknown, _ = continuation.partition("<unk>")
-    start = len(world.normalise(prompt).split())
-    words = world.normalise(f"{prompt} {readable}").split()
+    of_prompt = world.normalise(prompt).split()
+    text = f"{prompt}{readable}" if pieces else f"{prompt} {readable}"
+    words = world.normalise(text).split()
+    if pieces and readable and not ended and not text[-1].isspace():
+        words.pop()
+    start = len(of_prompt)
+    if pieces and words[:start] != of_prompt:
+        start -= 1
     found = first_impossible(words, ended and not unknown, world)
     if found is None:
         return len(words) - start, None
