@@ -1,10 +1,9 @@
 """Line charts and points, drawn from a frame."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -69,49 +68,23 @@ def draw_lines(
 
 
 def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
-    """One labelled point for each row, with the range of x over its trials.
+    """One point for each row, with the range of x over its trials.
 
-    frame: columns x, low, high, series and value.
+    frame: columns x, low, high, series and value, which is never negative.
     """
     drawing, axes = _axes(labels)
-    rows: list[Any] = list(frame.itertuples())
-    for row, marker, is_above in zip(rows, cycle(MARKERS), _labels_above(rows)):
+    points = []
+    for row, marker in zip(frame.itertuples(), cycle(MARKERS)):
         error = [[row.x - row.low], [row.high - row.x]]
-        bars = axes.errorbar(row.x, row.value, xerr=error, marker=marker)
-        axes.annotate(
-            row.series,
-            (row.x, row.value),
-            (0, 6 if is_above else -14),
-            textcoords="offset points",
-            ha="center",
-            color=bars.lines[0].get_color(),
-        )
+        axes.errorbar(row.x, row.value, xerr=error, marker=marker, linestyle="", label=row.series)
+        points.append(f"{row.series} {number(row.value)} at {number(row.x)}")
     axes.margins(x=0.15)
-    highest = max(frame["value"].max(), 1e-9)
-    axes.set_ylim(-0.25 * highest, 1.25 * highest)  # the labels of low points are below them
-    ticks = axes.get_yticks()
-    axes.set_yticks(ticks[(ticks >= 0) & (ticks <= 1.25 * highest)])
+    highest = frame["value"].max() or 0.1  # an axis needs a height where all values are zero
+    axes.set_ylim(-0.05 * highest, 1.1 * highest)  # markers at both ends are whole
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in rows]
+    # Names beside the points would cover each other where two methods are alike.
+    drawing.legend(loc="outside lower center", ncols=2)
     return Picture(drawing, labels.described(points))
-
-
-def _labels_above(rows: Sequence[Any]) -> list[bool]:
-    """For each point, whether its label goes above it: if it is higher than its nearest neighbour, or alone.
-
-    This keeps labels out of the gap between two close points, where a label could belong to either.
-    """
-    places = np.array([(row.x, row.value) for row in rows])
-    places = places / np.maximum(np.ptp(places, axis=0), 1e-9) * (WIDTH, HEIGHT / 2)
-    is_above = []
-    for own, place in enumerate(places):
-        distances = np.hypot(*(places - place).T)
-        distances[own] = np.inf  # from itself
-        nearest = int(distances.argmin())
-        # Of two points at the same place, the first has its label below.
-        is_higher = (place[1], place[0], own) > (places[nearest][1], places[nearest][0], nearest)
-        is_above.append(is_higher or len(rows) == 1)
-    return is_above
 
 
 def _axes(labels: Labels, height: float = HEIGHT) -> tuple[Figure, Axes]:
