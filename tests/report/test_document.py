@@ -575,6 +575,7 @@ def test_times_are_compared_the_right_way_round(run, settings):
     ):
         lines = {line.get_label(): line for line in drawn[name].drawing.axes[0].lines}
         assert lines[label].get_ydata().tolist() == values
+        assert drawn[name].drawing.axes[0].get_xticks().tolist() == [8, 64]
 
 
 FIELDS = [field.name for kind in RESULTS.values() for field in dataclasses.fields(kind)]

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from itertools import cycle
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -35,6 +36,7 @@ def draw_lines(
     *,
     log_y: bool = False,
     from_zero: bool = False,
+    ticks_at_points: bool = False,
     unconnected: Collection[str] = (),
     height: float = HEIGHT,
 ) -> Picture:
@@ -43,6 +45,7 @@ def draw_lines(
     Args:
         frame: columns x, series and value.
         from_zero: whether the vertical axis starts at zero.
+        ticks_at_points: whether the ticks across are the values of x, unless some are close.
         unconnected: series whose points are not joined, because nothing is known between them.
         height: of the picture in inches.
     """
@@ -58,6 +61,9 @@ def draw_lines(
     if (frame["x"] % 1 == 0).all():  # tokens, updates, layers: no ticks between
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    places = np.unique(frame["x"])
+    if ticks_at_points and (np.diff(places) >= np.ptp(places) / 6).all():  # room for a label each
+        axes.set_xticks(places)
     if log_y:
         _label_logarithms(axes)
     if from_zero:

@@ -86,7 +86,7 @@ def _cache(column: str, labels: Labels) -> Draw:
         for row in measured:
             series = names[row.cache]
             rows.append({"x": row.new_tokens, "series": series, "value": getattr(row, column)})
-        return _lines(pd.DataFrame(rows), labels, from_zero=True)
+        return _lines(pd.DataFrame(rows), labels, from_zero=True, ticks_at_points=True)
 
     return draw
 
