@@ -10,9 +10,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from tinylm.report.drawing import Picture, to_svg
-from tinylm.report.html_page import to_html
+from tinylm.report.html_page import LARGE_FACTS, to_html
 from tinylm.report.pdf import MOST_SHOWN, _with_warning, missing_characters, to_pdf
-from tinylm.report.render import escape, render, to_terminal
+from tinylm.report.render import escape, facts, render, to_terminal
 from tinylm.report.wording import isolated
 
 EVIL = (
@@ -115,6 +115,17 @@ def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path)
     assert re.sub(r"\s+", "", SHOWN) in words
     for part in ("A # title", "A caption", "perplexity", "Extras"):
         assert part.replace(" ", "") in words
+
+
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
+def test_large_facts_have_no_gaps_between_words(tmp_path):
+    pairs = [("perplexity of the generator of stories", n) for n in range(LARGE_FACTS)]
+    (tmp_path / "a.pdf").write_bytes(to_pdf(f"# T\n\n{facts(pairs)}\n"))
+    command = ["pdftotext", "-bbox", tmp_path / "a.pdf", "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    end = re.search(r'xMax="([\d.]+)"[^>]*>perplexity<', text)
+    start = re.search(r'xMin="([\d.]+)"[^>]*>of<', text)
+    assert 0 < float(start[1]) - float(end[1]) < 4  # points
 
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
