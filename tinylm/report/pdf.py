@@ -114,13 +114,18 @@ def _to_typst(markdown: str, pictures: Mapping[str, str]) -> str:
 
 
 def _with_neighbours(tokens: list[Token]) -> list[Token]:
-    """The tokens, marked where no page may end between a text and its table.
+    """The tokens, marked where no page may end between a text, its table and its note.
 
-    A paragraph before a table gets the kind lead, a note after one table-footnote; that table has_footnote.
+    A note after a table, or as the last of a section, gets the kind closing-note; that table has_footnote. A
+    paragraph before a table or a closing note is a lead.
     """
     for index, token in enumerate(tokens):
-        is_ruled = token.type == "table_open" and token.meta["kind"] == "ruled"
-        if is_ruled and index > 2 and tokens[index - 1].type == "paragraph_close":
+        is_ruled = token.meta.get("kind") == "ruled"
+        follows = tokens[index + 3].type if index + 3 < len(tokens) else "heading_open"
+        is_last = token.meta.get("kind") == "note" and follows == "heading_open"
+        if is_last:
+            token.meta["kind"] = "closing-note"
+        if (is_ruled or is_last) and index > 2 and tokens[index - 1].type == "paragraph_close":
             opening = tokens[index - 3]
             if opening.meta["kind"] == "par" and opening.level == 0:
                 opening.meta["kind"] = "lead"
@@ -128,7 +133,7 @@ def _with_neighbours(tokens: list[Token]) -> list[Token]:
             end = next(i for i in range(index, len(tokens)) if tokens[i].type == "table_close")
             after = tokens[end + 1] if end + 1 < len(tokens) else None
             if after and after.type == "paragraph_open" and after.meta["kind"] == "note":
-                after.meta["kind"] = "table-footnote"
+                after.meta["kind"] = "closing-note"
                 token.meta["has_footnote"] = True
     return tokens
 
