@@ -4,6 +4,7 @@ The kind of a paragraph is in its first token's meta: par, note, warning or gall
 or facts. The caption of a ruled table is in its meta too, as an inline token or None.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from functools import cache
 
@@ -12,7 +13,11 @@ from markdown_it.token import Token
 
 
 def parse(markdown: str, pictures: Collection[str]) -> list[Token]:
-    """The tokens of the whole text. pictures: names of those that exist; others are left out."""
+    """The tokens of the whole text, where no line ends between a number and its percent sign.
+
+    pictures: names of those that exist; others are left out.
+    """
+    markdown = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", markdown)
     return _with_captions(_with_kinds(parser().parse(markdown), pictures))
 
 
