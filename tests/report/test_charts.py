@@ -184,6 +184,7 @@ def test_offline_page_carries_vega_and_dvc_accepts_it():
     assert "<script src" not in text
     assert "window.vegaEmbed=" in text.replace(" ", "")
     assert "grid-template-columns" in text
+    assert "white-space: normal !important" in text  # DVC forbids a picture's revisions to wrap
     assert "{plot_divs}" not in text
     assert "{refresh_tag}" not in text
 
