@@ -126,7 +126,7 @@ def test_a_notebooks_backend_that_is_missing_here_is_no_obstacle():
 FOLDER = ROOT / ".dvc/plots"
 ROWS = [
     {"tokens": n, "value": 2.5 / n, "series": series, "rev": rev}
-    for n in (1, 2)
+    for n in (1_000, 16_000)
     for series in ("train", "held-out")
     for rev in ("HEAD", "workspace")
 ]
@@ -146,6 +146,12 @@ def test_dvc_fills_a_template_and_vega_draws_every_series_of_every_revision(name
     for series in ("train", "held-out"):
         for revision in ("HEAD", "workspace"):
             assert f"revision: {revision}; series: {series}" in svg
+    axis = re.search(r'aria-label="X-axis.*?>tokens seen<', svg, re.DOTALL)[0]
+    numbers = re.findall(
+        r'"middle" transform="translate\(([\d.]+),\d+\)"[^>]*opacity="1"[^>]*>([\d,]+)<', axis
+    )
+    for (left, _), (right, shown) in itertools.pairwise(numbers):
+        assert float(right) - float(left) > 6 * len(shown), "labels touch"
 
 
 @pytest.mark.parametrize("name", ["series", "series_log"])
