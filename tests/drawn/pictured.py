@@ -229,6 +229,11 @@ def check_maps(run: Run, pictures: dict[str, Picture]) -> None:
         (arrays[f"words_{place}"].tolist(), arrays[f"maps_{place}"])
         for place in range(1, len(arrays) // 4 + 1)
     ]
+    if run.params["vocab"]["tokenizer"] != "words":  # subwords are shown as in the lab
+        sentences = [
+            ([word.replace("Ġ", "·").replace("Ċ", "↵") for word in words], maps)
+            for words, maps in sentences
+        ]
     for place, (words, maps) in enumerate(sentences, start=1):
         layers, heads = maps.shape[:2]
         axes = axes_of(f"attention_{place}", pictures, is_drawn=True)

@@ -512,7 +512,8 @@ def test_a_shown_head_comes_with_an_example_of_its_role(run, settings, is_claime
 
 def test_a_head_that_supplies_a_word_is_shown_with_its_row_and_all_its_roles(run, settings):
     """The last row has no word after it in the map; the model's likeliest next one is taken."""
-    words = ["<sos>", "tom", *("a", "b") * 8, "and"]
+    run.params["vocab"]["tokenizer"] = "bpe"
+    words = ["<sos>", "Ġtom", *("a", "b") * 8, "and"]
     maps = np.zeros((2, 2, 19, 19))
     maps[1, 1, 18, 1] = 0.97  # "and", before the second "tom", attends to the first
     of_head = {"layer": 2, "head": 2, "baseline": 0.1, "claimed": True}
@@ -526,13 +527,17 @@ def test_a_head_that_supplies_a_word_is_shown_with_its_row_and_all_its_roles(run
         run,
         tables__roles=pd.DataFrame(roles),
         tables__ablation=pd.DataFrame(ablation),
-        tables__attention=[Sentence(words, maps, "tom", 0.9)],
+        tables__attention=[Sentence(words, maps, "Ġtom", 0.9)],
     )
     (head,) = shown_heads(changed)
     assert head["map"].shape == (MAP_ROWS, 19)
     assert head["map"][-1, 1] == 0.97  # the last row is not cut off
-    markdown = write_document(changed, settings, {})
-    assert "and the row of “and” gives the earlier “tom” a weight of 97 %" in markdown
+    pictures = attention_pictures(changed)
+    labels = pictures["head_1"].drawing.axes[0].get_xticklabels()
+    assert "·tom" in [label.get_text() for label in labels]
+    markdown = write_document(changed, settings, pictures)
+    assert "Ġ" not in markdown
+    assert "and the row of “and” gives the earlier “·tom” a weight of 97 %" in markdown
     assert f"| 2.2 | {NEXT_TOKEN} 0.60 (0.10); first token 0.30 (0.10) | 0.500" in markdown
     assert "No head clearly attends to earlier occurrences of the same token." in markdown
 

@@ -9,7 +9,7 @@ from tinylm.report.charts import Labels, draw_lines, draw_points
 from tinylm.report.drawing import Picture, finite, in_style, optional
 from tinylm.report.heatmaps import draw_sentence
 from tinylm.report.truth_charts import draw_decoding, draw_story, draw_training
-from tinylm.report.values import MAP_ROWS, nearest_decoding, shown_heads
+from tinylm.report.values import MAP_ROWS, nearest_decoding, readable_sentences, shown_heads
 from tinylm.run.finished_run import FinishedRun, Sentence
 
 Draw = Callable[[FinishedRun], Picture | None]
@@ -98,9 +98,9 @@ def attention_pictures(run: FinishedRun) -> dict[str, Picture]:
         drawing = draw_sentence(head["words"], head["map"][None, None], titles=[[head["title"]]])
         alt = f"Attention of {head['title']}, over: {' '.join(head['words'])}"
         pictures[f"head_{index}"] = Picture(drawing, alt)
-    for index, sentence in enumerate(run.sentences, start=1):
+    for index, sentence in enumerate(readable_sentences(run, run.sentences), start=1):
         pictures[f"attention_{index}"] = _every_head(sentence)
-    for index, sentence in enumerate(run.own_sentences, start=1):
+    for index, sentence in enumerate(readable_sentences(run, run.own_sentences), start=1):
         pictures[f"own_sentence_{index}"] = _every_head(sentence)
     return pictures
 

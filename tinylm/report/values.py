@@ -1,6 +1,7 @@
 """The values that the templates of the report name: choices and orders, no metrics."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.wording import as_number, big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
-from tinylm.run.finished_run import RESULTS, FinishedRun, records
+from tinylm.run.finished_run import RESULTS, FinishedRun, Sentence, records
 from tinylm.run.role_pairs import NEXT_TOKEN, role_pairs
 from tinylm.storybook.check import world_of
 from tinylm.storybook.language import END
@@ -61,6 +62,8 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "first_errors": _first_errors(run),
         "heads": heads_with_roles(run),
         "shown_heads": shown_heads(run),
+        "sentences": readable_sentences(run, run.sentences),
+        "own_sentences": readable_sentences(run, run.own_sentences),
         "role_meaning": ROLES,
         "next_token": NEXT_TOKEN,
         "roles_claimed": roles_claimed,
@@ -222,6 +225,19 @@ def _with_mark(words: list[str], place: int) -> Markup:
     return Markup(" ").join(part for part in parts if part)
 
 
+def readable_sentences(run: FinishedRun, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Sentences of a run, where · is the space before a subword and ↵ the end of a line, as in the lab.
+
+    Vocabularies of subwords write Ġ and Ċ, which are letters in one of words.
+    """
+    signs = str.maketrans({} if run.token() == "word" else {"Ġ": "·", "Ċ": "↵"})
+    readable = []
+    for one in sentences:
+        words = [word.translate(signs) for word in one.words]
+        readable.append(dataclasses.replace(one, words=words, next=one.next.translate(signs)))
+    return readable
+
+
 def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
     """At most two heads with different best roles, over the first sentence.
 
@@ -232,9 +248,9 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
     """
     if not run.sentences:
         return []
-    words = run.sentences[0].words
-    maps = run.sentences[0].maps
-    followed = [*words, run.sentences[0].next]
+    (sentence,) = readable_sentences(run, run.sentences[:1])
+    words = sentence.words
+    followed = [*words, sentence.next]
     pairs = _pairs_of_rows(followed, first=max(len(words) - MAP_ROWS, 0))
     heads = sorted(heads_with_roles(run), key=lambda head: -(head["loss_increase"] or 0))
     chosen: dict[str, dict[str, Any]] = {}
@@ -242,7 +258,7 @@ def shown_heads(run: FinishedRun) -> list[dict[str, Any]]:
         role = head["role"]
         if role in chosen or len(chosen) == 2 or not len(pairs.get(role, ())):
             continue
-        weights = maps[head["layer"] - 1, head["head"] - 1]
+        weights = sentence.maps[head["layer"] - 1, head["head"] - 1]
         query, key = max(pairs[role], key=lambda pair: weights[tuple(pair)])
         shown = f": {role}" if head["claimed"] else f" (closest role: {role})"
         chosen[role] = head | {
