@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from itertools import cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -74,22 +74,21 @@ def draw_lines(
 
 
 def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
-    """One point for each row, with the range of x over its trials.
+    """One point for each row, with the range of x over its trials. A legend has the names, which may not fit beside them.
 
     frame: columns x, low, high, series and value, which is never negative.
     """
     drawing, axes = _axes(labels)
-    points = []
-    for row, marker in zip(frame.itertuples(), cycle(MARKERS)):
+    rows: list[Any] = list(frame.itertuples())
+    for row, marker in zip(rows, cycle(MARKERS)):
         error = [[row.x - row.low], [row.high - row.x]]
         axes.errorbar(row.x, row.value, xerr=error, marker=marker, linestyle="", label=row.series)
-        points.append(f"{row.series} {number(row.value)} at {number(row.x)}")
     axes.margins(x=0.15)
     highest = frame["value"].max() or 0.1  # an axis needs a height where all values are zero
     axes.set_ylim(-0.05 * highest, 1.1 * highest)  # markers at both ends are whole
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    # Names beside the points would cover each other where two methods are alike.
     drawing.legend(loc="outside lower center", ncols=2)
+    points = [f"{row.series} {number(row.value)} at {number(row.x)}" for row in rows]
     return Picture(drawing, labels.described(points))
 
 

@@ -13,11 +13,8 @@ from markdown_it.token import Token
 
 
 def parse(markdown: str, pictures: Collection[str]) -> list[Token]:
-    """The tokens of the whole text, where no line ends between a number and its percent sign.
-
-    pictures: names of those that exist; others are left out.
-    """
-    markdown = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", markdown)
+    """The tokens of the whole text. pictures: names of those that exist; others are left out."""
+    markdown = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", markdown)  # on one line
     return _with_captions(_with_kinds(parser().parse(markdown), pictures))
 
 

@@ -9,8 +9,7 @@ import sys
 from tinylm.base.command import run_command
 from tinylm.base.files import atomic_write
 
-# DVC writes all plots one below the other; here as many stand side by side as fit. The revisions of a picture would
-# all stand in one line.
+# DVC writes plots one below the other, and a picture's revisions in one line; here as many stand side by side as fit.
 LAYOUT = """
         body { display: grid; grid-template-columns: repeat(auto-fill, minmax(41rem, 1fr)); gap: 1rem; align-items: start; }
         body > div { overflow: auto; white-space: normal !important; }
