@@ -100,6 +100,10 @@ def test_write_and_the_story_are_on_the_first_screen_and_nothing_is_cut(
     for view in views(browser):
         tab(browser, view)
         assert browser.ask("document.documentElement.scrollWidth") <= width, view
+    browser.click("#rules summary")
+    end = browser.place("#rules .fields")["bottom"]
+    for place in browser.each("#rules .fields > *", "one.getBoundingClientRect().toJSON()"):
+        assert place["bottom"] <= end or place["top"] >= end
     assert browser.errors == []
 
 
