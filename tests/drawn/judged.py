@@ -281,22 +281,31 @@ def top_words(shown: str) -> list[tuple[str, float]]:
 def check_checkpoints(
     run: Run, stories: Sequence[ComparedStory], plotted: Any, tolerance: float
 ) -> None:
-    """plots/truth.csv: each kind's part of the divergence at each checkpoint and at the end."""
+    """plots/truth.csv: each kind's part of the divergence at each checkpoint and of the saved weights, by tokens."""
     places = []
     # Tokens of all updates; an update that would exceed the budget is skipped.
-    end = run.json("data/figures/train")["tokens"]
+    figures = run.json("data/figures/train")
+    end = saved = figures["tokens"]
+    if run.params["train"]["patience"] is not None:
+        updates, tokens, _ = run.curve("loss", "held-out").T
+        saved = int(tokens[updates == figures["best_update"]][0])
     for name in sorted(asked_checkpoints(run), key=float):
         if (run.folder / f"models/checkpoints/{name}.safetensors").exists():
             tokens = round(float(name) * run.tokens_per_epoch)
             places.append((f"checkpoints/{name}", min(tokens, end)))
-    places.append(("model", end))
+    places.append(("model", saved))
     expected: dict[int, dict[str, float]] = {}
     for name, tokens in places:
         rows, error = divergences(run, run.weights(f"models/{name}"), stories)
         tolerance = max(tolerance, error)
-        expected[tokens] = sums_by_kind(rows)  # a checkpoint kept at the end equals the final model
+        sums = sums_by_kind(rows)
+        # A checkpoint after as many tokens as the model has the same weights.
+        got, wanted = (list(each.values()) for each in (expected.setdefault(tokens, sums), sums))
+        assert not (problem := differs(f"{name}, {tokens} tokens", got, wanted, 0, tolerance)), (
+            problem
+        )
     got = list(zip(plotted["tokens"].tolist(), plotted["series"].tolist(), strict=True))
-    wanted = [(tokens, kind) for tokens in expected for kind in run.world.meaning]
+    wanted = [(tokens, kind) for tokens in sorted(expected) for kind in run.world.meaning]
     assert got == wanted, f"plots/truth.csv: expected {wanted}, got {got}"
     in_report = run.table("data/evaluate/truth_training")
     for column in ("tokens", "series"):

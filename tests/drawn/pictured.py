@@ -186,6 +186,7 @@ def check_divergence(run: Run, pictures: dict[str, Picture]) -> None:
     table = table_of_truth(run, "truth_training")
     wanted = {} if table.empty else series_of(table, "tokens")
     tokens = {seen for points in wanted.values() for seen in points[:, 0]}
+    tokens -= {0}  # of weights that no update made better; a logarithmic axis has no place for it
     whole = [
         seen for seen in sorted(tokens) if all(seen in points[:, 0] for points in wanted.values())
     ]

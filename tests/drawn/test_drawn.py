@@ -73,7 +73,7 @@ def test_every_figure_of_a_run_is_read_by_a_property(tmp_path):
     changes = {"data.source": "world", "data.path": "world", "data.drop_first_line": False}
     changes |= {"data.train_stories": 40, "data.evaluation_stories": 6}
     changes |= {"model.context": 160, "accum_sweep.tokens": 2000, "accum_sweep.stories": None}
-    changes |= {"seeds.more": [2], "train.keep_epochs": [0.02]}
+    changes |= {"seeds.more": [2], "train.keep_epochs": [0.02, 0.1]}
     # Losses that rise again, so that the last and the best are not the same.
     changes |= {"train.lr": 0.3, "train.patience": 9, "train.validate_every": 1}
     drawn = DrawnRun(changes, files)

@@ -651,9 +651,9 @@ def check_validations(run: Run, updates: list[Updated]) -> None:
 
 
 def check_checkpoints(run: Run, updates: list[Updated]) -> None:
-    """Those that were asked for, with the weights of that moment; and the final weights.
+    """Those that were asked for, with the weights of that moment; and the saved weights, with their tokens.
 
-    An epoch that the budget ends just short of has the final weights.
+    An epoch that the budget ends just short of has the last weights.
     """
     tokens = tokens_after(updates)
     figures = run.json("data/figures/train")
@@ -669,8 +669,12 @@ def check_checkpoints(run: Run, updates: list[Updated]) -> None:
         weights = run.weights(f"models/checkpoints/{name}")
         check_weights(f"checkpoint {name}", weights, updates[number - 1].after)
     number = len(updates)
+    got = [figures.get(f"saved_{unit}") for unit in ("tokens", "epochs")]
+    saved = [None, None]
     if run.params["train"]["patience"] is not None:
         number = int(figures["best_update"])
+        saved = [tokens[number], tokens[number] / run.tokens_per_epoch]
+    assert not (problem := differs("saved_tokens and saved_epochs", got, saved)), problem
     wanted = updates[number - 1].after if number else updates[0].before
     check_weights("models/model", run.weights(), wanted)
 

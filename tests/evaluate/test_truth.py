@@ -29,8 +29,8 @@ def run_of(tokenizer, folder, monkeypatch, context=200):
     settings = model_settings(context=context)
     model = TinyLM(settings, torch.randn(len(tokenizer), 16)).double().eval()
     return SimpleNamespace(
-        model=model, checkpoints=[(0.5, model)], epochs=1.0, tokens=110, tokenizer=tokenizer,
-        world=storybook(), ngrams=SimpleNamespace(unseen_mass=0.25),
+        model=model, checkpoints=[(0.5, model)], epochs=1.0, tokens=110, saved_tokens=110,
+        tokenizer=tokenizer, world=storybook(), ngrams=SimpleNamespace(unseen_mass=0.25),
     )  # fmt: skip
 
 
@@ -94,13 +94,15 @@ def test_metrics_are_means_of_the_words(tmp_path, monkeypatch):
     assert found.above_floor()["above_floor"] == found.kl.value
 
 
-def test_a_number_of_tokens_has_one_point_and_the_last_is_the_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("saved", [5_000, 11_904, 23_808])
+def test_a_number_of_tokens_has_one_point_in_order(tmp_path, monkeypatch, saved):
     run = run_of(words_of([" ".join(storybook().vocabulary())]), tmp_path, monkeypatch)
-    run.tokens, run.epochs = 23_808, 2.0
+    run.tokens, run.epochs, run.saved_tokens = 23_808, 2.0, saved
     run.checkpoints = [(epochs, run.model) for epochs in (1.0, 2.0, 2.003)]
     training = pd.DataFrame(measured(run)[1]["truth_training"])
-    assert training["tokens"].unique().tolist() == [11_904, 23_808]
-    assert len(training) == 2 * len(storybook().meaning)
+    points = sorted({saved, 11_904, 23_808})
+    assert training["tokens"].unique().tolist() == points
+    assert len(training) == len(points) * len(storybook().meaning)
 
 
 def test_distributions_are_compared_as_their_definitions_say():

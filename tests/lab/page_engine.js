@@ -3,7 +3,7 @@ let model, tokenizer, facts;
 function open(factsText) {
   facts = JSON.parse(factsText);
   tokenizer = openTokenizer(facts.tokenizer);
-  model = new Model(facts.settings, readTensors(facts, facts.checkpoints.at(-1)));
+  model = new Model(facts.settings, readTensors(facts, facts.checkpoints[facts.trained]));
 }
 function rules() {
   const { banned, eos_id: eos } = facts.tokenizer;

@@ -172,21 +172,33 @@ def test_results_of_other_settings_are_refused(finished_run, stage, key):
 
 
 @drawn(max_examples=10, suppress_health_check=list(HealthCheck))
-@given(done=st.floats(0.1, 9), percent=st.lists(st.integers(1, 120), min_size=1, max_size=3))
+@given(
+    done=st.floats(0.1, 9),
+    percent=st.lists(st.integers(1, 120), min_size=1, max_size=3, unique=True),
+    saved=st.none() | st.integers(0, 100),
+)
 def test_checkpoints_are_named_by_their_share_of_the_training_that_was_done(
-    tmp_path, done, percent
+    tmp_path, done, percent, saved
 ):
+    """saved: that of the saved weights; they stand where they were made, on which the page opens."""
     if not (tmp_path / "models").exists():
         make_run(tmp_path, "keep")
     models, vocab = tmp_path / "models", tmp_path / "data/vocab/tokenizer.json"
-    kept = [(done * share / 100, load_model(models)[0]) for share in percent]
+    kept = [(done * (share / 100), load_model(models)[0]) for share in sorted(percent)]
     params = load_params(tmp_path / "params.yaml") | {"train": {"epochs": 2 * done}}
-    run = FinishedRun(params=params, train=part(Trained, epochs=done))
+    at = None if saved is None else done * (saved / 100)
+    run = FinishedRun(params=params, train=part(Trained, epochs=done, saved_epochs=at))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tinylm.lab.making.load_checkpoints", lambda folder: kept)
-        *named, _ = Engine(make_page(models, vocab, params, run)).facts["checkpoints"]
-    expected = [f"after {min(share, 100)} % of the training" for share in percent]
-    assert [checkpoint["name"] for checkpoint in named] == expected
+        shown = Engine(make_page(models, vocab, params, run)).facts
+    expected = [f"after {min(share, 100)} % of the training" for share in sorted(percent)]
+    place, name = len(percent), "the trained model"
+    if saved is not None and saved < 100:
+        place = sum(share <= saved for share in percent)
+        name += f", after {saved} % of the training"
+    expected.insert(place, name)
+    assert [checkpoint["name"] for checkpoint in shown["checkpoints"]] == expected
+    assert shown["trained"] == place
 
 
 def test_markup_in_titles_and_words_stays_text():

@@ -100,6 +100,8 @@ def test_no_name_of_a_point_covers_another_and_the_axis_shows_shares(speeds, sco
 def test_one_checkpoint_is_no_curve():
     one = pd.DataFrame({"tokens": [10, 10], "series": ["person", "end"], "value": 0.5})
     assert draw_training(one) is None
+    from_the_start = pd.DataFrame({"tokens": [0, 10], "series": "end", "value": 0.5})
+    assert draw_training(from_the_start) is None  # the axis is logarithmic
 
 
 def test_a_picture_that_fails_costs_a_line_not_the_report(

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import jinja2
 import matplotlib
@@ -41,6 +42,7 @@ from tinylm.run.interval import Interval
 from tinylm.run.role_pairs import NEXT_TOKEN
 
 BLEU = st.sampled_from([0.0, 0.0355, 0.03550001, 0.2])
+SHARE = Interval(0.123, 0.1, 0.2)
 SCORE = st.sampled_from([-np.inf, -2.0, -1.50001, -1.5, -1.0])
 
 
@@ -84,6 +86,17 @@ def test_the_model_is_compared_with_each_target_scored_once_as_the_baselines_are
     evaluate = altered(run, evaluate__scored_once=part(LossWithInterval, perplexity=7.77)).evaluate
     markdown = write_document(dataclasses.replace(run, evaluate=evaluate), settings, {})
     assert "| this model | 7.77 |" in markdown
+
+
+def test_weights_from_before_the_end_of_training_are_said_to_be(run, settings):
+    tokens = run.train.tokens
+    pictures = {"truth_training": SimpleNamespace(alt="areas")}
+    said = ("; the saved weights are those after", "and, for the saved weights, after")
+    # 0 has no place in the picture.
+    for saved, is_said in ((None, (0, 0)), (tokens, (0, 0)), (tokens - 1, (1, 1)), (0, (1, 0))):
+        told = with_truth(run, train__saved_tokens=saved)
+        markdown = write_document(told, settings, pictures)
+        assert tuple(text in markdown for text in said) == is_said
 
 
 def test_rows_per_update_are_those_of_the_sweep(run, settings):
@@ -459,24 +472,25 @@ def test_the_first_impossible_word_is_marked(run, settings):
     assert "The first impossible word is “zebra”; possible words: " in markdown
 
 
-def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
-    """The grades then have it only as section decode."""
-    share = Interval(0.123, 0.1, 0.2)
-    free = FreeTexts(texts=1, words=None, excess_nats=share, names=None, distinct=0.5)
-    grade = DecodingGrade(
-        total_variation=share, impossible=share, cut=share, difference=share, free=free
-    )
-    measures = dict.fromkeys(("true", "model", "excess", "kl", "impossible"), share)
+def with_truth(run, **values):
+    """The run as if the generator had judged it, with other values as for `altered`."""
+    measures = dict.fromkeys(("true", "model", "excess", "kl", "impossible"), SHARE)
     kinds = {"plot": WordMeasures(words=9, **measures)}
     truth = Divergence(
         stories=2, words=9, unknown_nats=0.0, unseen_mass=0.0, kinds=kinds, **measures
     )
+    return altered(run, evaluate__truth=truth, download__source="storybook", **values)
+
+
+def test_greedy_decoding_is_described_also_if_it_is_the_runs_own(run, settings):
+    """The grades then have it only as section decode."""
+    free = FreeTexts(texts=1, words=None, excess_nats=SHARE, names=None, distinct=0.5)
+    grade = DecodingGrade(
+        total_variation=SHARE, impossible=SHARE, cut=SHARE, difference=SHARE, free=free
+    )
     grades = dict.fromkeys(("section decode", "temperature 1", "the generator"), grade)
     grades["temperature 1"] = dataclasses.replace(grade, impossible=Interval(0.9, 0.8, 1.0))
-    changed = altered(
-        run, evaluate__truth=truth, evaluate__decoding=grades, download__source="storybook"
-    )
-    markdown = write_document(changed, settings, {})
+    markdown = write_document(with_truth(run, evaluate__decoding=grades), settings, {})
     assert "greedy decoding draws an impossible word with a probability of 12.3 %" in markdown
 
 

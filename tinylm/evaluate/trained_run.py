@@ -30,7 +30,8 @@ class TrainedRun:
 
     checkpoints: (epochs, model) of each of `train.keep_epochs`.
     corpus: the results of stage download. world: what wrote the stories; None for other text.
-    tokens, epochs: how many the run was trained for.
+    tokens, epochs: how many the run was trained for. saved_tokens: after how many it had the model's
+    weights; fewer than `tokens` if early stopping kept better ones than the last.
     """
 
     model: TinyLM
@@ -44,6 +45,7 @@ class TrainedRun:
     world: World | None
     tokens: int
     epochs: float
+    saved_tokens: int
     ngrams: KneserNey
     unigrams: KneserNey
 
@@ -58,6 +60,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     trained = read_stage(Trained, "train")
     corpus = read_stage(Downloaded, "download")
+    saved = trained.saved_tokens
     return TrainedRun(
         model=model,
         layout=layout,
@@ -70,6 +73,7 @@ def load_trained_run(settings: EvaluateSettings, device: torch.device) -> Traine
         world=world_of(corpus.source, corpus.path, digest=corpus.world),
         tokens=trained.tokens,
         epochs=trained.epochs,
+        saved_tokens=trained.tokens if saved is None else saved,
         ngrams=count_ngrams(train, layout, NGRAM_ORDER),
         unigrams=count_ngrams(train, layout, 1),
     )

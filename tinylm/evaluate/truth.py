@@ -239,21 +239,23 @@ def _measures(selected: pd.DataFrame, words: pd.DataFrame) -> WordMeasures:
 def _over_training(
     run: TrainedRun,
     stories: Sequence[ComparedStory],
-    last: pd.DataFrame,
+    saved: pd.DataFrame,
     kinds: Iterable[str],
 ) -> Rows:
-    """Each kind's part of the divergence per word, at each checkpoint and (`last`) after training.
+    """Each kind's part of the divergence per word, at each checkpoint and of the saved weights.
 
-    tokens: scored in training so far, each as often as the layout scores it.
+    saved: the words of these. tokens: scored in training so far, each as often as the layout scores
+    it; rows are in this order, so checkpoints after the best weights follow them.
     """
     tokens_per_epoch = round(run.tokens / run.epochs)
     by_tokens = {}
     for epochs, model in run.checkpoints:
         seen = min(round(epochs * tokens_per_epoch), run.tokens)
         by_tokens[seen] = pd.concat([story.table(model) for story in stories])
-    by_tokens[run.tokens] = last  # also where a checkpoint was kept at the end
+    by_tokens[run.saved_tokens] = saved  # a checkpoint after as many tokens has the same weights
     rows = []
-    for seen, words in by_tokens.items():
+    for seen in sorted(by_tokens):
+        words = by_tokens[seen]
         sums = words.groupby("kind")["kl"].sum() / len(words)
         for kind in kinds:
             kl = float(sums.get(kind, 0.0))

@@ -9,7 +9,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,17 @@ def build_page(
     rule: Mapping[str, Any],
     facts: Mapping[str, Any],
     checkpoints: Sequence[tuple[str, TinyLM]] = (),
+    place: int | None = None,
+    name: str = "the trained model",
 ) -> bytes:
     """The page's bytes; the same for the same arguments.
 
     rule: of the tokenizer (`rule_of`).
     facts: what the page shows of the run (`tinylm.lab.making.facts`).
-    checkpoints: (name, earlier model), in order. As many as fit into MAX_WEIGHTS are used,
-    evenly spaced, the first always among them. Their weights are rounded more coarsely.
+    checkpoints: (name, model at another time of the training), in order. As many as fit into
+    MAX_WEIGHTS are used, evenly spaced, the first always among them. Their weights are rounded more
+    coarsely.
+    place: how many of the checkpoints are earlier than the model; None: all. name: of the model.
     Raises InputError for a model of more than MAX_PARAMETERS, or with a norm that page/model.js lacks.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
@@ -72,13 +76,17 @@ def build_page(
     if kind not in NORM_KINDS:
         wanted = ", ".join(NORM_KINDS)
         raise InputError(f"story lab: model.norm_kind: expected one of {wanted}, got {kind}")
-    trained = _packed("the trained model", model, _exactly)
+    trained = _packed(name, model, _exactly)
     room = MAX_WEIGHTS - len(json.dumps(trained))
-    earlier = []
+    place = len(checkpoints) if place is None else place
+    kept = []
+    earlier = 0
     if checkpoints:
         one = len(json.dumps(_packed("earlier", model, _coarsely)))
-        for name, weights in _spread(checkpoints, room // one):
-            earlier.append(_packed(name, weights, _coarsely))
+        for index in _spread(len(checkpoints), room // one):
+            kept.append(_packed(*checkpoints[index], _coarsely))
+            earlier += index < place
+    kept.insert(earlier, trained)
     page_facts = {
         **facts,
         "settings": {
@@ -88,7 +96,8 @@ def build_page(
         },
         "tokenizer": rule,
         "pairs": PAIRS,
-        "checkpoints": [*earlier, trained],
+        "checkpoints": kept,
+        "trained": earlier,  # the index of the trained model among them
     }
     script = bundle()
     style = STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii")
@@ -116,12 +125,11 @@ def _links(links: Mapping[str, str]) -> str:
     return f'<p class="note">{" &middot; ".join(anchors)}</p>' if anchors else ""
 
 
-def _spread(checkpoints: Sequence[tuple[str, TinyLM]], room: int) -> Iterator[tuple[str, TinyLM]]:
-    """At most `room` of the checkpoints, evenly spaced, the first always among them."""
-    count = max(0, min(room, len(checkpoints)))
-    chosen = np.linspace(0, len(checkpoints) - 1, count).round().astype(int)
-    for index in chosen.tolist():
-        yield checkpoints[index]
+def _spread(size: int, room: int) -> list[int]:
+    """The indices of at most `room` of `size` checkpoints, evenly spaced, the first always among them."""
+    count = max(0, min(room, size))
+    chosen: list[int] = np.linspace(0, size - 1, count).round().astype(int).tolist()
+    return chosen
 
 
 def _packed(

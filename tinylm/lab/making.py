@@ -18,6 +18,7 @@ from tinylm.report.settings import ReportSettings
 from tinylm.report.values import title_of, world_of_run
 from tinylm.report.wording import count, many, number, share
 from tinylm.run.finished_run import FinishedRun, records
+from tinylm.run.trained import Trained
 from tinylm.storybook.world import World
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
@@ -63,21 +64,29 @@ def make_page(
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     title = Path(models).resolve().name
-    epochs = None
+    trained = None
     if run:
         title = title_of(run, read_section(params, "report", ReportSettings))
-        epochs = run.train.epochs if run.train else None
+        trained = run.train
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide
     shown = facts(model, tokenizer, decode, run, title)
     shown |= {"slide": slide, "length_penalty": length_penalty(params), "links": dict(links)}
-    checkpoints = []
-    for epoch, earlier in load_checkpoints(models):
-        name = f"after {epoch:g} epochs"
-        if epochs:
-            name = f"after {share(min(epoch / epochs, 1.0), 0)} of the training"
-        checkpoints.append((name, earlier))
-    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints)
+    kept = list(load_checkpoints(models))
+    checkpoints = [(_when(epoch, trained), at) for epoch, at in kept]
+    place, name = len(kept), "the trained model"
+    saved = trained.saved_epochs if trained else None
+    if trained and saved is not None and saved < trained.epochs:
+        place = sum(epoch <= saved for epoch, _ in kept)
+        name += f", {_when(saved, trained)}"
+    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, place, name)
+
+
+def _when(epochs: float, trained: Trained | None) -> str:
+    """As in "after 16 % of the training"; in epochs if nobody knows how long it was."""
+    if trained is None:
+        return f"after {epochs:g} epochs"
+    return f"after {share(min(epochs / trained.epochs, 1.0), 0)} of the training"
 
 
 def facts(

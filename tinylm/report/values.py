@@ -58,6 +58,7 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "not_measured": _not_measured(run),
         "kinds": _kinds(run),
         "samples": [_marked(run, row, world) for row in run.tables.rows("samples")[:SAMPLES]],
+        "saved_after": _saved_after(run),
         "nearest_decoding": nearest_decoding(run),
         "first_errors": _first_errors(run),
         "heads": heads_with_roles(run),
@@ -87,6 +88,13 @@ def world_of_run(run: FinishedRun) -> World | None:
     if corpus := run.download:
         return world_of(corpus.source, corpus.path, run.folder, corpus.world)
     return world_of(str(run.param("data", "source")), run.param("data", "path"), run.folder)
+
+
+def _saved_after(run: FinishedRun) -> int | None:
+    """After how many tokens of training the weights were saved; None for those at its end."""
+    if run.train is None or run.train.saved_tokens == run.train.tokens:
+        return None
+    return run.train.saved_tokens
 
 
 def _kinds(run: FinishedRun) -> list[tuple[str, WordMeasures]]:

@@ -24,7 +24,8 @@ class Trained:
     *_flop_per_token: operations for a token of a full context, a multiplication and an addition
     counted as two. updates, tokens, epochs: done. train_loss: of the last updates.
     held_out_loss_last, held_out_loss_best: at the end, and the lowest, which was after best_update.
-    held_out_loss, held_out_perplexity: of the saved weights.
+    held_out_loss, held_out_perplexity: of the saved weights. saved_tokens, saved_epochs: how far the
+    training was at these; None without early stopping, which saves the last weights.
     """
 
     seed: int
@@ -50,6 +51,8 @@ class Trained:
     held_out_loss: float | None
     held_out_perplexity: float | None
     stopped_early: bool
+    saved_tokens: int | None = None
+    saved_epochs: float | None = None
     by_epoch: list[Epoch] | None = None
 
 

@@ -116,13 +116,14 @@ def epoch_metrics(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
 def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
     """The metrics of a run for data/figures/train.json; losses in nats per token.
 
-    held_out_loss and held_out_perplexity are those of the saved weights. by_epoch is left out if
-    the run has no whole epoch (see `epoch_metrics`).
+    held_out_loss, held_out_perplexity, saved_tokens and saved_epochs are those of the saved weights;
+    the last two are left out without early stopping. by_epoch is left out if the run has no whole
+    epoch (see `epoch_metrics`).
     """
     epochs = epoch_metrics(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]
     last = result.curves.held_out[-1][2]
-    best_update, _, best = best_validation(result.curves.held_out)
+    best_update, best_tokens, best = best_validation(result.curves.held_out)
     saved = best if result.kept_best else last
     metrics: dict[str, Any] = {
         "updates": len(result.curves.tokens),
@@ -136,6 +137,9 @@ def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
         "held_out_perplexity": capped_perplexity(saved),
         "stopped_early": result.stopped_early,
     }
+    if result.kept_best:
+        metrics["saved_tokens"] = best_tokens
+        metrics["saved_epochs"] = best_tokens / batches.tokens_per_epoch
     if epochs:
         metrics["by_epoch"] = epochs
     return metrics

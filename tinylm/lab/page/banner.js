@@ -2,7 +2,7 @@
 import { $, capitalised, make } from "./dom.js";
 
 export function bindBanner(lab) {
-  const trained = lab.facts.checkpoints.length - 1;
+  const { trained } = lab.facts;
 
   function line(text, action, undo) {
     const button = make("button", { type: "button" }, action);

@@ -15,7 +15,7 @@ export class Lab {
     this.chosen = null; // position of the chosen token, null: the token that comes next
     this.rules = { ...facts.rules };
     this.head = [0, 0]; // [layer, head] that shades the story
-    this.useCheckpoint(facts.checkpoints.length - 1);
+    this.useCheckpoint(facts.trained);
   }
 
   watch(watcher) {
