@@ -16,6 +16,7 @@ import transformers
 from torch import Tensor
 from torch.nn import functional as F
 
+import tinylm
 from tests.drawn.corpora import LANGUAGES, MARKS
 from tests.drawn.drawing import DrawnRun
 from tests.drawn.models import plain_model, random_model, settings_of
@@ -242,6 +243,35 @@ def an_exported_run_computes_its_model(drawn: DrawnRun, folder: Path) -> None:
             assert target.exists() == (code == 0)
             if code == 0:
                 check_logits(target, model, form, ids, "the trained model, ")
+
+
+def judged(models: Path | str) -> str:
+    """What the generator expects at the start of a story, beside this model, or why it is not asked."""
+    try:
+        return repr(tinylm.load(models).truth("").to_dict())
+    except InputError as error:
+        return str(error)
+
+
+@holds("trained")
+def the_generator_judges_an_export_as_its_run(drawn: DrawnRun, folder: Path) -> None:
+    """A world whose files have changed since judges neither."""
+    data = drawn.params()["data"]
+    with tempfile.TemporaryDirectory() as name, in_folder(folder):
+        target = Path(name) / "export"
+        assert main(["export", str(target), "--format", "tinylm"]) == 0
+        assert judged(target) == judged("models")
+        if data["source"] != "world":
+            return
+        plots = folder / data["path"] / "plots.txt"
+        content = plots.read_bytes()
+        try:
+            plots.write_bytes(content + b"\n# changed\n")
+            for models in (target, "models"):
+                found = judged(models)
+                assert "got changed ones" in found, f"{models}: {found}"
+        finally:
+            plots.write_bytes(content)
 
 
 @holds("prepared")

@@ -6,9 +6,11 @@ import pytest
 import torch
 from safetensors import safe_open
 
+import tinylm
 from tests.support.folders import contents
 from tests.support.small import words_of
 from tinylm.base.config import InputError
+from tinylm.base.files import write_json
 from tinylm.cli import main
 from tinylm.exchange import export as module
 from tinylm.exchange.export import export_folder
@@ -120,6 +122,31 @@ def test_an_export_is_exported_again(new_trained, tmp_path):
     assert main(["export", "again", "--models", "out"]) == 0
     config = "tinylm/config.json"
     assert (tmp_path / "again" / config).read_bytes() == (tmp_path / "out" / config).read_bytes()
+
+
+@pytest.mark.parametrize("source", ["world", "local"])
+def test_an_export_notes_what_wrote_the_stories(new_trained, tmp_path, monkeypatch, source):
+    """Of the user's own folders only that of a world, which `tinylm truth` reads."""
+    new_trained()
+    noted = {"source": source, "path": "w", "world": "d1"}
+    values = noted | {"evaluation_split": "", "splits": {}, "dropped": {}}
+    write_json(tmp_path / "data/figures/download.json", values)
+    export_folder(tmp_path / "first", load_trained("models", params_or_preset()), "transformers")
+    params = params_or_preset()
+    (tmp_path / "data/figures/download.json").unlink()
+    export_folder(tmp_path / "again/out", load_trained("first", params), "transformers")
+    monkeypatch.chdir(tmp_path / "again")
+    written = json.loads((tmp_path / "again/out/tinylm/corpus.json").read_text())
+    is_world = source == "world"
+    assert written == {key: noted[key] for key in noted if is_world or key != "path"}
+    loaded = tinylm.load("out")
+    found = (loaded.source, loaded.world, loaded.world_digest)
+    assert found == (source, "w" if is_world else None, "d1")
+    (tmp_path / "again/w").mkdir()
+    monkeypatch.chdir(tmp_path)  # a world beside the export is found from anywhere
+    assert tinylm.load("again/out").world == ("again/w" if is_world else None)
+    (tmp_path / "again/out/tinylm/corpus.json").unlink()  # older versions noted nothing
+    assert tinylm.load("again/out").world_digest is None
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])

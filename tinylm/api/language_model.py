@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from tinylm.api.results import Attention, NextWord, NextWords, Text
-from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible, warn_caller
 from tinylm.bench.settings import length_penalty
@@ -26,9 +25,7 @@ from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.params.presets.write import params_or_preset
-from tinylm.run.downloaded import Downloaded
-from tinylm.run.result_files import read_result
-from tinylm.run.trained_model import load_trained
+from tinylm.run.trained_model import folder_of_world, load_trained
 from tinylm.storybook.check import world_of
 from tinylm.text.cleaning import clean_text
 from tinylm.vocab.tokenizer import Tokenizer
@@ -85,14 +82,13 @@ def load(
         read_section(params, "cache", CacheSettings).slide,
         length_penalty(params),
     )
-    noted = Path(folder).parent / paths.results("download")
+    corpus = trained.corpus
     data = params.get("data") or {}
-    if noted.exists():
-        corpus = read_result(Downloaded, noted, "download")
+    if corpus:
         model.source, model.world_digest = corpus.source, corpus.world
         if corpus.path and corpus.source == "world":
-            model.world = str(Path(folder).parent / corpus.path)
-    elif data.get("source") == "world":  # such as an export, used in the folder of its run
+            model.world = folder_of_world(folder, corpus.path)
+    elif data.get("source") == "world":  # such as an export of an older version
         model.source, model.world = "world", data.get("path")
     return model
 

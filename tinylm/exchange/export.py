@@ -14,7 +14,14 @@ from tinylm.exchange.stock import ExportedModel, stock_form
 from tinylm.exchange.tokenizer_files import TOKENIZER_CONFIG, TOKENIZER_JSON, tokenizer_files
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
-from tinylm.run.trained_model import ORIGINAL_TOKENIZER, ORIGINALS, TrainedModel, is_export
+from tinylm.run.result_files import write_result
+from tinylm.run.trained_model import (
+    ORIGINAL_CORPUS,
+    ORIGINAL_TOKENIZER,
+    ORIGINALS,
+    TrainedModel,
+    is_export,
+)
 from tinylm.vocab.tokenizer import RULE_FILE
 
 FILES = {CONFIG, GENERATION_CONFIG, TOKENIZER_JSON, TOKENIZER_CONFIG, WEIGHTS, GGUF}
@@ -113,9 +120,13 @@ def export_folder(folder: Path, trained: TrainedModel, form: str) -> ExportedMod
 
 
 def write_originals(folder: Path, trained: TrainedModel) -> None:
-    """Copy weights, config and tokenizer into folder/tinylm."""
+    """Copy weights, config and tokenizer into folder/tinylm, and note there what wrote the stories."""
     target = folder / ORIGINALS
     copy_file(trained.models / WEIGHTS, target / WEIGHTS)
     copy_file(trained.models / CONFIG, target / CONFIG)
     copy_file(trained.vocab, target / ORIGINAL_TOKENIZER)
     copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)
+    if corpus := trained.corpus:
+        # Nothing reads the path of another source, which would publish a folder of the user.
+        path = corpus.path if corpus.source == "world" else None
+        write_result(target / ORIGINAL_CORPUS, dataclasses.replace(corpus, path=path))

@@ -15,6 +15,15 @@ class SplitCounts:
     log_prob_nats: float | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """What wrote the stories, as in `Downloaded`: all that judging a text by its generator needs."""
+
+    source: str
+    path: str | None = None
+    world: str | None = None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Downloaded:
     """Where the stories come from, and which rows are in no split.

@@ -21,16 +21,22 @@ from tinylm.model.checkpoint import (
     load_model,
 )
 from tinylm.model.transformer import TinyLM
+from tinylm.run.downloaded import Corpus
+from tinylm.run.result_files import read_result
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
 
 ORIGINALS = "tinylm"  # the folder in an export
 ORIGINAL_TOKENIZER = "tokenizer.json"
+ORIGINAL_CORPUS = "corpus.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedModel:
-    """The files that training left, and what was read from them. params: params.yaml as parsed."""
+    """The files that training left, and what was read from them.
+
+    params: params.yaml as parsed. corpus: where the stories come from, None if nothing says so.
+    """
 
     models: Path
     vocab: Path
@@ -38,6 +44,7 @@ class TrainedModel:
     tokenizer: Tokenizer
     decode: DecodeSettings
     params: Mapping[str, Any]
+    corpus: Corpus | None = None
 
 
 def is_export(folder: str | Path) -> bool:
@@ -56,6 +63,22 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
         models = models / ORIGINALS
         tokenizer = models / ORIGINAL_TOKENIZER
     return models, tokenizer if vocab is None else Path(vocab)
+
+
+def _read_corpus(folder: Path) -> Corpus | None:
+    """What an export notes of its corpus, or stage download next to the folder."""
+    own = folder / ORIGINALS / ORIGINAL_CORPUS
+    noted = own if own.exists() else folder.parent / paths.results("download")
+    return read_result(Corpus, noted, "download") if noted.exists() else None
+
+
+def folder_of_world(folder: str | Path, path: str) -> str:
+    """Where the world of a run is: `data.path`, beside the folder of its model.
+
+    An export may lie anywhere: if the path is not beside it, it is one of the working folder.
+    """
+    beside = Path(folder).parent / path
+    return path if is_export(folder) and not beside.exists() else str(beside)
 
 
 def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
@@ -99,7 +122,8 @@ def load_trained(
             f"{vocab} has {len(tokenizer)} ids, but {models / CONFIG} has {model.vocab_size}: "
             "they come from different runs; run dvc repro train"
         )
-    return TrainedModel(models, vocab, model, tokenizer, decode, params)
+    corpus = _read_corpus(Path(folder))
+    return TrainedModel(models, vocab, model, tokenizer, decode, params, corpus)
 
 
 def use_threads(params: Mapping[str, Any]) -> None:
