@@ -66,7 +66,7 @@ def load(
 
     vocab: its tokenizer.json. By default the export's own, or data/vocab/tokenizer.json next to
     the folder.
-    epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the final weights.
+    epoch: the checkpoint after this many epochs (`train.keep_epochs`); None: the saved weights.
 
     params.yaml in the working folder gives the defaults of decoding (sections `decode` and `cache`,
     `beam_bench.length_penalty`) and the device (`runtime.device`). Without that file, the preset
