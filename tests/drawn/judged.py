@@ -46,10 +46,8 @@ from tinylm.storybook.language import END
 from tinylm.storybook.truth import read_text
 
 TWO_DECIMALS = 5.1e-3  # half of the last digit of a probability in truth_story.csv, and rounding
-TOP, LEAST_SHOWN = (
-    5,
-    1e-3,
-)  # words that truth_story.csv lists of each distribution, and the least probability
+TOP = 5  # words that truth_story.csv lists of each distribution
+LEAST_SHOWN = 0.005  # the least probability that two decimals show
 MEASURES = ("true", "model", "excess", "kl", "impossible")
 GRADES = ("total_variation", "impossible", "cut")
 OWN, PLAIN, BEAMS = "section decode", "temperature 1", "5 beams"

@@ -261,7 +261,7 @@ def test_the_map_names_the_weights_under_the_mouse(page, model):
     assert (predicted, seen) == (story(page)[5], story(page)[2])
     assert share_of(percent) == pytest.approx(weight, abs=0.0011)
     assert page.texts("#heads-about") == [
-        f"Where each head looked when the model predicted \u201c{predicted}\u201d (standing at \u201c{story(page)[4]}\u201d)."
+        f"Where each head looked when the model predicted \u201c{predicted}\u201d (from \u201c{story(page)[4]}\u201d)."
     ]
 
 

@@ -117,7 +117,7 @@ export function bindHeads(lab) {
   function about(position, maps) {
     if (!maps) return position < 1 ? "Nothing was read before the first token." : "The model's window does not reach there.";
     const what = position < lab.ids.length ? lab.quoted(position) : `the next ${token}`;
-    return `Where each head looked when the model predicted ${what} (standing at ${lab.quoted(position - 1)}).`;
+    return `Where each head looked when the model predicted ${what} (from ${lab.quoted(position - 1)}).`;
   }
 
   function findCopy() {
