@@ -56,7 +56,7 @@ def _earlier_rows(course: dict[str, Exercise]) -> dict[str, dict[str, str]]:
         with open(TABLE, newline="", encoding="utf-8-sig") as handle:
             reader = csv.DictReader(handle)
             columns = reader.fieldnames or []
-            rows = {row.get(HAND_IN, ""): row for row in reader}
+            rows = {_place(row.get(HAND_IN) or ""): row for row in reader}
     except ValueError as error:
         raise InputError(f"{TABLE}: expected UTF-8 ({error}); move it away") from None
     if columns[:1] != [HAND_IN] or not set(columns) <= ours:
@@ -64,6 +64,12 @@ def _earlier_rows(course: dict[str, Exercise]) -> dict[str, dict[str, str]]:
             f"{TABLE}: expected a table that this command wrote, got columns {', '.join(columns)}; move it away"
         )
     return rows
+
+
+def _place(path: str) -> str:
+    """The path from here, the same for every spelling of it; only the file itself may be a link."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.relpath(os.path.realpath(folder)), name).removeprefix("./")
 
 
 def _cell(text: str) -> str:
@@ -76,20 +82,20 @@ def grade_class(paths: Sequence[str], course: dict[str, Exercise]) -> None:
     """Grade all hand-ins; print a row for each as it is graded, and write grades.csv.
 
     The columns are the exercises that somebody has handed in, in the order of the course. Rows of
-    an earlier table stay, except those of hand-ins that are graded again. Raises InputError, before
-    anything is graded, if a path is still a pattern, such as hand-ins/*.zip: the shell passes a
-    pattern on unchanged when no file matches it.
+    an earlier table stay, except those of hand-ins that are graded again, whichever way their paths
+    are spelled. Raises InputError, before anything is graded, if a path is still a pattern, such as
+    hand-ins/*.zip: the shell passes a pattern on unchanged when no file matches it.
     """
     for path in paths:
         if set(path) & set("*?[") and not os.path.exists(path):
             raise InputError(f"no file matches {visible(path)}; no hand-in was graded")
-    hand_ins = {path: read_hand_in(path, course) for path in paths}
+    hand_ins = {_place(path): read_hand_in(path, course) for path in paths}
     earlier = _earlier_rows(course)
-    before = {path: row for path, row in earlier.items() if path not in set(map(_cell, paths))}
+    before = earlier.keys() - set(map(_cell, hand_ins))
     handed_in = set().union(*(files for files, _ in hand_ins.values()), *earlier.values())
     names = [name for name in course if handed_in & {name, f"{name}.py"}]
     header = [HAND_IN, *names, "done", "problem"]
-    widths = [max(map(len, map(_cell, paths))), *(max(len(name), 6) for name in header[1:])]
+    widths = [max(map(len, map(_cell, hand_ins))), *(max(len(name), 6) for name in header[1:])]
     _print_row(header, widths)
     table = {}
     for path, row in earlier.items():
