@@ -1,19 +1,31 @@
 """Each exercise: the reference and an independent solution pass, planted bugs are caught with a counterexample."""
 
+import contextlib
+import json
 import math
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+import torch
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tinylm.base.config import parse_yaml
+from tests.drawn.drawing import settings_changes, with_changes
+from tests.drawn.models import random_model
+from tinylm.base import paths
+from tinylm.base.command import CommandFailed
+from tinylm.base.config import InputError, parse_yaml, read_section
 from tinylm.learn import use
 from tinylm.learn.course import Exercise, load_course
 from tinylm.learn.desk import show
 from tinylm.learn.grade import DONE, NOT_STARTED, READ, checks, status
 from tinylm.learn.worker import judge, load
+from tinylm.model import transformer
+from tinylm.model.checkpoint import save_model
+from tinylm.model.settings import ModelSettings
+from tinylm.vocab.embedding.matrix_file import load_matrix, save_matrix
 
 COURSE = load_course()
 PLANTED = parse_yaml(
@@ -76,31 +88,74 @@ def test_what_a_student_begins_with_is_not_right(name, tmp_path):
     )
 
 
-USED = {
-    name: exercise.solution()
-    for name, exercise in COURSE.items()
-    if exercise.path("use.py").exists()
-}
-RIGHT = right(COURSE["attention"])
+USED = [name for name, exercise in COURSE.items() if exercise.path("use.py").exists()]
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "verdicts"),
-    [
-        *((name, code, ("identical", "equal up to rounding")) for name, code in USED.items()),
-        ("attention", RIGHT, ("identical", "equal up to rounding")),
-        ("attention", RIGHT.replace("math.sqrt(w)", "math.sqrt(d)"), "different"),
-    ],
-)
-def test_use_tells_right_parts_from_a_wrong_one(
-    name, code, verdicts, finished_run, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(finished_run)
-    path = tmp_path / "mine.py"
-    path.write_text(code, "utf-8")
+class Changed:
+    """A student's file whose functions return something else."""
+
+    def __init__(self, student):
+        self.student = student
+
+    def __getattr__(self, name):
+        part = getattr(self.student, name)
+        return part if isinstance(part, type) else lambda *values: changed(part(*values))
+
+
+def changed(result):
+    if isinstance(result, torch.Tensor):
+        return 2 * result.roll(1)
+    if isinstance(result, tuple):
+        return tuple(map(changed, result))
+    if isinstance(result, list):
+        return result[1:]
+    return result if isinstance(result, int) else result + 1  # another id may not exist
+
+
+@pytest.mark.parametrize("name", USED)
+def test_use_tells_right_parts_from_a_wrong_one(name, finished_run, tmp_path, monkeypatch):
+    """Whatever params.yaml says, and whatever the model and the vectors are that the stages left."""
+    shutil.copytree(finished_run / "data", tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    vocabulary = len(load_matrix(paths.EMBEDDING))
     plan = load(COURSE[name].path("use.py"), "plan")
-    (ours, _), (theirs, _) = use.both_runs(plan, load(path, "student"), 2)
-    assert use.verdict(ours, theirs).startswith(verdicts)
+    monkeypatch.setattr(use, "STARTS", use.STARTS[:1])
+    monkeypatch.setattr(plan, "NEW", 3, raising=False)
+    monkeypatch.setattr(plan, "PROMPTS", (1, 4), raising=False)  # the stories are short
+
+    @settings(max_examples=2)
+    @given(settings_changes(("embedding", "model", "train")), st.integers(0, 99))
+    def check(changes, number):
+        params = with_changes(changes)
+        assume(
+            params["embedding"]["width"] > 2
+        )  # of fewer columns, a layer norm leaves signs alone
+        Path("params.yaml").write_text(json.dumps(params), "utf-8")
+        shape = read_section(params, "model", ModelSettings)
+        model = random_model(shape, vocabulary, params["embedding"]["width"], number)
+        save_model(paths.MODELS, model)
+        save_matrix(paths.EMBEDDING, model.embedding.detach().numpy())
+        for code in {COURSE[name].solution(), right(COURSE[name])}:
+            Path("mine.py").write_text(code, "utf-8")
+            student = load("mine.py", "student")
+            (ours, our_texts), (theirs, texts), calls = use.both_runs(plan, student, 2)
+            assert use.verdict(ours, theirs, calls).startswith(
+                ("identical", "equal up to rounding")
+            )
+            assert texts == our_texts
+        with contextlib.suppress(InputError, CommandFailed):  # numbers that are not finite
+            (ours, _), (theirs, _), calls = use.both_runs(plan, Changed(student), 2)
+            assert use.verdict(ours, theirs, calls).startswith("different")
+
+    check()
+
+
+def test_use_says_so_if_a_part_is_not_used(finished_run, monkeypatch):
+    monkeypatch.chdir(finished_run)
+    plan = load(COURSE["positions"].path("use.py"), "plan")
+    plan.run = lambda updates: use.train(updates, {"model": {"positions": "none"}})
+    (ours, _), (theirs, _), calls = use.both_runs(plan, transformer, 1)
+    assert use.verdict(ours, theirs, calls).startswith("not used")
 
 
 def test_an_exercise_is_trained_with_its_own_settings(finished_run, monkeypatch):
@@ -129,9 +184,10 @@ def test_an_exercise_is_trained_with_its_own_settings(finished_run, monkeypatch)
 @pytest.mark.parametrize("wrong", [[1.0], [1.0, math.nan], [1.0, 2.1]])
 def test_a_missing_number_counts_as_different(wrong):
     ours = pd.DataFrame({"loss": [1.0, 2.0]})
-    assert use.verdict(ours, pd.DataFrame({"loss": wrong})).startswith("different: loss number 2")
+    verdict = use.verdict(ours, pd.DataFrame({"loss": wrong}), 1)
+    assert verdict.startswith("different: loss number 2")
     close = pd.DataFrame({"loss": [1.0, 2.0 + 1e-12]})
-    assert use.verdict(ours, close).startswith("equal up to rounding")
+    assert use.verdict(ours, close, 1).startswith("equal up to rounding")
 
 
 def test_a_project_part_that_show_names_exists(capsys):

@@ -3,11 +3,13 @@
 FOLDER holds an exercise. Its use.py is imported as the module `plan`: `run(updates)` is the run, and
 `replacements(student)` gives {dotted name: new object}. A dotted name may be plan.NAME, an object of
 that use.py. Both runs compute in float64, so that rounding stays far below what a mistake changes.
-They read what the stages wrote, and write nothing there.
+They read what the stages wrote but not params.yaml, since the exercises are parts of the default
+model, and write nothing there.
 """
 
 import contextlib
 import itertools
+import math
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +21,9 @@ import torch
 
 from tinylm.base import paths
 from tinylm.base.command import CommandFailed, run_command
-from tinylm.base.config import InputError, load_params, read_section
+from tinylm.base.config import InputError, parse_yaml, read_section
 from tinylm.base.files import write_bytes
+from tinylm.decoding import sampling
 from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, generate_text
@@ -31,6 +34,7 @@ from tinylm.model.checkpoint import load_model
 from tinylm.model.ops import REFERENCE
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
+from tinylm.params.presets.write import BASE, preset_text
 from tinylm.train import validation
 from tinylm.train.muon import Muon
 from tinylm.train.preparation import SPLITS, TrainingData, new_run
@@ -56,24 +60,44 @@ STARTS = ("once upon a time", "the little", "one morning")
 Run = tuple[pd.DataFrame, list[str]]  # a row of numbers for each step, and the texts that it wrote
 
 
+class Watched:
+    """The student's file as a plan sees it. calls: how often its functions were called."""
+
+    calls = 0
+
+    def __init__(self, student: Any) -> None:
+        self.student = student
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.student, name)
+
+        def counted(*values: Any) -> Any:
+            self.calls += 1
+            return function(*values)
+
+        return counted
+
+
 def train(
     updates: int,
     changes: dict[str, Any],
     stores: dict[str, TokenStore] | None = None,
     frozen: tuple[str, ...] = (),
 ) -> Run:
-    """Train for this many updates: losses at each step, greedy text at the end.
+    """Train the default model for this many updates: losses at each step, greedy text at the end.
 
-    changes: {section: values} instead of those of params.yaml. stores: instead of stage vocab's.
+    Its heads divide the width of the vectors that stage vocab wrote.
+    changes: {section: values} instead of the default ones. stores: instead of stage vocab's.
     frozen: ends of the names of parameters that stay as they are.
     """
-    params = load_params()
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
+    params = parse_yaml(preset_text(BASE), f"preset {BASE}")
     params["model"] |= changes.get("model", {})
+    params["model"]["heads"] = math.gcd(params["model"]["heads"], matrix.shape[1])
     params["train"] |= USUAL | changes.get("train", {})
     model = read_section(params, "model", ModelSettings)
     settings = read_section(params, "train", TrainSettings)
-    tokenizer = open_tokenizer(paths.TOKENIZER)
-    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     stores = stores or {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     with mock.patch("tinylm.train.preparation.training_ops", return_value=REFERENCE):
         data = TrainingData(stores, matrix, tokenizer.pad_id)
@@ -107,29 +131,35 @@ def decoder_of(model: TinyLM, tokenizer: Tokenizer) -> Decoder:
 
 
 def generate() -> Run:
-    """Continue a prompt past the context with the trained model of this folder: the new ids."""
+    """Continue a prompt past the context with the trained model of this folder: each new id, and ln p."""
     model, _ = load_model(paths.MODELS)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     settings = DecodeSettings(temperature=0.8, top_k=50, top_p=0.9)
     count = model.settings.context + 30
-    decoder = decoder_of(model.double(), tokenizer)
-    texts = generate_text(
-        decoder, tokenizer, STARTS[:1], settings, max_new_tokens=count, stop_at_eos=False
-    )
-    return pd.DataFrame({"id": tokenizer.encode(texts[0])}), texts
+    ids = tokenizer.encode_prompt(STARTS[0], "the prompt")
+    (new,) = sampling.generate(
+        decoder_of(model.double(), tokenizer), [ids], settings,
+        max_new_tokens=count, stop_at_eos=False, with_log_probs=True,
+    )  # fmt: skip
+    numbers = {"id": new.ids, "log_prob": new.log_probs}
+    return pd.DataFrame(numbers), [tokenizer.decode([*ids, *new.ids])]
 
 
-def both_runs(plan: ModuleType, student: ModuleType, updates: int) -> tuple[Run, Run]:
-    """(the run with our part, the run with the student's)"""
+def both_runs(plan: ModuleType, student: Any, updates: int) -> tuple[Run, Run, int]:
+    """(the run with our part, the run with the student's, how often it called the student's)"""
     ours = plan.run(updates)
+    watched = Watched(student)
     with contextlib.ExitStack() as stack:
-        for name, value in plan.replacements(student).items():
+        for name, value in plan.replacements(watched).items():
             stack.enter_context(mock.patch(name, value))
-        return ours, plan.run(updates)
+        theirs = plan.run(updates)
+    return ours, theirs, watched.calls
 
 
-def verdict(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    """identical, within the bound, or different: with the first step at which they differ."""
+def verdict(ours: pd.DataFrame, theirs: pd.DataFrame, calls: int) -> str:
+    """not used (no calls), identical, within the bound, or different: with the first step that is."""
+    if not calls:
+        return "not used: the run never called your code"
     theirs = theirs.reindex_like(ours)
     if theirs.equals(ours):
         return "identical: every number is the same"
@@ -155,7 +185,7 @@ def main() -> None:
         settings = surroundings.settings()
         student = load_student(file)
         surroundings.restore(settings)
-        (ours, our_texts), (theirs, texts) = both_runs(plan, student, updates)
+        (ours, our_texts), (theirs, texts), calls = both_runs(plan, student, updates)
         stop_limit()
     except (InputError, CommandFailed):
         raise
@@ -174,7 +204,7 @@ def main() -> None:
     write_bytes(file.with_suffix(".csv"), table.encode())
     print(frame.to_string(na_rep="", max_rows=12))
     print("\n".join(["ours:", *our_texts, "", "yours:", *texts, ""]))
-    print(verdict(ours, theirs))
+    print(verdict(ours, theirs, calls))
 
 
 if __name__ == "__main__":

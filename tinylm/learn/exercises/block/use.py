@@ -1,4 +1,7 @@
 from tinylm.learn.use import train
+from tinylm.model.transformer import Block
+
+cached = Block.forward  # as it is now: a run replaces it
 
 
 def run(updates):
@@ -12,6 +15,8 @@ def run(updates):
 
 def replacements(student):
     def forward(block, x, mask, layer_cache=None, attention_weights_out=None):
+        if layer_cache is not None:  # the text at the end: the exercise has no cache
+            return cached(block, x, mask, layer_cache)
         attention = block.attention
         forward = block.feed_forward
         weights = {"gain1": block.norm1.gain, "bias1": block.norm1.bias,

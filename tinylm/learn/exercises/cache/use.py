@@ -1,4 +1,5 @@
 from tinylm.learn.use import generate
+from tinylm.model.ops import apply_rotary
 
 
 def run(updates):
@@ -7,7 +8,11 @@ def run(updates):
 
 def replacements(student):
     def forward(attention, x, mask, layer_cache=None, attention_weights_out=None):
-        queries, keys, values = attention.project(x).permute(2, 0, 3, 1, 4)
+        qkv = attention.project(x)
+        rope = attention._rope_at_positions(x.shape[1], layer_cache)
+        if rope is not None:
+            qkv = apply_rotary(qkv, rope)
+        queries, keys, values = qkv.permute(2, 0, 3, 1, 4)
         own = layer_cache.cache.__dict__.setdefault("of_student", {})
         number = layer_cache.layer
         if int(layer_cache.positions[0, 0]) == 0:  # an empty cache, or a window that has moved

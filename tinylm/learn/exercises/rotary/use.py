@@ -4,7 +4,8 @@ from tinylm.learn.use import train
 
 
 def run(updates):
-    return train(updates, {"model": {"positions": "rotary"}})
+    # Pairs of columns are rotated, so the width of a head is even, whatever the vectors are.
+    return train(updates, {"model": {"positions": "rotary", "head_width": 32}})
 
 
 def replacements(student):
