@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.drawn.drawing import settings_changes, with_changes
@@ -90,6 +90,11 @@ def test_what_a_student_begins_with_is_not_right(name, tmp_path):
 
 USED = [name for name, exercise in COURSE.items() if exercise.path("use.py").exists()]
 
+FAR_FROM_DEFAULT = {
+    "embedding.width": 9, "model.heads": 3, "model.head_width": 4, "model.positions": "rotary", "model.norm": "post",
+    "model.norm_kind": "rms", "model.dropout": 0.1, "model.output_bias": True, "train.layout": "stream",
+}  # fmt: skip
+
 
 class Changed:
     """A student's file whose functions return something else."""
@@ -124,6 +129,7 @@ def test_use_tells_right_parts_from_a_wrong_one(name, finished_run, tmp_path, mo
     monkeypatch.setattr(plan, "PROMPTS", (1, 4), raising=False)  # the stories are short
 
     @settings(max_examples=2)
+    @example(FAR_FROM_DEFAULT, 0)
     @given(settings_changes(("embedding", "model", "train")), st.integers(0, 99))
     def check(changes, number):
         params = with_changes(changes)
