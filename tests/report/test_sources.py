@@ -58,7 +58,9 @@ def with_numbers(part: Any, change: Change, name: str = "") -> Any:
     if isinstance(part, pd.DataFrame):
         return with_cells(part, inner, TABLES_OF_HEADS[name]) if name in TABLES_OF_HEADS else part
     is_number = isinstance(part, int | float) and not isinstance(part, bool)
-    return change(name, part) if is_number and name.partition(".")[0] in RESULTS else part
+    is_setting = ".sections." in name  # which a stage read, and did not measure
+    is_result = is_number and name.partition(".")[0] in RESULTS and not is_setting
+    return change(name, part) if is_result else part
 
 
 def with_cells(table: pd.DataFrame, inner: Change, ids: list[str]) -> pd.DataFrame:
