@@ -16,7 +16,7 @@ from tinylm.run.trained import Trained
 
 def remove_other_seeds(more: Collection[int]) -> None:
     """Remove what earlier runs left of seeds that are no longer in `seeds.more`; a clone would lack it."""
-    for path in Path(paths.seed_score("train")).parent.iterdir():
+    for path in Path(paths.seed_score("train")).parent.glob("*"):
         seed = path.name.removesuffix(".json")
         if seed.isdigit() and int(seed) not in more:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -122,11 +122,10 @@ class History:
             Path(name, "README").touch()
         for name in ("stages", "tinylm", "dvc.yaml"):  # git and DVC follow no link
             os.unlink(name)
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            options = (
-                {"ignore": shutil.ignore_patterns("__pycache__")} if (ROOT / name).is_dir() else {}
-            )
-            copy(ROOT / name, name, **options)
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / name, name)
         shutil.copy(ROOT / "tinylm/params/presets/storybook.yaml", "params.yaml")
         set_params(Path(), flatten(self.drawn.params()))
         git("init", "-q", "-b", "main")
@@ -227,6 +226,8 @@ class History:
 
     def cut(self) -> None:
         """A training that a signal or a power cut ends."""
+        if self.outcome(self.state).error:
+            return
         by = self.number.choice([signal.SIGTERM, signal.SIGINT, None])
         cut_at = self.number.randint(1, 30)
         self.said.append(f"dvc repro evaluate, cut by {by and by.name} at moment {cut_at}")
@@ -237,8 +238,6 @@ class History:
                     raise PowerCut
                 signal.raise_signal(by)
 
-        if self.outcome(self.state).error:
-            return
         with counted(act), pytest.MonkeyPatch.context() as patch, contextlib.suppress(PowerCut):
             patch.setattr(dvc.stage.run, "cmd_run", ends_as_a_process)
             reproduced(".")
@@ -297,9 +296,11 @@ class History:
             expected, end = self.outcome(state), sweep.state(number)
             if expected.error:
                 assert end["state"] == sweeps.FAILED, f"run {number}: expected failed, got {end}"
-                why = end["why"].partition(" (TINYLM_DEBUG=1")[
-                    0
-                ]  # added, as the error is raised in this process
+                hint = (
+                    " (TINYLM_DEBUG=1 shows where)"  # added, as the error is raised in this process
+                )
+                why = end["why"].removesuffix(hint)
+                assert why, f"run {number} failed without a reason"
                 assert why in expected.error, f"{why!r}, expected {expected.error!r}"
                 continue
             assert end["state"] == sweeps.DONE, f"run {number}: expected done, got {end}"
@@ -307,11 +308,13 @@ class History:
             self.experiments.append(sweep.experiment(number))
         assert sweeps.table(sweep)
 
-    def remove_sweep(self) -> None:
-        """`rm -r runs/sweeps`; experiments stay."""
-        self.said.append("rm -r runs/sweeps; git worktree prune")
-        shutil.rmtree("runs/sweeps", ignore_errors=True)
-        git("worktree", "prune")
+    def another_sweep(self) -> None:
+        """A sweep after `rm -r runs/sweeps`, which leaves the experiments of the earlier one."""
+        if Path("runs/sweeps").exists():
+            self.said.append("rm -r runs/sweeps; git worktree prune")
+            shutil.rmtree("runs/sweeps")
+            git("worktree", "prune")
+            self.sweep()
 
     def remove_experiment(self) -> None:
         """`dvc exp remove NAME`."""
@@ -521,7 +524,7 @@ def a_history_of_commands_ends_as_a_new_folder_does(drawn: DrawnRun, folder: Pat
         history.begin()
         commands = [
             history.edit, history.edit, history.repro, history.repro, history.cut, history.by_hand,
-            history.experiment, history.sweep, history.remove_sweep, history.remove_experiment,
+            history.experiment, history.sweep, history.another_sweep, history.remove_experiment,
             history.apply, history.commit, history.checkout, history.add_row, history.add_line
         ]  # fmt: skip
         try:

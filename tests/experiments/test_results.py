@@ -139,7 +139,7 @@ def test_only_seeds_and_stages_of_one_run_count(revision, stage, changed):
     if stage in RUN and changed in WRITTEN:
         expected = []
         assert result.perplexity is None
-        assert f"stage {stage} ran on older" in result.notes[0]
+        assert f"stage {stage} is older than what it read" in result.notes[0]
     elif changed in DEPS.get(PARTNERS.get(stage, ""), ()) or changed == "data/seeds/2":
         expected = [1]
         assert "seed 2 was run with different" in result.notes[0]

@@ -148,11 +148,11 @@ def test_results_of_another_model_are_left_out(tmp_path, monkeypatch, finished_r
     (folder / "dvc.lock").write_text(yaml.safe_dump({"stages": lock}))
     monkeypatch.chdir(folder)
     assert main(["lab"]) == 0
-    assert "evaluate: left out" in capsys.readouterr().out
+    assert "evaluate: its results are left out" in capsys.readouterr().out
     facts = Engine((folder / "lab.html").read_bytes()).facts
     assert "perplexity" not in facts["about"]
     assert not facts["heads"]
-    with pytest.raises(InputError, match="stage evaluate ran on older outputs"):
+    with pytest.raises(InputError, match="stage evaluate is older than what it read"):
         read_run(".", load_params()).refuse_mixed()
 
 

@@ -180,12 +180,13 @@ def test_pieces_of_words_are_read_wherever_a_prompt_and_its_continuation_end(sto
     complete = [last for _, last in spans if last < end or is_ended]
     expected = sum(last > start for last in complete)
     found = read_text(prompt, continuation, is_ended, WORLD, pieces=True)
-    assert (found or (0, None)) == (
-        expected,
-        None,
-    )  # an empty continuation leaves the prompt's last word cut
+    assert found == (expected, None)
+    before = [last for _, last in spans if last < end]
     wrong = read_text(prompt, f"{continuation}zzz and more", is_ended, WORLD, pieces=True)
-    assert wrong is None or (wrong[0], wrong[1].words) == (
-        sum(last > start for _, last in spans if last < end) + 1,
-        sum(last < end for _, last in spans),
-    )
+    assert (wrong[0], wrong[1].words) == (sum(last > start for last in before) + 1, len(before))
+    broken_off = read_text(prompt, " zzz.", True, WORLD, pieces=True)
+    assert broken_off[1].word in ("zzz", prompt.split()[-1] if prompt else "")
+
+
+def test_a_text_without_a_word_is_read():
+    assert read_text("", ".", False, WORLD, pieces=True) == (0, None)

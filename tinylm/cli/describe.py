@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.vocab.open_tokenizer import open_tokenizer
 
     params = load_params()
-    read_run(".", params, stages=["vocab"]).refuse_mixed(["vocab"])
+    made_by = ["download", "vocab"]
+    read_run(".", params, stages=made_by).refuse_mixed(made_by, sections=["data", "vocab"])
     settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     train = read_section(params, "train", TrainSettings)

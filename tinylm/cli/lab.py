@@ -9,6 +9,7 @@ from tinylm.base.files import write_bytes
 from tinylm.cli.command import add_model_options
 
 SHOWN_STAGES = ("download", "train", "evaluate")  # whose results are on the page
+LEADING_THERE = ("download", "vocab", "train", "evaluate")
 EXAMPLES = """\
   tinylm lab
   tinylm lab -o story.html --models out/my-model    a run's models/ or an export
@@ -39,10 +40,14 @@ def run(arguments: argparse.Namespace) -> None:
     is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
     run = None
     if is_of_this_run:
-        older = outdated(read_lock("."), SHOWN_STAGES)
-        for stage in older:
-            print(f"{stage}: left out, since it ran on another model; run dvc repro {stage}")
-        run = read_run(".", params, stages=[stage for stage in SHOWN_STAGES if stage not in older])
+        left_out = outdated(read_lock("."), LEADING_THERE)
+        if left_out and left_out[0] != "evaluate":
+            left_out.append("download")  # it has other stories than the model was trained on
+        for stage in left_out:
+            print(
+                f"{stage}: its results are left out, since they are not of this model; run dvc repro"
+            )
+        run = read_run(".", params, stages=[name for name in SHOWN_STAGES if name not in left_out])
     page = make_page(models, vocab, params, run)
     write_bytes(arguments.output, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")

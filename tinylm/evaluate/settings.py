@@ -28,6 +28,6 @@ class EvaluateSettings:
         """Rules between the fields, each line beginning with a field's name."""
         if self.prompts == "stream" and self.reference == "whole":
             return [
-                "reference: expected cut, since with prompts: stream no text has an end, got whole"
+                "reference: expected cut where prompts is stream, because those texts have no end, got whole"
             ]
         return []

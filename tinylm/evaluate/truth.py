@@ -312,6 +312,9 @@ def _likeliest(probs: Mapping[str, float]) -> dict[str, float]:
 
 
 def list_top_words(probs: Mapping[str, float]) -> str:
-    """The first TOP words with their probabilities, as in "boy 0.52, girl 0.48"; none that would be 0.00."""
+    """The first TOP words with their probabilities, as in "boy 0.52, girl 0.48".
+
+    Words that would be shown as 0.00 are left out.
+    """
     shown = [f"{word} {prob:.2f}" for word, prob in list(probs.items())[:TOP]]
     return ", ".join(text for text in shown if not text.endswith(" 0.00"))

@@ -1,6 +1,7 @@
 """A trained model as a folder that the library `transformers` loads."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def write_originals(folder: Path, trained: TrainedModel) -> None:
     copy_file(trained.vocab, target / ORIGINAL_TOKENIZER)
     copy_file(trained.vocab.with_name(RULE_FILE), target / RULE_FILE)
     if corpus := trained.corpus:
-        # Nothing reads the path of another source, which would publish a folder of the user.
-        path = corpus.path if corpus.source == "world" else None
+        # Only a world's path is read. An absolute one, or that of other files, would publish a folder's name.
+        is_told = corpus.source == "world" and not os.path.isabs(corpus.path or "")
+        path = corpus.path if is_told else None
         write_result(target / ORIGINAL_CORPUS, dataclasses.replace(corpus, path=path))

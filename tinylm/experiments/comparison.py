@@ -66,9 +66,11 @@ class Comparison:
 
     @property
     def has_other_tokens(self) -> bool:
-        """Whether a row has a perplexity that is not of the first run's tokens."""
+        """Whether a row has a perplexity of other tokens than the first run's."""
         return any(
-            row.perplexity is not None and row.metric not in (PERPLEXITY, NATS) for row in self.rows
+            row.perplexity is not None
+            and (row.metric == BITS or any(line.startswith("vocab.") for line in row.differs))
+            for row in self.rows
         )
 
 
@@ -175,7 +177,7 @@ def _verdict(row: Row, is_claimed: bool) -> str:
         return SAME
     difference = row.difference
     if difference is None:
-        return "not compared: the runs scored other texts, or the same in another form"
+        return "not compared: no losses of the same texts in the same form"
     if row.is_same_setting:
         return OTHER_SEEDS
     if is_claimed:

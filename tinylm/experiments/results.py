@@ -15,7 +15,7 @@ from tinylm.evaluate.settings import TABLE_DECIMALS
 from tinylm.experiments.provenance import read_status
 from tinylm.experiments.revisions import Revision
 from tinylm.params.presets.write import Values, flatten
-from tinylm.run.lock import LOCK, md5s, outdated, params_of
+from tinylm.run.lock import LOCK, is_seed_of_run, md5s, outdated, params_of
 
 METRICS = paths.metrics("evaluate")
 SEED_KEY = "train.seed"
@@ -106,7 +106,7 @@ def read_result(revision: Revision) -> RevisionResult:
     result = RevisionResult(name, params, _inputs(stages), notes=revision.notes)
     if older := outdated(stages, SCORING_STAGES):
         revision.notes.append(
-            f"stage {older[0]} ran on older outputs of earlier stages; run dvc repro {older[0]}"
+            f"stage {older[0]} is older than what it read; run dvc repro {older[0]}"
         )
         return result
     metrics = revision.text(METRICS)
@@ -188,7 +188,7 @@ def _stories(
         return {}
     tables = {seed: table}
     for more in further:
-        if not _is_a_seed_of(stages, more):
+        if not is_seed_of_run(stages, more):
             revision.notes.append(
                 f"seed {more} was run with different settings, code or data and is left out; "
                 "reproduce stage seeds"
@@ -201,20 +201,6 @@ def _stories(
             rounded = losses[LOSSES].astype(float).round(TABLE_DECIMALS)  # as in stories.csv
             tables[more] = table.assign(**rounded)
     return {seed: _by_text(table) for seed, table in tables.items()}
-
-
-def _is_a_seed_of(stages: Mapping[str, Any], seed: Any) -> bool:
-    """Whether a further seed was trained and scored as the run was: settings, code and data."""
-    train, score = f"seed_train@{seed}", f"seed_score@{seed}"
-    if params_of(stages, train) != params_of(stages, "train"):
-        return False
-    for further, of_run in ((train, "train"), (score, "evaluate")):
-        inputs = md5s(stages, of_run, "deps")
-        for path, md5 in md5s(stages, further, "deps").items():
-            if inputs.get(path, md5) != md5:
-                return False
-    scored = md5s(stages, score, "deps")
-    return all(scored.get(path, md5) == md5 for path, md5 in md5s(stages, train, "outs").items())
 
 
 def _by_text(table: pd.DataFrame) -> pd.DataFrame:

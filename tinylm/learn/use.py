@@ -157,7 +157,7 @@ def both_runs(plan: ModuleType, student: Any, updates: int) -> tuple[Run, Run, i
 
 
 def verdict(ours: pd.DataFrame, theirs: pd.DataFrame, calls: int) -> str:
-    """not used (no calls), identical, within the bound, or different: with the first step that is."""
+    """not used (no calls), identical, within the bound, or different, with the first step that differs."""
     if not calls:
         return "not used: the run never called your code"
     theirs = theirs.reindex_like(ours)

@@ -131,8 +131,8 @@ class Stage:
         """Raise CommandFailed if what `_inputs` lists was edited while the stage ran.
 
         DVC hashes the inputs when the stage ends, so it would attribute the result to the edited
-        ones. A stage without `write` calls this last; a training stage, before removing `snapshots`,
-        with which the edited run would not be continued.
+        ones. A stage without `write` calls this last; a training stage, before it removes
+        `snapshots`, from which the edited run cannot continue.
         """
         remove = f"rm -r {self.snapshots} and " if self.snapshots else ""
         now = self._inputs(load_params())

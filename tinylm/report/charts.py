@@ -74,7 +74,9 @@ def draw_lines(
 
 
 def draw_points(frame: pd.DataFrame, labels: Labels) -> Picture:
-    """One point for each row, with the range of x over its trials. A legend has the names, which may not fit beside them.
+    """One point for each row, with the range of x over its trials.
+
+    Names are in a legend, because they may not fit beside the points.
 
     frame: columns x, low, high, series and value, which is never negative.
     """

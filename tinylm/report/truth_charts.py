@@ -39,9 +39,8 @@ def draw_training(frame: pd.DataFrame) -> Picture | None:
     """
     if frame.empty:
         return None
-    frame = frame[
-        frame["tokens"] > 0
-    ]  # a logarithmic axis has no place for 0, where no update was better
+    # A logarithmic axis has no 0, where the saved weights are if no update was better than the first ones.
+    frame = frame[frame["tokens"] > 0]
     by_kind = frame.pivot(index="tokens", columns="series", values="value")
     by_kind = finite(by_kind[frame["series"].unique()], by_kind.columns)
     if len(by_kind) < 2:

@@ -18,7 +18,7 @@ from tinylm.run.finished_run import RESULTS, FinishedRun, Sentence, records
 from tinylm.run.role_pairs import NEXT_TOKEN, role_pairs
 from tinylm.storybook.check import world_of
 from tinylm.storybook.language import END
-from tinylm.storybook.truth import read_text
+from tinylm.storybook.truth import Impossible, read_text
 from tinylm.storybook.world import World
 
 SAMPLES = 8
@@ -196,25 +196,32 @@ def _marked(run: FinishedRun, row: dict[str, Any], world: World | None) -> dict[
     words = row["continuation"].split()
     place = len(words)
     if run.evaluate and run.evaluate.sense and world:
-        pieces = run.param("vocab", "tokenizer") not in (None, "words")
-        found = read_text(row["prompt"], row["continuation"], row["finished"], world, pieces)
+        found = read_text(
+            row["prompt"], row["continuation"], row["finished"], world, not run.has_words
+        )
+        sample["comment"] = _comment_on(found)
         read, error = found or (0, None)
-        if not error:
-            sample["comment"] = (
-                "No impossible word."
-                if read
-                else "Not judged: the generator cannot read the prompt."
-            )
-        if error:
-            shown = "the end" if error.word == END else f"“{error.word}”"
-            possible = ", ".join(error.expected)
-            sample["comment"] = f"The first impossible word is {shown}; possible words: {possible}."
-        if error and error.word != END:
-            place = _place_of(read, words, world)
-            sample |= {"text": _with_mark(words, place), "is_marked": True}
+        if error is not None:
+            at = _place_of(read, words, world)
+            # Not so for the end, and for a word of which the prompt has the beginning and the text nothing.
+            if at < len(words) and error.word.endswith(world.normalise(words[at])):
+                place = at
+                sample |= {"text": _with_mark(words, place), "is_marked": True}
     most = max(SHOWN_WORDS, place + 5 if sample["is_marked"] else 0)
     shown_words = words[:most] + ["…"] * (len(words) > most)
     return sample | {"start": _with_mark(shown_words, place)}
+
+
+def _comment_on(found: tuple[int, Impossible | None] | None) -> str:
+    """What the generator says of a sample, see `read_text`."""
+    if found is None:
+        return "Not judged: the generator cannot read the prompt."
+    read, error = found
+    if error is None:
+        return "No impossible word." if read else "Not judged: it has no whole word."
+    shown = "the end" if error.word == END else f"“{error.word}”"
+    possible = ", ".join(error.expected)
+    return f"The first impossible word is {shown}; possible words: {possible}."
 
 
 def _place_of(number: int, words: list[str], world: World) -> int:
@@ -238,7 +245,7 @@ def readable_sentences(run: FinishedRun, sentences: Sequence[Sentence]) -> list[
 
     Vocabularies of subwords write Ġ and Ċ, which are letters in one of words.
     """
-    signs = str.maketrans({} if run.token() == "word" else {"Ġ": "·", "Ċ": "↵"})
+    signs = str.maketrans({} if run.has_words else {"Ġ": "·", "Ċ": "↵"})
     readable = []
     for one in sentences:
         words = [word.translate(signs) for word in one.words]

@@ -23,7 +23,7 @@ from tinylm.run.benches import (
 )
 from tinylm.run.downloaded import Downloaded
 from tinylm.run.evaluated import Evaluated, Loss, LossWithInterval
-from tinylm.run.lock import outdated, read_lock
+from tinylm.run.lock import is_seed_of_run, outdated, read_lock
 from tinylm.run.result_files import StageTimes, read_result
 from tinylm.run.seeds import Seeds
 from tinylm.run.trained import Trained, TrainTimes
@@ -149,27 +149,39 @@ class FinishedRun:
 
     def token(self) -> str:
         """What one token of this run is called: word, or token where some tokens are marks or pieces."""
-        is_of_words = self.param("vocab", "tokenizer") in (None, "words")
-        return "word" if is_of_words and self.param("vocab", "punctuation") != "keep" else "token"
+        return (
+            "word" if self.has_words and self.param("vocab", "punctuation") != "keep" else "token"
+        )
 
-    def refuse_mixed(self, stages: Collection[str] = ()) -> None:
-        """Raise InputError if a stage ran with other settings than `params`, or on older outputs of earlier stages.
+    @property
+    def has_words(self) -> bool:
+        """Whether tokens are words, with punctuation marks if they are kept, and not pieces of words."""
+        return self.param("vocab", "tokenizer") in (None, "words")
 
-        stages: those that are looked at; without any, all.
+    def refuse_mixed(self, stages: Collection[str] = (), sections: Collection[str] = ()) -> None:
+        """Raise InputError if a stage ran with other settings than `params`, or is older than what it read.
+
+        stages, sections: those that are compared; without any, all.
         """
-        hint = "run dvc repro, with --force if it finds no change"
         for stage in stages or RESULTS:
+            hint = f"run dvc repro {stage}, with --force --single-item if it finds no change"
             times: StageTimes | None = getattr(self.times, stage)
             for section, settings in ((times and times.sections) or {}).items():
                 for key, value in settings.items():
                     here = self.param(section, key)
-                    if here != value:
+                    if here != value and (not sections or section in sections):
                         raise InputError(
                             f"{PARAMS_FILE}: {section}.{key} is {json.dumps(here)}, but stage {stage} ran with "
                             f"{json.dumps(value)}; {hint}"
                         )
-        for stage in outdated(read_lock(self.folder), stages or RESULTS):
-            raise InputError(f"stage {stage} ran on older outputs of earlier stages; {hint}")
+        lock = read_lock(self.folder)
+        for stage in outdated(lock, stages or RESULTS):
+            raise InputError(f"stage {stage} is older than what it read; run dvc repro {stage}")
+        for seed in self.param("seeds", "more") or () if "seeds" in (stages or RESULTS) else ():
+            if "seeds" in lock and not is_seed_of_run(lock, seed):
+                raise InputError(
+                    f"seed {seed} ran with other settings, code or data; run dvc repro seeds"
+                )
 
     def scored_once(self) -> Loss | LossWithInterval | Evaluated | None:
         """The model's loss with each target scored once, as the baselines are scored."""

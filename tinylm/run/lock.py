@@ -1,4 +1,4 @@
-"""dvc.lock: what each stage last ran with, and which stages ran before their inputs were made anew."""
+"""dvc.lock: what each stage last ran with, and which stages are older than their inputs."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def md5s(stages: Mapping[str, Any], stage: str, key: str) -> dict[str, str]:
 
 
 def outdated(stages: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Those of these stages, which are in the order of the pipeline, that did not run on the latest outputs of earlier ones."""
+    """The stages among `names`, in the order of the pipeline, that ran on older outputs of earlier ones."""
     written: dict[str, str] = {}
     found = []
     for name in names:
@@ -36,3 +36,17 @@ def outdated(stages: Mapping[str, Any], names: Iterable[str]) -> list[str]:
             found.append(name)
         written |= md5s(stages, name, "outs")
     return found
+
+
+def is_seed_of_run(stages: Mapping[str, Any], seed: Any) -> bool:
+    """Whether a further seed was trained and scored as the run was: settings, code and data."""
+    train, score = f"seed_train@{seed}", f"seed_score@{seed}"
+    if params_of(stages, train) != params_of(stages, "train"):
+        return False
+    for further, of_run in ((train, "train"), (score, "evaluate")):
+        inputs = md5s(stages, of_run, "deps")
+        for path, md5 in md5s(stages, further, "deps").items():
+            if inputs.get(path, md5) != md5:
+                return False
+    scored = md5s(stages, score, "deps")
+    return all(scored.get(path, md5) == md5 for path, md5 in md5s(stages, train, "outs").items())

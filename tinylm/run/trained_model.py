@@ -22,6 +22,7 @@ from tinylm.model.checkpoint import (
 )
 from tinylm.model.transformer import TinyLM
 from tinylm.run.downloaded import Corpus
+from tinylm.run.lock import outdated, read_lock
 from tinylm.run.result_files import read_result
 from tinylm.vocab.open_tokenizer import open_tokenizer
 from tinylm.vocab.tokenizer import Tokenizer
@@ -68,8 +69,13 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
 def _read_corpus(folder: Path) -> Corpus | None:
     """What an export notes of its corpus, or stage download next to the folder."""
     own = folder / ORIGINALS / ORIGINAL_CORPUS
-    noted = own if own.exists() else folder.parent / paths.results("download")
-    return read_result(Corpus, noted, "download") if noted.exists() else None
+    if own.exists():
+        return read_result(Corpus, own, "download")
+    noted = folder.parent / paths.results("download")
+    has_other_stories = outdated(read_lock(folder.parent), ("download", "vocab", "train"))
+    return (
+        None if has_other_stories or not noted.exists() else read_result(Corpus, noted, "download")
+    )
 
 
 def folder_of_world(folder: str | Path, path: str) -> str:

@@ -292,23 +292,35 @@ def first_impossible(
     return None
 
 
+def _is_cut(words: Sequence[str], world: World) -> bool:
+    """Whether the last word is impossible, but the beginning of a possible one."""
+    found = first_impossible(words, False, world)
+    if found is None or found.words != len(words) - 1:
+        return False
+    truth = Truth(world)
+    for word in words[:-1]:
+        truth.read(word)
+    return any(possible.startswith(words[-1]) for possible in truth.next_words().probs)
+
+
 def read_text(
     prompt: str, continuation: str, ended: bool, world: World, pieces: bool = False
 ) -> tuple[int, Impossible | None] | None:
     """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
 
     It is read to its first impossible word, which counts as read, or to an `<unk>`.
-    pieces: tokens are pieces of words. Then a continuation may begin inside the prompt's last word, which
-    counts as its own, and one that has not ended may stop inside a word, which is not read.
+    pieces: tokens are pieces of words. Then the prompt may end inside a word, which counts as the
+    continuation's, and a continuation that has not ended may stop inside one, which is not read.
     """
     readable, unknown, _ = continuation.partition("<unk>")
     of_prompt = world.normalise(prompt).split()
     text = f"{prompt}{readable}" if pieces else f"{prompt} {readable}"
     words = world.normalise(text).split()
-    if pieces and readable and not ended and not text[-1].isspace():
+    is_cut = bool(unknown) or not ended
+    if pieces and is_cut and words and not text[-1].isspace():
         words.pop()
     start = len(of_prompt)
-    if pieces and words[:start] != of_prompt:
+    if pieces and (words[:start] != of_prompt or _is_cut(of_prompt, world)):
         start -= 1
     found = first_impossible(words, ended and not unknown, world)
     if found is None:
