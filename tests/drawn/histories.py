@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import random
@@ -35,9 +36,18 @@ from tinylm.experiments.provenance import read_status
 from tinylm.experiments.results import RevisionResult, plain_value, read_result
 from tinylm.experiments.revisions import WORKSPACE, opened
 from tinylm.params.presets.write import flatten, merge
+from tinylm.run.lock import outdated, read_lock
 
 STAGES = ("download", "vocab", "train", "evaluate")
 LAST = STAGES[-1]
+READ_BY_EVALUATE = (
+    "data/stories/",
+    "data/vocab/",
+    "data/tokens/",
+    "data/figures/download",
+    "data/figures/train",
+    "models/",
+)
 SECTIONS = (
     "data",
     "vocab",
@@ -208,21 +218,25 @@ class History:
     def repro(self) -> None:
         """`dvc repro evaluate`."""
         self.said.append("dvc repro evaluate")
-        self.finish(lambda: reproduced("."))
+        self.finish(reproduced)
 
     def finish(self, command: Callable[[], str]) -> None:
         """A command that brings the results up to date; it gives the line of its error."""
         expected = self.outcome(self.state)
-        error = command()
-        if (
-            "changed since" in error
-        ):  # a snapshot of other settings, which the message says how to remove
-            self.said.append("rm -r runs, and again")
-            shutil.rmtree("runs")
-            error = command()
+        error = self.attempt(command)
         assert error == expected.error, f"expected {expected.error!r}, got {error!r}"
         self.computed = None if error else self.state
         self.has_other_times = False
+
+    def attempt(self, command: Callable[[], str]) -> str:
+        """The line of its error; a snapshot of other settings is removed, as the message says."""
+        error = command()
+        if "changed since" in error:
+            self.said.append("rm -r runs/train, and again")
+            assert "rm -r runs/train" in error, error
+            shutil.rmtree("runs/train")
+            error = command()
+        return error
 
     def cut(self) -> None:
         """A training that a signal or a power cut ends."""
@@ -240,9 +254,31 @@ class History:
 
         with counted(act), pytest.MonkeyPatch.context() as patch, contextlib.suppress(PowerCut):
             patch.setattr(dvc.stage.run, "cmd_run", ends_as_a_process)
-            reproduced(".")
+            reproduced()
         for name in ("rwlock", "lock"):
             Path(".dvc/tmp", name).unlink(missing_ok=True)
+        self.computed = None
+
+    def train_alone(self) -> None:
+        """`dvc repro train`: results of stage evaluate are those of an older model, unless nothing changed for it."""
+        if self.computed == self.state:
+            self.edit()
+        before, now = (state and self.outcome(state) for state in (self.computed, self.state))
+        if before is None or now.error:
+            return
+        self.said.append("dvc repro train")
+        error = self.attempt(functools.partial(reproduced, "train"))
+        assert error == "", error
+        older = outdated(read_lock("."), STAGES)
+        is_older = any(
+            before.sums.get(path) != now.sums.get(path)
+            for path in before.sums | now.sums
+            if path.startswith(READ_BY_EVALUATE)
+        )
+        assert older == [LAST] * is_older, f"older: expected {is_older}, got {older}"
+        with opened([WORKSPACE]) as (here,):
+            result = read_result(here)
+        assert (result.perplexity is None) == (is_older or before.perplexity is None), result
         self.computed = None
 
     def by_hand(self) -> None:
@@ -473,9 +509,10 @@ def line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def reproduced(folder: str) -> str:
-    with Repo(folder) as repo:
-        return error_of(lambda: repo.reproduce([LAST]))
+def reproduced(stage: str = LAST) -> str:
+    """`dvc repro STAGE`: the line of its error."""
+    with Repo(".") as repo:
+        return error_of(lambda: repo.reproduce([stage]))
 
 
 def computed() -> Outcome:
@@ -523,7 +560,7 @@ def a_history_of_commands_ends_as_a_new_folder_does(drawn: DrawnRun, folder: Pat
             raise Refused(history.outcome(State()).error)
         history.begin()
         commands = [
-            history.edit, history.edit, history.repro, history.repro, history.cut, history.by_hand,
+            history.edit, history.edit, history.repro, history.repro, history.train_alone, history.cut, history.by_hand,
             history.experiment, history.sweep, history.another_sweep, history.remove_experiment,
             history.apply, history.commit, history.checkout, history.add_row, history.add_line
         ]  # fmt: skip

@@ -14,8 +14,12 @@ from markdown_it.token import Token
 
 def parse(markdown: str, pictures: Collection[str]) -> list[Token]:
     """The tokens of the whole text. pictures: names of those that exist; others are left out."""
-    markdown = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", markdown)  # on one line
-    return _with_captions(_with_kinds(parser().parse(markdown), pictures))
+    tokens = parser().parse(markdown)
+    for inline in tokens:
+        for part in inline.children or ():
+            if part.type == "text":  # and not code, which may be copied
+                part.content = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", part.content)
+    return _with_captions(_with_kinds(tokens, pictures))
 
 
 @cache
