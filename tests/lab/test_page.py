@@ -154,6 +154,10 @@ def test_results_of_another_model_are_left_out(tmp_path, monkeypatch, finished_r
     assert not facts["heads"]
     with pytest.raises(InputError, match="stage evaluate is older than what it read"):
         read_run(".", load_params()).refuse_mixed()
+    lock = {"train": {"params": {"params.yaml": {"train": {"lr": 7}}}}, "seeds": {}}
+    (folder / "dvc.lock").write_text(yaml.safe_dump({"stages": lock}))
+    with pytest.raises(InputError, match="seed 2 ran with other settings"):
+        read_run(".", load_params()).refuse_mixed()
 
 
 @given(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,13 +158,13 @@ class FinishedRun:
         """Whether tokens are words, with punctuation marks if they are kept, and not pieces of words."""
         return self.param("vocab", "tokenizer") in (None, "words")
 
-    def refuse_mixed(self, stages: Collection[str] = (), sections: Collection[str] = ()) -> None:
+    def refuse_mixed(self, stages: Sequence[str] = (), sections: Collection[str] = ()) -> None:
         """Raise InputError if a stage ran with other settings than `params`, or is older than what it read.
 
         stages, sections: those that are compared; without any, all.
         """
+        repair = " ".join(["run dvc repro", *stages[-1:]])
         for stage in stages or RESULTS:
-            hint = f"run dvc repro {stage}, with --force --single-item if it finds no change"
             times: StageTimes | None = getattr(self.times, stage)
             for section, settings in ((times and times.sections) or {}).items():
                 for key, value in settings.items():
@@ -172,16 +172,17 @@ class FinishedRun:
                     if here != value and (not sections or section in sections):
                         raise InputError(
                             f"{PARAMS_FILE}: {section}.{key} is {json.dumps(here)}, but stage {stage} ran with "
-                            f"{json.dumps(value)}; {hint}"
+                            f"{json.dumps(value)}; {repair}, or dvc repro --force {stage} if that finds no change"
                         )
         lock = read_lock(self.folder)
         for stage in outdated(lock, stages or RESULTS):
-            raise InputError(f"stage {stage} is older than what it read; run dvc repro {stage}")
-        for seed in self.param("seeds", "more") or () if "seeds" in (stages or RESULTS) else ():
-            if "seeds" in lock and not is_seed_of_run(lock, seed):
-                raise InputError(
-                    f"seed {seed} ran with other settings, code or data; run dvc repro seeds"
-                )
+            raise InputError(f"stage {stage} is older than what it read; {repair}")
+        if "seeds" in lock and "seeds" in (stages or RESULTS):
+            for seed in self.param("seeds", "more") or ():
+                if not is_seed_of_run(lock, seed):
+                    raise InputError(
+                        f"seed {seed} ran with other settings, code or data; run dvc repro seeds"
+                    )
 
     def scored_once(self) -> Loss | LossWithInterval | Evaluated | None:
         """The model's loss with each target scored once, as the baselines are scored."""
