@@ -22,10 +22,10 @@ from dvc.repo import Repo
 
 from tests.drawn.corpora import encoded
 from tests.drawn.cuts import PowerCut, counted, outputs_of, sums
-from tests.drawn.drawing import NOT_DRAWN, DrawnRun, is_legal
+from tests.drawn.drawing import DrawnRun, is_legal
 from tests.drawn.properties import ALONE, holds
 from tests.drawn.refusals import ended
-from tests.drawn.reruns import DVC_FOLDERS, NOT_EDITED, draw_edits
+from tests.drawn.reruns import DVC_FOLDERS, draw_edits
 from tests.drawn.running import Refused, in_folder, plant_run, run_stage
 from tests.support.clone import set_params
 from tests.support.stages import ROOT, STORIES, run
@@ -58,8 +58,6 @@ SECTIONS = (
     "cache",
     "evaluate",
 )  # that they read
-# A prompt of any characters would need the quoting rules of Hydra, by which DVC reads `-S`.
-NO_EDITS = NOT_EDITED | NOT_DRAWN | {"evaluate.prompts", "train.sample_prompt"}
 STEPS = 7  # of one history
 EDITS = 3
 CODE = "tinylm/train/muon.py"  # which stages train and evaluate depend on
@@ -118,7 +116,8 @@ class History:
         self.experiments: list[str] = []
         self.outcomes: dict[State, Outcome] = {}
         self.is_tracked = number.random() < 0.5  # the data, by git
-        candidates = draw_edits(drawn, number, SECTIONS, NO_EDITS)
+        candidates = draw_edits(drawn, number, SECTIONS)
+        # Other texts would need the quoting rules of Hydra, by which DVC reads `-S`.
         self.edits = [
             edit for edit in candidates if not isinstance(edit[1], str) or edit[1].isidentifier()
         ]

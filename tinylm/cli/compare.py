@@ -67,7 +67,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     print(to_terminal(markdown))
     if arguments.html:
         write_bytes(arguments.html, to_html(markdown).encode())
-        print(f"{arguments.html} has the comparison as a page")
+        print(f"{arguments.html}: the comparison as a page; open it in a browser")
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:

@@ -9,7 +9,7 @@ from tinylm.base.files import write_bytes
 from tinylm.cli.command import add_model_options
 
 SHOWN_STAGES = ("download", "train", "evaluate")  # whose results are on the page
-LEADING_THERE = ("download", "vocab", "train", "evaluate")
+LEADING_THERE = ("download", "vocab", "train", "evaluate")  # in the order in which they run
 EXAMPLES = """\
   tinylm lab
   tinylm lab -o story.html --models out/my-model    a run's models/ or an export

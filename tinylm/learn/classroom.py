@@ -67,7 +67,7 @@ def _earlier_rows(course: dict[str, Exercise]) -> dict[str, dict[str, str]]:
 
 
 def _place(path: str) -> str:
-    """The path from here, the same for every spelling of it; only the file itself may be a link."""
+    """The path from here, the same for every spelling of it. Links to folders are followed; a link to the file itself is not."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.relpath(os.path.realpath(folder)), name).removeprefix("./")
 

@@ -91,7 +91,7 @@ def world_of_run(run: FinishedRun) -> World | None:
 
 
 def _saved_after(run: FinishedRun) -> int | None:
-    """After how many tokens of training the weights were saved; None for those at its end."""
+    """The number of training tokens after which the weights were saved; None if that was at the end."""
     if run.train is None or run.train.saved_tokens == run.train.tokens:
         return None
     return run.train.saved_tokens
@@ -213,7 +213,7 @@ def _marked(run: FinishedRun, row: dict[str, Any], world: World | None) -> dict[
 
 
 def _comment_on(found: tuple[int, Impossible | None] | None) -> str:
-    """What the generator says of a sample, see `read_text`."""
+    """Whether the generator could have written a sample, in a sentence; see `read_text`."""
     if found is None:
         return "Not judged: the generator cannot read the prompt."
     read, error = found

@@ -67,7 +67,7 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
 
 
 def _read_corpus(folder: Path) -> Corpus | None:
-    """What an export notes of its corpus, or stage download next to the folder."""
+    """The corpus that an export recorded, or else stage download of the run beside the folder."""
     own = folder / ORIGINALS / ORIGINAL_CORPUS
     if own.exists():
         return read_result(Corpus, own, "download")

@@ -293,7 +293,7 @@ def first_impossible(
 
 
 def _is_cut(words: Sequence[str], world: World) -> bool:
-    """Whether the last word is impossible, but the beginning of a possible one."""
+    """Whether the last word is impossible as it stands, but is the beginning of a possible word."""
     found = first_impossible(words, False, world)
     if found is None or found.words != len(words) - 1:
         return False
