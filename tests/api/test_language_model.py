@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -165,14 +166,8 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
     [
         (lambda lm: lm.generate(PROMPT, temperature=-1), "decode.temperature"),
         (lambda lm: lm.generate(PROMPT, heat=1), "heat"),
-        (lambda lm: lm.generate(PROMPT, max_tokens=-1), "max_tokens"),
-        (lambda lm: lm.generate(PROMPT, max_tokens=True), "max_tokens"),
-        (lambda lm: lm.beams(PROMPT, 0), "width"),
-        (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best"),
-        (lambda lm: lm.next_words(PROMPT, 0), "count"),
         (lambda lm: lm.log_prob(" \n", given="the"), "log_prob"),
         (lambda lm: lm.perplexity([]), "perplexity"),
-        (lambda lm: lm.attention(PROMPT, -1), "max_tokens"),
         (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer"),
         (lambda lm: tinylm.load("nowhere"), "nowhere"),
         (lambda lm: tinylm.load(epoch=7), "epoch 7"),
@@ -185,6 +180,32 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
 def test_wrong_values_are_named(lm, call, named):
     with pytest.raises(InputError, match=named):
         call(lm)
+
+
+WHOLE_NUMBERS = [  # (method, argument, its least value)
+    ("generate", "max_tokens", 0),
+    ("stream", "max_tokens", 0),
+    ("beams", "max_tokens", 0),
+    ("beams", "width", 1),
+    ("beams", "n_best", 1),
+    ("next_words", "count", 1),
+    ("attention", "max_tokens", 1),
+]
+
+
+@drawn(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    argument=st.sampled_from(WHOLE_NUMBERS),
+    value=st.integers(-3, 2) | st.sampled_from([True, False, 1.0, 2.5, math.nan, "2", [1], 99]),
+)
+def test_whole_numbers_are_in_their_range(lm, argument, value):
+    """The largest one: no width of beam search exceeds the vocabulary, and no number of its results the width."""
+    method, name, least = argument
+    is_whole = type(value) is int
+    is_legal = is_whole and value >= least and (value < 99 or name in ("max_tokens", "count"))
+    with nullcontext() if is_legal else pytest.raises(InputError, match=name):
+        found = getattr(lm, method)(PROMPT, **{name: value})
+        list(found) if method == "stream" else found
 
 
 def test_numbers_may_be_those_of_numpy(lm):

@@ -15,7 +15,7 @@ import yaml
 
 import tinylm
 from tests.drawn.drawing import DrawnRun
-from tests.drawn.judged import wilson
+from tests.drawn.judged import judged_plainly, wilson
 from tests.drawn.measured import (
     Prompt,
     banned,
@@ -41,7 +41,6 @@ from tinylm.model.checkpoint import load_model
 from tinylm.report.pictures import PICTURES
 from tinylm.report.values import template_values
 from tinylm.run.finished_run import read_run
-from tinylm.storybook.truth import read_text
 from tinylm.text.bleu import Bleu
 from tinylm.text.words import spaced
 from tinylm.vocab.batches import TrainBatches
@@ -141,19 +140,13 @@ def methods_of_decoding_are_judged_by_their_texts(drawn: DrawnRun, folder: Path)
         assert ("judged" in found) == (run.world is not None), f"{method}: {found}"
         if "judged" in found:
             read = []
+            pieces = run.params["vocab"]["tokenizer"] != "words"
             for (_, ids, _), text in zip(
                 judged, continued(run, model, method, judged), strict=True
             ):
                 is_ended = bool(text) and text[-1] == tokenizer.eos_id
-                read.append(
-                    read_text(
-                        tokenizer.decode(ids),
-                        tokenizer.decode(text),
-                        is_ended,
-                        run.world,
-                        pieces=run.params["vocab"]["tokenizer"] != "words",
-                    )
-                )
+                prompt, written = tokenizer.decode(ids), tokenizer.decode(text)
+                read.append(judged_plainly(prompt, written, is_ended, run.world, pieces))
             known = [each for each in read if each is not None]
             assert found["judged"] == len(known), f"judged: {found['judged']}, not {len(known)}"
             wanted = wilson(sum(error is None for _, error in known), len(known)) if known else None

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,7 +43,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import GENERATOR
 from tinylm.run.result_files import to_mapping
 from tinylm.storybook.language import END
-from tinylm.storybook.truth import read_text
+from tinylm.storybook.truth import Truth
+from tinylm.storybook.world import World
 
 TWO_DECIMALS = 5.1e-3  # half of the last digit of a probability in truth_story.csv, and rounding
 TOP = 5  # words that truth_story.csv lists of each distribution
@@ -96,6 +97,48 @@ def wilson(count: int, of: int) -> dict[str, float]:
     return {"value": share, "low": max(min(low, high), 0), "high": min(max(low, high), 1)}
 
 
+class Mistake(NamedTuple):
+    """A word that the generator cannot write there, its kind of choice, and at most five words that it can."""
+
+    word: str
+    kind: str
+    instead: str
+
+
+def judged_plainly(
+    prompt: str, written: str, has_ended: bool, world: World, has_pieces: bool
+) -> tuple[int, Mistake | None] | None:
+    """(words read of a continuation up to its first mistake, that mistake or None); None for a wrong prompt.
+
+    The words of the whole text are read one by one. Those at the start of both, prompt and text, are the
+    prompt's. A continuation ends before an <unk>. has_pieces: tokens may be parts of words.
+    """
+    written, unknown, _ = written.partition("<unk>")
+    has_ended = has_ended and not unknown
+    text = prompt + ("" if has_pieces else " ") + written
+    words = world.normalise(text).split()
+    if has_pieces and not has_ended and text.rstrip() == text:
+        words = words[:-1]  # perhaps the rest of the last word was not written any more
+    of_prompt = world.normalise(prompt).split()
+    shared = 0
+    while shared < min(len(words), len(of_prompt)) and words[shared] == of_prompt[shared]:
+        shared += 1
+    truth = Truth(world)
+    for place, word in enumerate([*words, END] if has_ended else words):
+        following = truth.next_words()
+        if following.probs.get(word, 0) == 0:
+            # A prompt may end inside a word, which the continuation broke off.
+            is_broken = has_pieces and place + 1 == shared == len(of_prompt)
+            if is_broken and any(possible.startswith(word) for possible in following.probs):
+                shared -= 1
+            if place < shared:
+                return None
+            likeliest = sorted(following.probs, key=lambda other: -following.probs[other])
+            return place - shared + 1, Mistake(word, following.kind, ", ".join(likeliest[:TOP]))
+        truth.read(word)
+    return max(len(words) - shared, 0), None
+
+
 @holds("measured")
 def samples_are_judged_by_the_generator(drawn: DrawnRun, folder: Path) -> None:
     """Which samples the generator could have written, and where the others have their first impossible word."""
@@ -106,10 +149,10 @@ def samples_are_judged_by_the_generator(drawn: DrawnRun, folder: Path) -> None:
     if not is_judged:
         return
     read = []
+    pieces = run.params["vocab"]["tokenizer"] != "words"
     for row in run.table("data/evaluate/samples").to_dict("records"):
-        pieces = run.params["vocab"]["tokenizer"] != "words"
         read.append(
-            read_text(row["prompt"], row["continuation"], row["finished"], run.world, pieces)
+            judged_plainly(row["prompt"], row["continuation"], row["finished"], run.world, pieces)
         )
     known = [found for found in read if found is not None]
     errors = [error for _, error in known if error is not None]
@@ -131,9 +174,7 @@ def samples_are_judged_by_the_generator(drawn: DrawnRun, folder: Path) -> None:
     rows = []
     for number, found in enumerate(read):
         if found is not None and found[1] is not None:
-            error = found[1]
-            row = {"sample": number, "word": error.word, "kind": error.kind}
-            rows.append(row | {"instead": ", ".join(error.expected)})
+            rows.append({"sample": number, **found[1]._asdict()})
     got = run.table("data/evaluate/sense").to_dict("records")
     assert got == rows, f"sense.csv: expected {rows}, got {got}"
 

@@ -124,27 +124,37 @@ def test_an_export_is_exported_again(new_trained, tmp_path):
     assert (tmp_path / "again" / config).read_bytes() == (tmp_path / "out" / config).read_bytes()
 
 
-@pytest.mark.parametrize("source", ["world", "local"])
-def test_an_export_notes_what_wrote_the_stories(new_trained, tmp_path, monkeypatch, source):
-    """Of the user's own folders only that of a world, which `tinylm truth` reads."""
+@pytest.mark.parametrize(
+    ("source", "path", "is_told"),
+    [("world", "w", True), ("world", "/home/ada/w", False), ("local", "w", False)],
+)
+def test_an_export_notes_what_wrote_the_stories(
+    new_trained, tmp_path, monkeypatch, source, path, is_told
+):
+    """Of the user's own folders only that of a world, which `tinylm truth` reads, and no path from the root."""
     new_trained()
-    noted = {"source": source, "path": "w", "world": "d1"}
+    noted = {"source": source, "path": path, "world": "d1"}
     values = noted | {"evaluation_split": "", "splits": {}, "dropped": {}}
     write_json(tmp_path / "data/figures/download.json", values)
     export_folder(tmp_path / "first", load_trained("models", params_or_preset()), "transformers")
+    lock = {
+        "download": {"outs": [{"path": "stories", "md5": "new"}]},
+        "vocab": {"deps": [{"path": "stories", "md5": "old"}]},
+    }
+    (tmp_path / "dvc.lock").write_text(json.dumps({"stages": lock}))
+    assert load_trained("models", params_or_preset()).corpus is None  # not its stories any more
     params = params_or_preset()
     (tmp_path / "data/figures/download.json").unlink()
     export_folder(tmp_path / "again/out", load_trained("first", params), "transformers")
     monkeypatch.chdir(tmp_path / "again")
     written = json.loads((tmp_path / "again/out/tinylm/corpus.json").read_text())
-    is_world = source == "world"
-    assert written == {key: noted[key] for key in noted if is_world or key != "path"}
+    assert written == {key: noted[key] for key in noted if is_told or key != "path"}
     loaded = tinylm.load("out")
     found = (loaded.source, loaded.world, loaded.world_digest)
-    assert found == (source, "w" if is_world else None, "d1")
+    assert found == (source, "w" if is_told else None, "d1")
     (tmp_path / "again/w").mkdir()
     monkeypatch.chdir(tmp_path)  # a world beside the export is found from anywhere
-    assert tinylm.load("again/out").world == ("again/w" if is_world else None)
+    assert tinylm.load("again/out").world == ("again/w" if is_told else None)
     (tmp_path / "again/out/tinylm/corpus.json").unlink()  # older versions noted nothing
     assert tinylm.load("again/out").world_digest is None
 

@@ -2,16 +2,15 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import math
 import re
-import shutil
 from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import settings as drawn
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from tests.support.small import random_model, words_of
 from tests.support.stages import ROOT
 from tinylm.base.config import InputError, load_params, read_yaml
 from tinylm.cli import main
+from tinylm.cli.lab import LEADING_THERE
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab import build
 from tinylm.lab.build import build_page
@@ -138,24 +138,39 @@ def test_the_page_of_a_finished_run_says_how_good_the_model_is(tmp_path, monkeyp
     assert "perplexity" in Engine((tmp_path / "own.html").read_bytes()).facts["about"]
 
 
-def test_results_of_another_model_are_left_out(tmp_path, monkeypatch, finished_run, capsys):
-    """As after `dvc repro train`, or `dvc exp apply` of an experiment that ended there."""
-    folder = shutil.copytree(finished_run, tmp_path / "run", symlinks=True)
-    lock = {
-        "train": {"outs": [{"path": "models", "md5": "new"}]},
-        "evaluate": {"deps": [{"path": "models", "md5": "old"}]},
-    }
-    (folder / "dvc.lock").write_text(yaml.safe_dump({"stages": lock}))
-    monkeypatch.chdir(folder)
-    assert main(["lab"]) == 0
-    assert "evaluate: its results are left out" in capsys.readouterr().out
-    facts = Engine((folder / "lab.html").read_bytes()).facts
-    assert "perplexity" not in facts["about"]
-    assert not facts["heads"]
-    with pytest.raises(InputError, match="stage evaluate is older than what it read"):
-        read_run(".", load_params()).refuse_mixed()
+@drawn(max_examples=30)
+@given(new=st.sets(st.sampled_from([*itertools.combinations(LEADING_THERE, 2)])))
+def test_results_of_another_model_are_left_out(finished_run, tmp_path_factory, new):
+    """As after `dvc repro train`. new: the pairs of stages of which the first ran again after the second."""
+    stages = {}
+    for later in LEADING_THERE:
+        deps = [
+            {"path": earlier, "md5": "old" if (earlier, later) in new else "new"}
+            for earlier in LEADING_THERE[: LEADING_THERE.index(later)]
+        ]
+        stages[later] = {"deps": deps, "outs": [{"path": later, "md5": "new"}]}
+    older = {later for _, later in new}
+    expected = {"download", "train", "evaluate"} - older
+    if older & {"vocab", "train"}:
+        expected -= {"download"}  # the model was trained on other stories
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(finished_run)
+        patch.setattr("tinylm.run.lock.read_lock", lambda folder: stages)
+        patch.setattr("tinylm.lab.making.make_page", lambda *given: shown.append(given[-1]) or b"")
+        assert main(["lab", "-o", f"{tmp_path_factory.getbasetemp()}/lab.html"]) == 0
+        (run,) = shown
+        assert {stage for stage in LEADING_THERE if getattr(run, stage)} == expected
+        patch.setattr("tinylm.run.finished_run.read_lock", lambda folder: stages)
+        refused = pytest.raises(InputError, match="is older than what it read")
+        with refused if older else nullcontext():
+            read_run(".", load_params()).refuse_mixed()
+
+
+def test_further_seeds_of_other_settings_are_refused(monkeypatch, finished_run):
+    monkeypatch.chdir(finished_run)
     lock = {"train": {"params": {"params.yaml": {"train": {"lr": 7}}}}, "seeds": {}}
-    (folder / "dvc.lock").write_text(yaml.safe_dump({"stages": lock}))
+    monkeypatch.setattr("tinylm.run.finished_run.read_lock", lambda folder: lock)
     with pytest.raises(InputError, match="seed 2 ran with other settings"):
         read_run(".", load_params()).refuse_mixed()
 

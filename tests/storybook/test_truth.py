@@ -7,9 +7,10 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.drawn.judged import judged_plainly
 from tinylm.storybook.corpus import Sampler, Telling, generate
 from tinylm.storybook.grammar import Call
 from tinylm.storybook.language import END
@@ -156,18 +157,31 @@ def story_of_plot(sampler: Sampler, plot: int) -> list[str]:
     return WORLD.normalise(WORLD.render(telling.pieces)).split()
 
 
-def test_continuations_are_read_up_to_their_first_impossible_or_unknown_word():
-    story = STORIES[0]
-    start, four, rest = (" ".join(words) for words in (story[:6], story[6:10], story[6:]))
-    assert read_text(start, rest, True, WORLD) == (len(rest.split()), None)
-    for count in range(5):
-        known = " ".join(story[6 : 6 + count])
-        words, error = read_text(start, f"{known} zzz and more", False, WORLD)
-        assert (words, error.word, error.words) == (count + 1, "zzz", 6 + count)
-    words, error = read_text(start, four, True, WORLD)
-    assert (words, error.word) == (5, "<eos>")
-    assert read_text(start, f"{four} <unk> zzz", True, WORLD) == (4, None)
-    assert read_text("zzz once", "upon a time", False, WORLD) is None  # an impossible prompt
+@st.composite
+def judged_texts(draw):
+    """(prompt, continuation, whether it has ended): a story, cut twice, perhaps with one word changed."""
+    words = [*draw(st.sampled_from(STORIES))]
+    if draw(st.booleans()):
+        place = draw(st.integers(0, 12))
+        start = words[place][:2]
+        others = ["zzz", "<unk>", f"{start}<unk>", start, ".", "", words[place + 1]]
+        words[place] = draw(st.sampled_from(others))
+    text = " ".join(words)
+    spaces = [match.end() for match in re.finditer(" ", text[:90])]
+    ends = st.integers(0, 90) | st.sampled_from(spaces) | st.just(len(text))
+    start, end = sorted(draw(st.tuples(ends, ends)))
+    return text[:start], text[start:end], draw(st.booleans())
+
+
+@settings(max_examples=200)
+@given(judged=judged_texts(), has_pieces=st.booleans())
+def test_texts_are_read_up_to_their_first_impossible_or_unknown_word(judged, has_pieces):
+    wanted = judged_plainly(*judged, WORLD, has_pieces)
+    found = read_text(*judged, WORLD, has_pieces)
+    if found and found[1]:
+        error = found[1]
+        found = (found[0], (error.word, error.kind, ", ".join(error.expected)))
+    assert found == wanted
 
 
 @given(story=st.sampled_from(STORIES), cuts=st.tuples(*2 * [st.integers(0, 2000)]))
@@ -186,7 +200,3 @@ def test_pieces_of_words_are_read_wherever_a_prompt_and_its_continuation_end(sto
     assert (wrong[0], wrong[1].words) == (sum(last > start for last in before) + 1, len(before))
     broken_off = read_text(prompt, " zzz.", True, WORLD, pieces=True)
     assert broken_off[1].word in ("zzz", prompt.split()[-1] if prompt else "")
-
-
-def test_a_text_without_a_word_is_read():
-    assert read_text("", ".", False, WORLD, pieces=True) == (0, None)
