@@ -118,8 +118,9 @@ coverage: .venv/.ready-dev
 test: .venv/.ready-dev
 	$(PYTEST) -m "not full"
 
+# These take seconds to minutes each, so a process takes one at a time.
 test-all: test
-	$(PYTEST) -m full
+	$(PYTEST) --dist load --maxschedchunk 1 -m full
 
 MINUTES = 60
 

@@ -5,7 +5,7 @@
     python -m tests.drawn --only targets           properties with this in their name
     python -m tests.drawn --repeat FILE            one written failure, with its traceback
 
-Exits with 1 if a property failed, or if nothing was checked.
+Exits with 1 if a property failed, or if nothing was checked. Ctrl-C ends it, with what was drawn until then.
 """
 
 import argparse
@@ -17,8 +17,10 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import combinations
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from queue import Empty
 
@@ -141,6 +143,29 @@ def summary(found: Found) -> str:
     return "\n".join(lines)
 
 
+def collect(
+    found: Found,
+    queue: "multiprocessing.Queue[Found]",
+    workers: Sequence[BaseProcess],
+    started: float,
+) -> None:
+    """Add what the workers find to `found` until they end, and show failures and progress."""
+    shown = started
+    while any(worker.is_alive() for worker in workers) or not queue.empty():
+        with suppress(Empty):
+            part = queue.get(timeout=1)
+            found.add(part)
+            for path in part.failures:
+                print(
+                    Path(path).read_text("utf-8").partition("\nproperty:")[0],
+                    f"\n  -> {path}",
+                    flush=True,
+                )
+        if time.monotonic() > shown + SHOW_EVERY_S:
+            shown = time.monotonic()
+            print(in_progress(found, started), flush=True)
+
+
 def main() -> int:
     options = parse()
     # A shell ignores Ctrl-C in what it runs in the background; runs that are cut would ignore it, too.
@@ -163,22 +188,17 @@ def main() -> int:
         workers.append(context.Process(target=quietly, args=arguments))
         workers[-1].start()
     found = Found()
-    shown = started
-    while any(worker.is_alive() for worker in workers) or not queue.empty():
-        with suppress(Empty):
-            part = queue.get(timeout=1)
-            found.add(part)
-            for path in part.failures:
-                print(
-                    Path(path).read_text("utf-8").partition("\nproperty:")[0],
-                    f"\n  -> {path}",
-                    flush=True,
-                )
-        if time.monotonic() > shown + SHOW_EVERY_S:
-            shown = time.monotonic()
-            print(in_progress(found, started), flush=True)
+    is_cut = False
+    try:
+        collect(found, queue, workers, started)
+    except KeyboardInterrupt:  # what was found until now is shown all the same
+        is_cut = True
+        for worker in workers:
+            worker.terminate()
     print(in_progress(found, started))
     print(summary(found))
+    if is_cut:
+        return 130
     broken = [worker.exitcode for worker in workers if worker.exitcode]
     if broken:
         print(f"a process ended with exit code {broken[0]}")

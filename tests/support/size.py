@@ -17,7 +17,7 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 33_155, ("tests",): 31_990}
+TOTAL_LINES = {("tinylm", "stages"): 33_160, ("tests",): 32_125}
 TOTAL_WORDS = 29_250  # of all pages, without their generated parts
 
 

@@ -7,6 +7,7 @@ sees exactly what DVC hashed. PyYAML would parse YAML 1.1.
 import contextlib
 import dataclasses
 import difflib
+import functools
 import math
 import re
 import reprlib
@@ -245,6 +246,12 @@ def unknown(key: object, names: Iterable[str]) -> str:
     return f"is unknown; did you mean {near[0]!r}?" if near else "is unknown"
 
 
+@functools.cache
+def _types_of(cls: Any) -> dict[str, Any]:
+    """{field: its type} of a settings class."""
+    return typing.get_type_hints(cls)
+
+
 def read_section(
     params: Mapping[str, Any], name: str, cls: type[S], source: str = PARAMS_FILE
 ) -> S:
@@ -258,7 +265,7 @@ def read_section(
     section = params[name]
     if not isinstance(section, dict):
         raise InputError(f"{source}: {name}: expected a mapping, got {_repr.repr(section)}")
-    hints = typing.get_type_hints(cls)
+    hints = _types_of(cls)  # type: ignore[arg-type]
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     errors = []
     for key in section:
@@ -267,14 +274,15 @@ def read_section(
     values = {}
     for key, field in fields.items():
         allowed = field.metadata.get("allowed", Allowed())
-        expected = describe_setting(hints[key], allowed)
         if key not in section:
+            expected = describe_setting(hints[key], allowed)
             errors.append(f"{source}: {name}.{key} is missing: expected {expected}")
             continue
         try:
             values[key] = _convert(section[key], hints[key], allowed)
         except ValueError:
             value = _repr.repr(section[key])
+            expected = describe_setting(hints[key], allowed)
             errors.append(f"{source}: {name}.{key}: expected {expected}, got {value}")
     if errors:
         raise InputError("\n".join(errors))
