@@ -27,7 +27,7 @@ from benchmarks.race_entry import (
 from tinylm.base.command import CommandFailed, Parser
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
-from tinylm.evaluate.significance import p_value, seed_error
+from tinylm.evaluate.significance import difference_over_seeds, p_value
 from tinylm.run.interval import student_critical_value
 
 RECORD = ROOT / "benchmarks/race.json"
@@ -117,14 +117,13 @@ def judged(name: str, what: str, work: Path, stories_seed: int) -> Row:
 def gain_and_p(row: Row) -> tuple[float, float]:
     """(nats by which the entry is nearer than the one before, p), on the same stories.
 
-    The test is that of `tinylm compare`: paired where both have the same seeds.
+    The test is that of `tinylm compare`: seed by seed where all seeds of one are among the other's.
     """
     before, entry = (
         {run["seed"]: run["nats"] for run in side["runs"]} for side in (row["before"], row)
     )
-    error = seed_error(before, entry)
+    gain, error = difference_over_seeds(entry, before)
     assert error is not None  # every entry has at least FEWEST_SEEDS finite losses
-    gain = statistics.fmean(before.values()) - statistics.fmean(entry.values())
     return gain, float(f"{p_value(gain, [error]):.3g}")
 
 

@@ -4,7 +4,6 @@ Printed as Markdown. A test compares each number with the record that it names.
 """
 
 import math
-import statistics
 import sys
 from itertools import chain
 from pathlib import Path
@@ -24,7 +23,7 @@ from studies.records import (
 )
 from studies.scaling import law_tables
 from tinylm.base.command import Parser, run_command
-from tinylm.evaluate.significance import claims, holm, p_value, seed_error
+from tinylm.evaluate.significance import claims, difference_over_seeds, holm, p_value
 from tinylm.params.presets.write import differences, preset_values, value_as_yaml
 from tinylm.report import render
 
@@ -76,9 +75,7 @@ def compared_with_first(losses: dict[str, dict[int, float]]) -> dict[str, Record
     p_values = []
     for name in others:
         if losses[first] and losses[name]:
-            one, other = (statistics.fmean(losses[side].values()) for side in (first, name))
-            error = seed_error(losses[first], losses[name])
-            values[name] = other - one
+            values[name], error = difference_over_seeds(losses[first], losses[name])
             p_values.append(p_value(values[name], [error]) if error else math.nan)
     compared = {}
     for name, p, is_claimed in zip(values, holm(p_values), claims(p_values)):

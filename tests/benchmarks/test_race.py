@@ -217,9 +217,12 @@ values = st.lists(st.integers(1, 10**6), min_size=3, max_size=3, unique=True).ma
 )
 
 
-@given(values, values, st.booleans())
+@given(values, values, st.booleans(), st.lists(st.floats(1, 9), max_size=2))
 @settings(max_examples=50)
-def test_p_is_that_of_students_t_paired_where_the_seeds_are_the_same(before, entry, is_shared):
+def test_p_is_that_of_students_t_paired_where_the_seeds_are_the_same(
+    before, entry, is_shared, further
+):
+    """further: of seeds that only the entry has, which do not count where the others are the same."""
     seeds = [1, 2, 3] if is_shared else [4, 5, 6]
     row = {
         "before": {
@@ -227,6 +230,8 @@ def test_p_is_that_of_students_t_paired_where_the_seeds_are_the_same(before, ent
         },
         "runs": [{"seed": n, "nats": v} for n, v in zip(seeds, entry, strict=True)],
     }
+    if is_shared:
+        row["runs"] += [{"seed": 7 + n, "nats": v} for n, v in enumerate(further)]
     gains = np.subtract(before, entry)
     variance = (
         np.var(gains, ddof=1) if is_shared else np.var(before, ddof=1) + np.var(entry, ddof=1)

@@ -1,7 +1,11 @@
 """The statistics against normal theory, slow loops, and the tables of their papers."""
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinylm.evaluate.intervals import (
     bootstrap_interval,
@@ -14,12 +18,12 @@ from tinylm.evaluate.significance import (
     claims,
     critical_value,
     difference_of,
+    difference_over_seeds,
     error_over_texts,
     holm,
     p_of_interval,
     p_value,
     seed_error,
-    shared_seeds,
 )
 from tinylm.run.interval import Z95, student_critical_value, student_p_value
 
@@ -56,22 +60,34 @@ def test_holms_correction_is_that_of_his_paper():
     assert holm([0.02, np.nan, 0.9]).tolist() == pytest.approx([0.04, np.nan, 0.9], nan_ok=True)
 
 
-def test_the_error_of_seeds_is_paired_where_the_seeds_are_the_same():
-    first = {1: 2.0, 2: 3.0, 3: 4.0}
-    second = {1: 2.5, 2: 3.4, 3: 4.6}
-    deviation = np.array([0.5, 0.4, 0.6]).std(ddof=1)
-    assert seed_error(first, second) == Error(pytest.approx(deviation / 3**0.5), 2, paired=True)
-    assert shared_seeds(first, {2: 0.0, 3: 0.0}) == [2, 3]
-    assert shared_seeds(first, {3: 0.0, 4: 0.0}) == shared_seeds({1: 0.0}, {1: 0.0}) == []
+LOSSES = st.dictionaries(st.integers(1, 5), st.floats(-9, 9), min_size=1)
 
 
-def test_the_variances_of_different_seeds_add_up():
-    first = {1: 2.0, 2: 3.0, 3: 4.0}
-    others = {11: 2.5, 12: 3.4, 13: 4.6}
-    variance = (np.var([2, 3, 4], ddof=1) + np.var([2.5, 3.4, 4.6], ddof=1)) / 3
-    assert seed_error(first, others) == Error(pytest.approx(variance**0.5), 2)
-    assert seed_error(first, {9: 5.0}) is None  # a single run has no variance
-    assert seed_error(first, {1: float("nan"), 2: 1.0}) is None
+@given(first=LOSSES, second=LOSSES)
+def test_a_difference_and_its_error_are_over_the_same_seeds(first, second):
+    """Seed by seed where one side has all seeds of the other; else the variances of both add up."""
+    shared = first.keys() & second.keys()
+    is_paired = len(shared) > 1 and shared in (first.keys(), second.keys())
+    difference, error = difference_over_seeds(first, second)
+    if is_paired:
+        gains = [second[seed] - first[seed] for seed in shared]
+        assert difference == pytest.approx(np.mean(gains))
+        size = np.std(gains, ddof=1) / len(gains) ** 0.5
+        assert error == Error(pytest.approx(size), len(gains) - 1, paired=True)
+        return
+    one, other = ([*side.values()] for side in (first, second))
+    assert difference == pytest.approx(np.mean(other) - np.mean(one))
+    fewest = min(len(one), len(other))
+    if fewest == 1:  # a single run has no variance
+        assert error is None
+        return
+    size = (np.var(one, ddof=1) / len(one) + np.var(other, ddof=1) / len(other)) ** 0.5
+    assert error == Error(pytest.approx(size), fewest - 1)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_diverged_seed_gives_no_error(loss):
+    assert seed_error({1: 1.0, 2: 2.0}, {1: loss, 2: 1.0}) is None
 
 
 def test_p_is_the_level_at_which_a_difference_just_counts():

@@ -104,6 +104,31 @@ def test_runs_of_one_setting_are_compared_by_the_seeds_that_both_have(make_run):
     check()
 
 
+def test_two_settings_are_compared_by_the_seeds_that_the_page_names(make_run):
+    """Where one has all seeds of the other, further ones do not count."""
+    runs = seeded(make_run, "a", seeds=(1, 2, 3, 4), spread=0.1)
+    tables = {seed: run.stories[seed] for seed, run in enumerate(runs, start=1)}
+    edited = make_run("b", {"train.lr": 1})
+
+    @given(*2 * [st.sets(st.integers(1, 4), min_size=1)])
+    def check(seeds, others):
+        first, second = (
+            dataclasses.replace(run, stories={seed: tables[seed] for seed in of_run})
+            for run, of_run in ((runs[0], seeds), (edited, others))
+        )
+        comparison = compare_settings([first, second])
+        (row,) = comparison.rows
+        shared = seeds & others
+        is_named = len(shared) > 1 and seeds != others and shared in (seeds, others)
+        assert row.compared_seeds == (sorted(shared) if is_named else [])
+        named = f", seeds {', '.join(map(str, sorted(shared)))} |"
+        assert (named in to_markdown(comparison)) == is_named
+        if is_named or seeds == others:
+            assert row.difference.value == pytest.approx(0, abs=1e-12)
+
+    check()
+
+
 def test_the_same_parameters_on_another_processor_show_both_perplexities(make_run):
     comparison = compare_settings([make_run("HEAD"), make_run("workspace", noise=1e-6)])
     assert comparison.rows[0].verdict == SAME

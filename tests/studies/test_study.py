@@ -3,7 +3,10 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from studies import study as module
+from studies.published import compared_with_first
 from studies.records import FOLDER, read_result
 from studies.study import Study, planned, read_studies
 from tests.support.clone import new_clone
@@ -72,3 +75,11 @@ def test_a_study_runs_and_its_result_is_written(tmp_path):
     loss = result.groupby("setting")["held_out_loss"].mean()
     assert loss["high"] < loss["low"]
     assert (result["tokens"] <= 900).all()
+
+
+def test_settings_are_compared_over_the_seeds_of_both():
+    """A third seed of one side, which learned far better by chance, does not count."""
+    losses = {"first": {1: 5.0, 2: 6.0}, "other": {1: 5.001, 2: 6.0012, 3: 3.0}}
+    compared = compared_with_first(losses)["other"]
+    assert compared["difference"] == pytest.approx(0.0011)
+    assert compared["says"].startswith("no difference claimed")

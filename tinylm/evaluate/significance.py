@@ -153,6 +153,17 @@ def seed_error(first: Mapping[int, float], second: Mapping[int, float]) -> Error
     return Error(math.sqrt(sum(variances)), fewest - 1)
 
 
+def difference_over_seeds(
+    first: Mapping[int, float], second: Mapping[int, float]
+) -> tuple[float, Error | None]:
+    """mean(second) - mean(first), metrics by seed, and its `seed_error`: both over `shared_seeds`, if any."""
+    if shared := shared_seeds(first, second):
+        first = {seed: first[seed] for seed in shared}
+        second = {seed: second[seed] for seed in shared}
+    difference = statistics.fmean(second.values()) - statistics.fmean(first.values())
+    return difference, seed_error(first, second)
+
+
 @dataclasses.dataclass(frozen=True)
 class Difference:
     """A metric of two settings over the same texts; low, high: 95 % interval of second - first.

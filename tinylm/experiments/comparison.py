@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tinylm.evaluate.intervals import MIN_TEXTS, pooled_perplexity, pooled_ratio
-from tinylm.evaluate.significance import Difference, claims, difference_of, holm
+from tinylm.evaluate.significance import Difference, claims, difference_of, holm, shared_seeds
 from tinylm.experiments.results import (
     TEXT_IDS,
     RevisionResult,
@@ -36,13 +36,15 @@ OTHER_SEEDS = "only the seeds differ"
 class Row:
     """A setting, or another run of the first setting, compared with the first.
 
-    perplexity: of its first run. metric: what the difference measures. difference: None if the sides
-    have no text in common. differs: the parameters, code and data that differ. p: nan if nothing can be
-    claimed; `compare_settings` corrects it and sets the verdict. is_same_setting: only the seed may differ.
+    perplexity: of its first run. compared_seeds: if a side has further ones, which do not count; else
+    empty. metric: what the difference measures. difference: None if the sides have no text in common.
+    differs: the parameters, code and data that differ. p: nan if nothing can be claimed;
+    `compare_settings` corrects it and sets the verdict. is_same_setting: only the seed may differ.
     """
 
     name: str
     seeds: list[int]
+    compared_seeds: list[int]
     perplexity: float | None
     metric: str
     difference: Difference | None
@@ -95,15 +97,18 @@ def compare_settings(results: Sequence[RevisionResult]) -> Comparison:
 def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> Row:
     """Compare two settings; p is not corrected for multiple comparisons.
 
-    Two runs of one setting are compared by the seeds that both have, if there are any.
+    Two runs of one setting are compared by the seeds that both have, if there are any; two settings, by
+    `shared_seeds`.
     """
     run = second[0]
     differs = what_differs(first[0], run)
     is_same_setting = run.setting == first[0].setting
     one, other = stories_of(first), stories_of(second)
-    shared = one.keys() & other.keys()
-    if is_same_setting and shared:
-        one, other = ({seed: side[seed] for seed in sorted(shared)} for side in (one, other))
+    shared = sorted(one.keys() & other.keys()) if is_same_setting else shared_seeds(one, other)
+    compared = []
+    if shared:
+        compared = shared if len(shared) < len(one.keys() | other.keys()) else []
+        one, other = ({seed: side[seed] for seed in shared} for side in (one, other))
     metric, difference = _difference(one, other)
     p = math.nan
     if difference and not is_same_setting:
@@ -111,6 +116,7 @@ def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> R
     return Row(
         name=run.name,
         seeds=sorted(stories_of(second)),
+        compared_seeds=compared,
         perplexity=run.perplexity,
         metric=metric,
         difference=difference,

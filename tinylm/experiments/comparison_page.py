@@ -35,8 +35,10 @@ def _cells(row: Row) -> tuple[str, ...]:
     value, low, high = map(signed, (row.difference.value, row.difference.low, row.difference.high))
     unit = "" if row.metric == "perplexity" else f" {row.metric}"
     difference = f"{value}{unit} ({low} to {high})"
-    texts = many(row.difference.texts, "text")
-    return row.name, _seeds(row.seeds), perplexity, difference, texts, row.verdict
+    over = many(row.difference.texts, "text")
+    if row.compared_seeds:
+        over += f", seed{'s' if len(row.compared_seeds) > 1 else ''} {_seeds(row.compared_seeds)}"
+    return row.name, _seeds(row.seeds), perplexity, difference, over, row.verdict
 
 
 def _seeds(seeds: list[int]) -> str:
