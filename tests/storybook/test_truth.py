@@ -120,7 +120,7 @@ def test_the_first_impossible_word(text, word, kind, expected):
     words = text.split()
     assert first_impossible(words, False) is None
     found = first_impossible([*words, word, "and", "more"], False)
-    assert (found.words, found.word, found.kind) == (len(words), word, kind)
+    assert (found.position, found.word, found.kind) == (len(words), word, kind)
     assert expected in found.expected
 
 
@@ -205,6 +205,6 @@ def test_pieces_of_words_are_read_wherever_a_prompt_and_its_continuation_end(sto
     assert found == (expected, None)
     before = [last for _, last in spans if last < end]
     wrong = read_text(prompt, f"{continuation}zzz and more", is_ended, WORLD, pieces=True)
-    assert (wrong[0], wrong[1].words) == (sum(last > start for last in before) + 1, len(before))
+    assert (wrong[0], wrong[1].position) == (sum(last > start for last in before) + 1, len(before))
     broken_off = read_text(prompt, " zzz.", True, WORLD, pieces=True)
     assert broken_off[1].word in ("zzz", prompt.split()[-1] if prompt else "")

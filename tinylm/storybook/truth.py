@@ -27,8 +27,8 @@ from tinylm.storybook.lexicon import Weighted
 from tinylm.storybook.world import START, World, storybook
 
 Words = tuple[tuple[str, str], ...]  # (word, kind)
-SMALL = 2.0**-700
-LARGE = 2.0**600  # a power of two, which changes no digit
+RESCALE_BELOW = 2.0**-700  # a probability, before it underflows
+RESCALE_BY = 2.0**600  # a power of two, which changes no digit
 
 
 class Options(NamedTuple):
@@ -180,8 +180,8 @@ class Truth:
         self.world = world or storybook()
         self.log_prob = 0.0
         self._prob = 1.0  # of the words read so far
-        self._derivations = list(_derivations(Telling(self.world, [Call(START)]), 1.0))
-        self._after_sounds: list[tuple[Sound, list[Derivation]]] = []
+        self._derivations = _derivations(Telling(self.world, [Call(START)]), 1.0)
+        self._after_sounds: list[tuple[Sound, list[Derivation]]] = []  # set by `_look_ahead`
         self._next: NextWords | None = None  # until somebody asks
 
     def next_words(self) -> NextWords:
@@ -191,7 +191,7 @@ class Truth:
         return self._next
 
     def read(self, word: str) -> float:
-        """Read the next word, or END.  -> its probability; if that is 0, nothing is read."""
+        """Read the next word, or END; returns its probability. If that is 0, nothing is read."""
         prob = self._prob_of(word)
         if prob == 0.0:
             return 0.0
@@ -201,9 +201,9 @@ class Truth:
         for sound, after in self._after_sounds:
             if word in (sound.plain, sound.changed):
                 derivations += [each._replace(form=(sound, word)) for each in after]
-        if self._prob < SMALL:  # a long story, whose probability would become 0
-            self._prob *= LARGE
-            derivations = [each._replace(prob=each.prob * LARGE) for each in derivations]
+        if self._prob < RESCALE_BELOW:  # a long story
+            self._prob *= RESCALE_BY
+            derivations = [each._replace(prob=each.prob * RESCALE_BY) for each in derivations]
         self._derivations = derivations
         self._next = None
         return prob
@@ -224,7 +224,7 @@ class Truth:
         return any(word in (sound.plain, sound.changed, sound.either) for sound in sounds)
 
     def _look_ahead(self) -> NextWords:
-        """The distribution of the next word."""
+        """The distribution of the next word; sets `_after_sounds`, which `read` needs."""
         sums, kinds = _sums(self._derivations)
         kind = max(kinds, key=kinds.__getitem__, default="end")
         self._after_sounds = []
@@ -269,11 +269,11 @@ def _sums(
 class Impossible:
     """The first word of a text that the generator cannot write there.
 
-    words: the number of possible words before it. word: END if the text ends there. kind: of the
-    words that the generator can choose there. expected: the words most probable there, at most five.
+    position: its number in the text, from 0. word: END if the text ends there. kind: of the words
+    that the generator can choose there. expected: the words most probable there, at most five.
     """
 
-    words: int
+    position: int
     word: str
     kind: str
     expected: tuple[str, ...]
@@ -292,10 +292,10 @@ def first_impossible(
     return None
 
 
-def _is_cut(words: Sequence[str], world: World) -> bool:
+def _ends_inside_a_word(words: Sequence[str], world: World) -> bool:
     """Whether the last word is impossible as it stands, but is the beginning of a possible word."""
     found = first_impossible(words, False, world)
-    if found is None or found.words != len(words) - 1:
+    if found is None or found.position != len(words) - 1:
         return False
     truth = Truth(world)
     for word in words[:-1]:
@@ -308,9 +308,9 @@ def read_text(
 ) -> tuple[int, Impossible | None] | None:
     """(words read, the first impossible one or None) of a continuation; None for an impossible prompt.
 
-    It is read to its first impossible word, which counts as read, or to an `<unk>`.
+    The continuation is read to its first impossible word, which counts as read, or to an `<unk>`.
     pieces: tokens are pieces of words. Then the prompt may end inside a word, which counts as the
-    continuation's, and a continuation that has not ended may stop inside one, which is not read.
+    continuation's, and a continuation that has not `ended` may stop inside one, which is not read.
     """
     readable, unknown, _ = continuation.partition("<unk>")
     of_prompt = world.normalise(prompt).split()
@@ -320,9 +320,9 @@ def read_text(
     if pieces and is_cut and words and not text[-1].isspace():
         words.pop()
     start = len(of_prompt)
-    if pieces and (words[:start] != of_prompt or _is_cut(of_prompt, world)):
+    if pieces and (words[:start] != of_prompt or _ends_inside_a_word(of_prompt, world)):
         start -= 1
     found = first_impossible(words, ended and not unknown, world)
     if found is None:
         return len(words) - start, None
-    return (found.words - start + 1, found) if found.words >= start else None
+    return None if found.position < start else (found.position - start + 1, found)
