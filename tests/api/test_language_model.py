@@ -35,7 +35,7 @@ from tinylm.decoding.settings import BeamSettings, DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.attention_maps import MAX_TOKENS
 from tinylm.evaluate.scoring import token_log_probs
-from tinylm.evaluate.truth import PROBABLE
+from tinylm.evaluate.truth import MIN_PROB
 from tinylm.model.ops import Ops
 from tinylm.params.presets.write import FOLDER
 from tinylm.report.document import write_document
@@ -423,7 +423,7 @@ def test_truth_shows_what_the_settings_draw_from(storyteller, chosen):
     assert table["drawn"].tolist() == [len(row) for row in expected]
     assert (table["possible"] > 0).all()
     for next_words, row in zip(found, expected, strict=True):
-        likely = {tokens[i]: p for i, p in row.items() if p >= PROBABLE}
+        likely = {tokens[i]: p for i, p in row.items() if p >= MIN_PROB}
         assert next_words == pytest.approx(likely)
         assert list(next_words.values()) == sorted(next_words.values(), reverse=True)
 

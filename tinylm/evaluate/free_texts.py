@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.intervals import pooled_ratio
+from tinylm.evaluate.intervals import pooled_ratio, words_per_error
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.run.evaluated import FreeTexts
 from tinylm.storybook.language import END
@@ -88,12 +88,8 @@ def judge(texts: Sequence[FreeText], usual: np.ndarray, world: World, copies: in
     written = [text.text for text in texts for _ in range(copies)]
     return FreeTexts(
         texts=len(texts),
-        words=value_and_interval(read, _words_per_mistake) if any(m for _, m in read) else None,
+        words=value_and_interval(read, words_per_error) if any(m for _, m in read) else None,
         excess_nats=value_and_interval(surprise, pooled_ratio) if surprise else None,
         names=len(names) if names_heroes(world) else None,
         distinct=round(distinct_n(written, NGRAM), 6),
     )
-
-
-def _words_per_mistake(means: np.ndarray) -> np.ndarray:
-    return means[..., 0] / np.maximum(means[..., 1], 1e-9)

@@ -144,7 +144,7 @@ def _grade(sums: pd.DataFrame, plain: pd.Series, free: FreeTexts) -> DecodingGra
 
 
 def _judge(texts: Sequence[FreeText], usual: np.ndarray, world: World) -> FreeTexts:
-    """A method that always writes the same text has written it TEXTS times."""
+    """`judge`; the one text of a method that draws nothing counts as written TEXTS times."""
     return judge(texts, usual, world, copies=TEXTS // len(texts))
 
 
@@ -158,17 +158,17 @@ def _decoder(run: TrainedRun) -> Decoder:
 
 
 def free_texts(run: TrainedRun, decoder: Decoder, settings: DecodeSettings) -> list[FreeText]:
-    """TEXTS whole stories that the model writes; a single one if they are all the same."""
+    """TEXTS whole stories that the model writes; one with greedy decoding, which writes no other."""
     count = 1 if settings.temperature == 0.0 else TEXTS
-    most = run.model.settings.context - 1
-    texts = generate(decoder, [[SOS_ID]] * count, settings, max_new_tokens=most)
+    longest = run.model.settings.context - 1
+    texts = generate(decoder, [[SOS_ID]] * count, settings, max_new_tokens=longest)
     return [_read(run, text.ids, text.finished) for text in texts]
 
 
 def best_text(run: TrainedRun, decoder: Decoder, settings: BeamSettings) -> FreeText:
     """The likeliest story that beam search finds, from an empty prompt."""
-    most = run.model.settings.context - 1
-    ((best,),) = beam_search(decoder, [[SOS_ID]], settings, max_new_tokens=most)
+    longest = run.model.settings.context - 1
+    best = beam_search(decoder, [[SOS_ID]], settings, max_new_tokens=longest)[0][0]
     is_finished = best.ids[-1:] == [run.tokenizer.eos_id]
     return _read(run, best.ids, is_finished)
 

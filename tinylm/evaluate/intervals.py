@@ -24,6 +24,11 @@ def pooled_ratio(means: np.ndarray) -> np.ndarray:
     return means[..., 0] / means[..., 1]
 
 
+def words_per_error(means: np.ndarray) -> np.ndarray:
+    """Words read / errors of texts given as (words, errors); huge without an error.  (..., 2) -> (...)"""
+    return means[..., 0] / np.maximum(means[..., 1], 1e-9)
+
+
 def ratios_to_last(means: np.ndarray) -> np.ndarray:
     """The sum of each column / the sum of the last; 0 if that is 0.  (R, M + 1) -> (R, M)"""
     return means[:, :-1] / np.maximum(means[:, -1:], 1e-12)

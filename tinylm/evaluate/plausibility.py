@@ -1,8 +1,8 @@
 """Could the generator have written the samples? Each is read to its first impossible word."""
 
-import numpy as np
 import pandas as pd
 
+from tinylm.evaluate.intervals import words_per_error
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import Rows
 from tinylm.run.evaluated import Plausibility
@@ -35,11 +35,7 @@ def measure_plausibility(
     plausibility = Plausibility(
         texts=len(read),
         possible=wilson(len(read) - len(rows), len(read)),
-        words=value_and_interval(read, _words_per_error) if rows else None,
+        words=value_and_interval(read, words_per_error) if rows else None,
         kinds={kind: kinds.count(kind) for kind in world.meaning},
     )
     return plausibility, rows
-
-
-def _words_per_error(means: np.ndarray) -> np.ndarray:
-    return means[..., 0] / np.maximum(means[..., 1], 1e-9)

@@ -39,7 +39,7 @@ from tinylm.vocab.words import SOS_ID, UNK_ID
 
 STORIES = 50  # to compare, which takes some seconds
 TOP = 5  # words of each distribution in the table of one story
-PROBABLE = 1e-3  # the least probability of a word that `explain` lists
+MIN_PROB = 1e-3  # of a word that `explain` lists
 MEASURES = ("true", "model", "kl", "impossible")
 
 
@@ -54,9 +54,11 @@ def problem_with(tokenizer: Tokenizer, world: World | None = None) -> str:
         got = ", ".join(f"{key}: {value}" for key, value in tokenizer.rule().items())
         return f"expected tokenizer kind: words, lower_case: True, punctuation: drop, got {got}"
     words = {tokenizer.word_of(index) for index in range(len(tokenizer))}
-    foreign = min(words - {""} - world.vocabulary(), default="")
+    foreign = words - {""} - world.vocabulary()
+    if not foreign:
+        return ""
     name = "the storybook" if world is storybook() else f"the world {world.name}"
-    return f"expected a model of {name}, got one with the word {foreign!r}" if foreign else ""
+    return f"expected a model of {name}, got one with the word {min(foreign)!r}"
 
 
 class Position(NamedTuple):
@@ -89,7 +91,7 @@ class TrueTokens(NamedTuple):
 
 
 def true_tokens(tokenizer: Tokenizer, positions: Sequence[Position]) -> TrueTokens:
-    """The generator's distributions over the tokens of a vocabulary."""
+    """The generator's distributions over the tokens of a vocabulary; words that it lacks are <unk>."""
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
     probs: dict[tuple[int, int], float] = {}
     for number, position in enumerate(positions):
@@ -170,12 +172,13 @@ def compared_stories(run: TrainedRun) -> ComparedStories:
     tokenizer = run.tokenizer
     if problem := problem_with(tokenizer, run.world):
         return ComparedStories([], problem)
-    texts = dict(enumerate(read_texts(paths.STORIES, "evaluation")))
-    ids = {number: np.array(tokenizer.encode_story(text)) for number, text in texts.items()}
-    fitting = [n for n, story in ids.items() if len(story) <= run.model.settings.context + 1]
+    texts = list(read_texts(paths.STORIES, "evaluation"))
+    ids = [np.array(tokenizer.encode_story(text)) for text in texts]
+    longest = run.model.settings.context + 1
+    fitting = [number for number in range(len(ids)) if len(ids[number]) <= longest]
     spread = np.linspace(0, len(fitting) - 1, min(STORIES, len(fitting))).astype(int)
     stories = []
-    for number in (fitting[index] for index in spread):
+    for number in [fitting[index] for index in spread]:
         positions = read_words([*tokenizer.split(texts[number]), END], run.world)[:-1]
         truth = true_tokens(tokenizer, positions)
         stories.append(ComparedStory(number, ids[number], positions, truth))
@@ -273,8 +276,8 @@ def explain(
     """What the generator and the model expected at each word of a text, and after its last word ("").
 
     Ends at the first impossible word, or when the context is full. Columns: word, kind, MEASURES
-    (true, model: nan after the last word); true_next, model_next: {word: p >= PROBABLE}, p falling.
-    world: by default the storybook.
+    (see `token_measures`; true, model: nan after the last word); true_next, model_next: {word: p},
+    p falling to MIN_PROB. world: by default the storybook.
     decode: adds drawn_next, the words that these settings sample from (without a repetition
     penalty), and possible and drawn, how many words generator and settings leave.
     """
@@ -308,7 +311,7 @@ def _next_words(tokenizer: Tokenizer, probs: np.ndarray) -> pd.Series:
 
 def _likeliest(probs: Mapping[str, float]) -> dict[str, float]:
     ordered = sorted(probs, key=probs.__getitem__, reverse=True)
-    return {word: probs[word] for word in ordered if probs[word] >= PROBABLE}
+    return {word: probs[word] for word in ordered if probs[word] >= MIN_PROB}
 
 
 def list_top_words(probs: Mapping[str, float]) -> str:

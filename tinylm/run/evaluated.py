@@ -67,7 +67,7 @@ class WordMeasures:
 class Divergence:
     """The model's distance from the generator of the stories, in nats per word.
 
-    left_out: why they cannot be compared; then everything else is None.
+    unknown_nats: of all stories together. left_out: why they cannot be compared; then the rest is None.
     """
 
     left_out: str | None = None
