@@ -35,7 +35,7 @@ SAMPLES = 3  # whole sample stories, offered if the generator of their corpus is
 def write_lab(run: FinishedRun, params: dict[str, Any], folder: str | Path) -> bool:
     """Write report/lab.html below `folder`.
 
-    False, and a line with the reason, if that fails, for example since a page cannot hold the model.
+    If that fails, for example since a page cannot hold the model, prints why and returns False.
     """
     root = Path(folder)
     (root / paths.REPORT_LAB).unlink(missing_ok=True)
@@ -64,22 +64,21 @@ def make_page(
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     title = Path(models).resolve().name
-    trained = None
     if run:
         title = title_of(run, read_section(params, "report", ReportSettings))
-        trained = run.train
+    trained = run.train if run else None
     decode = read_section(params, "decode", DecodeSettings)
     slide = read_section(params, "cache", CacheSettings).slide
     shown = facts(model, tokenizer, decode, run, title)
     shown |= {"slide": slide, "length_penalty": length_penalty(params), "links": dict(links)}
     kept = list(load_checkpoints(models))
     checkpoints = [(_when(epoch, trained), at) for epoch, at in kept]
-    place, name = len(kept), "the trained model"
+    earlier, name = len(kept), "the trained model"
     saved = trained.saved_epochs if trained else None
     if trained and saved is not None and saved < trained.epochs:
-        place = sum(epoch <= saved for epoch, _ in kept)
+        earlier = sum(epoch <= saved for epoch, _ in kept)
         name += f", {_when(saved, trained)}"
-    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, place, name)
+    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, earlier, name)
 
 
 def _when(epochs: float, trained: Trained | None) -> str:
@@ -105,8 +104,9 @@ def facts(
         if run.param("evaluate", "prompts") == "starts":  # else samples begin within a story
             rows = run.tables.rows("samples")[:SAMPLES]
             samples = [f"{row['prompt']} {row['continuation']}" for row in rows]
-        told = openings if samples or run.param("report", "prompts") else []
-        truths = [_truth(tokenizer, text, world) for text in (*told, *samples)]
+        are_starts = samples or run.param("report", "prompts")  # else from within stories
+        texts = [*openings, *samples] if are_starts else []
+        truths = [_truth(tokenizer, text, world) for text in texts]
     return {
         "title": title,
         "about": _about(model, token, run),

@@ -149,9 +149,8 @@ class FinishedRun:
 
     def token(self) -> str:
         """What one token of this run is called: word, or token where some tokens are marks or pieces."""
-        return (
-            "word" if self.has_words and self.param("vocab", "punctuation") != "keep" else "token"
-        )
+        has_marks = self.param("vocab", "punctuation") == "keep"
+        return "word" if self.has_words and not has_marks else "token"
 
     @property
     def has_words(self) -> bool:
@@ -159,14 +158,15 @@ class FinishedRun:
         return self.param("vocab", "tokenizer") in (None, "words")
 
     def refuse_mixed(self, stages: Sequence[str] = (), sections: Collection[str] = ()) -> None:
-        """Raise InputError if a stage ran with other settings than `params`, or is older than what it read.
+        """Raise InputError if a stage or seed ran with other settings than `params`, or is older than its inputs.
 
         stages, sections: those that are compared; without any, all.
         """
-        repair = " ".join(["run dvc repro", *stages[-1:]])
+        repair = f"run dvc repro {stages[-1]}" if stages else "run dvc repro"
         for stage in stages or RESULTS:
             times: StageTimes | None = getattr(self.times, stage)
-            for section, settings in ((times and times.sections) or {}).items():
+            ran_with = times.sections if times else None
+            for section, settings in (ran_with or {}).items():
                 for key, value in settings.items():
                     here = self.param(section, key)
                     if here != value and (not sections or section in sections):
@@ -175,8 +175,8 @@ class FinishedRun:
                             f"{json.dumps(value)}; {repair}, or dvc repro --force {stage} if that finds no change"
                         )
         lock = read_lock(self.folder)
-        for stage in outdated(lock, stages or RESULTS):
-            raise InputError(f"stage {stage} is older than what it read; {repair}")
+        if older := outdated(lock, stages or RESULTS):
+            raise InputError(f"stage {older[0]} is older than what it read; {repair}")
         if "seeds" in lock and "seeds" in (stages or RESULTS):
             for seed in self.param("seeds", "more") or ():
                 if not is_seed_of_run(lock, seed):
