@@ -105,18 +105,18 @@ def _row(first: Sequence[RevisionResult], second: Sequence[RevisionResult]) -> R
     is_same_setting = run.setting == first[0].setting
     one, other = stories_of(first), stories_of(second)
     shared = sorted(one.keys() & other.keys()) if is_same_setting else shared_seeds(one, other)
-    compared = []
+    compared_seeds = []
     if shared:
-        compared = shared if len(shared) < len(one.keys() | other.keys()) else []
-        one, other = ({seed: side[seed] for seed in shared} for side in (one, other))
+        if len(shared) < len(one.keys() | other.keys()):
+            compared_seeds = shared
+        one = {seed: one[seed] for seed in shared}
+        other = {seed: other[seed] for seed in shared}
     metric, difference = _difference(one, other)
-    p = math.nan
-    if difference and not is_same_setting:
-        p = difference.p
+    p = difference.p if difference and not is_same_setting else math.nan
     return Row(
         name=run.name,
         seeds=sorted(stories_of(second)),
-        compared_seeds=compared,
+        compared_seeds=compared_seeds,
         perplexity=run.perplexity,
         metric=metric,
         difference=difference,

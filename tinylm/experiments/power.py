@@ -46,7 +46,7 @@ class Noise:
 
 
 def recorded_noise(results: Sequence[RevisionResult]) -> Noise | None:
-    """The noise of these runs, pooled over their settings; None if no setting has two seeds.
+    """Noise pooled over settings; None if none has two seeds, or no two runs share several texts.
 
     V_seeds is that of differences seed by seed where neighbouring settings have the same seeds.
     """
@@ -62,7 +62,8 @@ def recorded_noise(results: Sequence[RevisionResult]) -> Noise | None:
     if single is None:
         return None
     firsts = [next(iter(tables.values())) for tables in settings]
-    stories = _story_variances(firsts if len(settings) > 1 else list(settings[0].values()))
+    pairs = firsts if len(settings) > 1 else list(settings[0].values())  # one setting: its seeds
+    stories = _story_variances(pairs)
     if not stories:
         return None
     variance, df = paired or (2 * single[0], single[1])
@@ -84,7 +85,7 @@ def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
 
 
 def _story_variances(tables: Sequence[pd.DataFrame]) -> list[float]:
-    """V_stories of each two neighbouring tables.
+    """V_stories of each two neighbouring tables, in squared nats per token.
 
     Of the ratio sum(nats gained) / sum(tokens), by linearisation: Cochran 1977, 2.9.
     """
