@@ -90,7 +90,10 @@ class State:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a new folder computes: the sums of its files, its perplexity and losses, or the line of an error."""
+    """What a new folder computes: {file: SHA-256} (`sums`), its perplexity and loss, or the line of an error.
+
+    nats: the sum of the losses of all evaluation stories.
+    """
 
     sums: dict[str, str]
     perplexity: float | None = None
@@ -111,7 +114,7 @@ class History:
         self.said: list[str] = []
         self.state = State()
         self.computed: State | None = None  # the state that the results here are of
-        self.has_other_times = False  # than dvc.lock, since a stage was run by hand
+        self.has_other_times = False  # whether a stage was run by hand, so dvc.lock has other times
         self.states: dict[str, State] = {}  # of each commit and experiment
         self.experiments: list[str] = []
         self.outcomes: dict[State, Outcome] = {}
@@ -243,7 +246,8 @@ class History:
             return
         by = self.number.choice([signal.SIGTERM, signal.SIGINT, None])
         cut_at = self.number.randint(1, 30)
-        self.said.append(f"dvc repro evaluate, cut by {by and by.name} at moment {cut_at}")
+        what = by.name if by else "a power cut"
+        self.said.append(f"dvc repro evaluate, cut by {what} at moment {cut_at}")
 
         def act(moment: int) -> None:
             if moment == cut_at:
@@ -262,9 +266,10 @@ class History:
         """`dvc repro train`: results of stage evaluate are those of an older model, unless nothing changed for it."""
         if self.computed == self.state:
             self.edit()
-        before, now = (state and self.outcome(state) for state in (self.computed, self.state))
-        if before is None or now.error:
+        now = self.outcome(self.state)
+        if self.computed is None or now.error:
             return
+        before = self.outcome(self.computed)
         self.said.append("dvc repro train")
         error = self.attempt(functools.partial(reproduced, "train"))
         assert error == "", error
@@ -274,7 +279,7 @@ class History:
             for path in before.sums | now.sums
             if path.startswith(READ_BY_EVALUATE)
         )
-        assert older == [LAST] * is_older, f"older: expected {is_older}, got {older}"
+        assert older == ([LAST] if is_older else []), f"older: expected {is_older}, got {older}"
         with opened([WORKSPACE]) as (here,):
             result = read_result(here)
         assert (result.perplexity is None) == (is_older or before.perplexity is None), result
@@ -331,9 +336,8 @@ class History:
             expected, end = self.outcome(state), sweep.state(number)
             if expected.error:
                 assert end["state"] == sweeps.FAILED, f"run {number}: expected failed, got {end}"
-                hint = (
-                    " (TINYLM_DEBUG=1 shows where)"  # added, as the error is raised in this process
-                )
+                # Added because the error is raised in this process.
+                hint = " (TINYLM_DEBUG=1 shows where)"
                 why = end["why"].removesuffix(hint)
                 assert why, f"run {number} failed without a reason"
                 assert why in expected.error, f"{why!r}, expected {expected.error!r}"
@@ -367,10 +371,7 @@ class History:
             return
         name = self.number.choice(self.experiments)
         self.said.append(f"dvc exp apply {name}")
-        with (
-            contextlib.suppress(DvcException),
-            Repo(".") as repo,
-        ):  # it misses stages that never ran
+        with contextlib.suppress(DvcException), Repo(".") as repo:  # for stages that never ran
             repo.experiments.apply(name)
         self.restored(self.states[name])
 
@@ -409,11 +410,10 @@ class History:
         if self.computed is not None:
             files = [path for stage in STAGES for path in outputs_of(stage)]
             expected, found = self.outcome(self.computed).sums, sums(files)
-            different = sorted(
-                name for name in expected | found if expected.get(name) != found.get(name)
-            )
+            names = expected | found
+            different = sorted(name for name in names if expected.get(name) != found.get(name))
             assert not different, f"expected the bytes of a new folder, got others in {different}"
-            stale, code = ({*stages} & {*STAGES} for stages in read_status())
+            stale, code = (set(stages) & set(STAGES) for stages in read_status())
             is_stale = dataclasses.replace(self.computed, lines=self.state.lines) != self.state
             assert bool(stale) == is_stale or self.has_other_times, (
                 f"stale: expected {is_stale}, got {stale}"

@@ -84,13 +84,13 @@ class Found:
 def value_of(name: str, value: Any) -> Any:
     """A value as it is counted: itself where there are few of them, else where in its range it lies."""
     _, allowed = FIELDS[name]
-    if value is None or isinstance(value, bool | str):
-        return value if value is None or allowed.choices or isinstance(value, bool) else "text"
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value if allowed.choices else "text"
     if isinstance(value, list):
-        return "several" if len(value) > 1 else ("one", "none")[not value]
-    if value == allowed.low:
-        return "lowest"
-    return "a number"
+        return ("none", "one", "several")[min(len(value), 2)]
+    return "lowest" if value == allowed.low else "a number"
 
 
 def chosen_values(params: dict[str, dict[str, Any]]) -> list[Value]:
@@ -150,7 +150,8 @@ class Search:
         if only and levels:
             self.last_level = max(levels, key=LEVELS.index)
         alone = [each for each in self.properties if each.level == ALONE]
-        self.searches: list[Property | None] = [*([None] if levels else []), *alone]
+        whole_runs = [None] if levels else []  # None: the search of whole runs
+        self.searches: list[Property | None] = [*whole_runs, *alone]
         half_s = min(ROUND_S, seconds) / 2
         self.whole_s = half_s if alone else 2 * half_s
         self.alone_s = (half_s if levels else 2 * half_s) / max(len(alone), 1)
