@@ -126,12 +126,12 @@ def clock_of_updates() -> Iterator[None]:
         yield
 
 
-def before_stage(drawn: DrawnRun, folder: Path, number: random.Random) -> str:
+def before_stage(drawn: DrawnRun, folder: Path, chooser: random.Random) -> str:
     """Run everything that comes before a stage; returns the stage. Mostly it is train."""
-    level = number.choices(LEVELS[1:], weights=[6, 10, 3, 1])[0]  # later ones take long
+    level = chooser.choices(LEVELS[1:], weights=[6, 10, 3, 1])[0]  # later ones take long
     arrive(LEVELS[LEVELS.index(level) - 1], drawn, folder)
     stages = ["download", "vocab"] if level == "prepared" else stages_of(level, drawn)
-    stage = number.choice(stages)
+    stage = chooser.choice(stages)
     with in_folder(folder):
         for earlier in stages[: stages.index(stage)]:
             if level == "prepared" or earlier.startswith("seed"):  # benches read nothing of others
@@ -150,10 +150,10 @@ def run_uncut(command: str) -> None:
 @holds(ALONE)
 def a_stage_that_is_cut_and_run_again_writes_the_same(drawn: DrawnRun, folder: Path) -> None:
     """A signal or a power cut at any write or update costs no bit of the outputs, and no time of them."""
-    number = random.Random(drawn.number)
-    command = before_stage(drawn, folder, number)
+    chooser = random.Random(drawn.number)
+    command = before_stage(drawn, folder, chooser)
     stage, _, seed = command.partition(" ")
-    chosen = number.choice([*SIGNALS, None])
+    chosen = chooser.choice([*SIGNALS, None])
     clock = clock_of_updates() if stage.endswith("train") else contextlib.nullcontext()
     with in_folder(folder), clock:
         outputs = outputs_of(stage, seed)
@@ -162,7 +162,7 @@ def a_stage_that_is_cut_and_run_again_writes_the_same(drawn: DrawnRun, folder: P
         expected = sums(outputs)
         times = time_of_training(stage)
         remove(outputs)
-        cut_at = number.randint(1, max(moments[0], 1))
+        cut_at = chooser.randint(1, max(moments[0], 1))
         by = chosen.name if chosen else "a power cut"
         where = f"{command}, cut by {by} at {cut_at} of {moments[0]}"
 

@@ -107,9 +107,9 @@ class History:
     said: the commands so far, for the message of a failure.
     """
 
-    def __init__(self, drawn: DrawnRun, number: random.Random, home: Path) -> None:
+    def __init__(self, drawn: DrawnRun, chooser: random.Random, home: Path) -> None:
         self.drawn = drawn
-        self.number = number
+        self.chooser = chooser
         self.home = home
         self.said: list[str] = []
         self.state = State()
@@ -118,8 +118,8 @@ class History:
         self.states: dict[str, State] = {}  # of each commit and experiment
         self.experiments: list[str] = []
         self.outcomes: dict[State, Outcome] = {}
-        self.is_tracked = number.random() < 0.5  # the data, by git
-        candidates = draw_edits(drawn, number, SECTIONS)
+        self.is_tracked = chooser.random() < 0.5  # the data, by git
+        candidates = draw_edits(drawn, chooser, SECTIONS)
         # Other texts would need the quoting rules of Hydra, by which DVC reads `-S`.
         self.edits = [
             edit for edit in candidates if not isinstance(edit[1], str) or edit[1].isidentifier()
@@ -180,7 +180,7 @@ class History:
         self.set_state(self.other_state())
 
     def other_state(self) -> State:
-        for key, value in self.number.sample(self.edits, len(self.edits)):
+        for key, value in self.chooser.sample(self.edits, len(self.edits)):
             section, _, name = key.partition(".")
             here = self.drawn_at(self.state).params()[section][name]
             other = value if here != value else self.drawn.params()[section][name]
@@ -244,8 +244,8 @@ class History:
         """A training that a signal or a power cut ends."""
         if self.outcome(self.state).error:
             return
-        by = self.number.choice([signal.SIGTERM, signal.SIGINT, None])
-        cut_at = self.number.randint(1, 30)
+        by = self.chooser.choice([signal.SIGTERM, signal.SIGINT, None])
+        cut_at = self.chooser.randint(1, 30)
         what = by.name if by else "a power cut"
         self.said.append(f"dvc repro evaluate, cut by {what} at moment {cut_at}")
 
@@ -289,7 +289,7 @@ class History:
         """`python -m stages.NAME` of a run that is up to date: it writes the same."""
         if self.computed == self.state:
             self.has_other_times = True
-            stage = self.number.choice(STAGES)
+            stage = self.chooser.choice(STAGES)
             self.said.append(f"python -m stages.{stage}")
             run_stage(stage)
 
@@ -358,7 +358,7 @@ class History:
     def remove_experiment(self) -> None:
         """`dvc exp remove NAME`."""
         if self.experiments:
-            name = self.number.choice(self.experiments)
+            name = self.chooser.choice(self.experiments)
             self.said.append(f"dvc exp remove {name}")
             with Repo(".") as repo:
                 repo.experiments.remove(name)
@@ -369,7 +369,7 @@ class History:
         """`dvc exp apply NAME`."""
         if not self.experiments:
             return
-        name = self.number.choice(self.experiments)
+        name = self.chooser.choice(self.experiments)
         self.said.append(f"dvc exp apply {name}")
         with contextlib.suppress(DvcException), Repo(".") as repo:  # for stages that never ran
             repo.experiments.apply(name)
@@ -395,7 +395,7 @@ class History:
         commits = [name for name in self.states if name not in self.experiments]
         if not commits:
             return
-        commit = self.number.choice(commits)
+        commit = self.chooser.choice(commits)
         self.said.append(f"git checkout {commit[:7]}; dvc checkout")
         git("checkout", "-q", "--force", commit)
         with contextlib.suppress(DvcException), Repo(".") as repo:
@@ -428,7 +428,7 @@ class History:
         if not names:
             return
         of_names = self.states | {WORKSPACE: self.computed}
-        self.number.shuffle(names)
+        self.chooser.shuffle(names)
         with opened(names) as revisions:
             results = [read_result(revision) for revision in revisions]
         for result in results:
@@ -549,12 +549,12 @@ def a_history_of_commands_ends_as_a_new_folder_does(drawn: DrawnRun, folder: Pat
     After each command the results are those of a new folder with the same settings and data, to the byte; tinylm
     says which are stale; and the comparison gives each revision its own perplexity, losses and differences.
     """
-    number = random.Random(drawn.number)
+    chooser = random.Random(drawn.number)
     home = folder / "repository"
     home.mkdir()
     plant_run(drawn, home)
     with in_folder(home), dvc_in_process(folder / ".settings"):
-        history = History(drawn, number, folder)
+        history = History(drawn, chooser, folder)
         if history.outcome(State()).error:
             raise Refused(history.outcome(State()).error)
         history.begin()
@@ -566,7 +566,7 @@ def a_history_of_commands_ends_as_a_new_folder_does(drawn: DrawnRun, folder: Pat
         try:
             history.repro()
             history.check()
-            for command in number.choices(commands, k=STEPS):
+            for command in chooser.choices(commands, k=STEPS):
                 command()
                 history.check()
             history.repro()

@@ -71,37 +71,37 @@ def illegal_values(name: str) -> list[Any]:
     return [value for value in values if not accepts(value, kind, allowed)]
 
 
-def break_value(params: Params, key: str, number: random.Random) -> str:
+def break_value(params: Params, key: str, chooser: random.Random) -> str:
     section, _, name = key.partition(".")
-    params[section][name] = number.choice(illegal_values(key))
+    params[section][name] = chooser.choice(illegal_values(key))
     return key
 
 
-def remove_key(params: Params, key: str, number: random.Random) -> str:
+def remove_key(params: Params, key: str, chooser: random.Random) -> str:
     section, _, name = key.partition(".")
     del params[section][name]
     return key
 
 
-def add_key(params: Params, key: str, number: random.Random) -> str:
+def add_key(params: Params, key: str, chooser: random.Random) -> str:
     section = key.partition(".")[0]
     params[section][f"un{key.partition('.')[2]}"] = params[section].get(key.partition(".")[2])
     return f"{section}.un{key.partition('.')[2]}"
 
 
-def remove_section(params: Params, key: str, number: random.Random) -> str:
+def remove_section(params: Params, key: str, chooser: random.Random) -> str:
     section = key.partition(".")[0]
     del params[section]
     return f"section {section!r}"
 
 
-def flatten_section(params: Params, key: str, number: random.Random) -> str:
+def flatten_section(params: Params, key: str, chooser: random.Random) -> str:
     section = key.partition(".")[0]
-    params[section] = number.choice([None, 3, "text", []])
+    params[section] = chooser.choice([None, 3, "text", []])
     return section
 
 
-def add_section(params: Params, key: str, number: random.Random) -> str:
+def add_section(params: Params, key: str, chooser: random.Random) -> str:
     section = f"{key.partition('.')[0]}x"
     params[section] = {}
     return f"section {section!r}"
@@ -121,12 +121,12 @@ BREAKS: tuple[Callable[[Params, str, random.Random], str], ...] = (
 
 def broken(drawn: DrawnRun) -> tuple[Params, set[str]]:
     """(params.yaml with one to three errors, the names of what is wrong), each in another section."""
-    number = random.Random(drawn.number)
+    chooser = random.Random(drawn.number)
     params = drawn.params()
     named = set()
-    for section in number.sample(list(SECTIONS), number.randint(1, MOST_AT_ONCE)):
-        key = number.choice([name for name in FIELDS if name.startswith(f"{section}.")])
-        named.add(number.choice(BREAKS)(params, key, number))
+    for section in chooser.sample(list(SECTIONS), chooser.randint(1, MOST_AT_ONCE)):
+        key = chooser.choice([name for name in FIELDS if name.startswith(f"{section}.")])
+        named.add(chooser.choice(BREAKS)(params, key, chooser))
     return params, named
 
 

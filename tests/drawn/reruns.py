@@ -149,21 +149,21 @@ def other_values(name: str, value: Any) -> list[Any]:
 
 def draw_edits(
     drawn: DrawnRun,
-    number: random.Random,
+    chooser: random.Random,
     sections: Iterable[str] = SECTIONS,
     not_edited: Collection[str] = NOT_EDITED,
 ) -> Iterator[tuple[str, Any]]:
     """(a key, another value of it) such that the run is still legal, one of each section."""
     params = drawn.params()
     shuffled = list(sections)
-    number.shuffle(shuffled)
+    chooser.shuffle(shuffled)
     for section in shuffled:
         edits = []
         for key in FIELDS:
             if key.startswith(f"{section}.") and key not in not_edited:
                 values = other_values(key, params[section][key.partition(".")[2]])
                 edits += [(key, value) for value in values]
-        number.shuffle(edits)
+        chooser.shuffle(edits)
         legal = (edit for edit in edits if is_legal(drawn.changes | dict([edit])))
         yield from itertools.islice(legal, 1)
 
@@ -178,13 +178,13 @@ def an_edit_reruns_what_reads_it_and_what_is_kept_is_right(drawn: DrawnRun, fold
 
     A stage that is kept writes the same bytes if it is run with the edited parameters.
     """
-    number = random.Random(drawn.number)
+    chooser = random.Random(drawn.number)
     with sections_recorded() as read:
         arrive(LEVELS[-1], drawn, folder)
     with in_folder(folder), tracked(folder) as repository:
         stages = instances(drawn.params())
         assert changed(repository) == set(), f"after the run: {repository('.').status()}"
-        for key, value in itertools.islice(draw_edits(drawn, number), EDITS):
+        for key, value in itertools.islice(draw_edits(drawn, chooser), EDITS):
             edited = DrawnRun(drawn.changes | {key: value}, drawn.files)
             write_params(edited)
             section = key.partition(".")[0]
@@ -195,7 +195,7 @@ def an_edit_reruns_what_reads_it_and_what_is_kept_is_right(drawn: DrawnRun, fold
             assert found == expected, f"{where}: expected {expected}, but DVC reruns {found}"
             kept = set(stages) - after(repository, found)
             readers_kept = sorted(kept & readers)
-            for name in readers_kept or number.sample(sorted(kept), min(len(kept), 1)):
+            for name in readers_kept or chooser.sample(sorted(kept), min(len(kept), 1)):
                 assert_kept(stages[name], where)
             if found - {"report"}:
                 assert_refused("report", key)

@@ -20,23 +20,23 @@ NO_RESULT = ("runtime.sample_every", "runtime.sample_prompt")
 NOT_EDITED = NOT_DRAWN | {"train.processes"}  # torchrun starts them
 
 
-def some_edits(drawn: DrawnRun, number: random.Random) -> Iterator[tuple[str, Any]]:
+def some_edits(drawn: DrawnRun, chooser: random.Random) -> Iterator[tuple[str, Any]]:
     """(a key, another value of it): the number of threads, and one key of each section."""
     yield "runtime.threads", 1 if drawn.params()["runtime"]["threads"] in ("auto", 2) else 2
-    yield from draw_edits(drawn, number, SECTIONS, NOT_EDITED)
+    yield from draw_edits(drawn, chooser, SECTIONS, NOT_EDITED)
 
 
 @holds(ALONE)
 def a_cut_training_goes_on_only_as_it_began(drawn: DrawnRun, folder: Path) -> None:
     """After an edit, training is refused, or ends with the same bytes as an uninterrupted run with the edited settings."""
-    number = random.Random(drawn.number)
+    chooser = random.Random(drawn.number)
     arrive("prepared", drawn, folder)
     with in_folder(folder), clock_of_updates():
         outputs = outputs_of("train")
         with counted(lambda _: None) as moments:
             run_uncut("train")
-        cut_at = number.randint(1, max(moments[0], 1))
-        for key, value in some_edits(drawn, number):
+        cut_at = chooser.randint(1, max(moments[0], 1))
+        for key, value in some_edits(drawn, chooser):
             shutil.rmtree("runs", ignore_errors=True)
             remove(outputs)
             write_params(drawn)
