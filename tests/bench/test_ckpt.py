@@ -1,13 +1,15 @@
 import dataclasses
+import sys
 
 import pytest
 import torch
 
 from tests.bench.conftest import results
 from tinylm.base.command import CommandFailed
-from tinylm.bench import ckpt
+from tinylm.bench import ckpt, training
 from tinylm.bench.operations import PARTS, shares
 from tinylm.bench.training import TrainingMeasurement, TrainingTimes, new_training_run
+from tinylm.bench.trials import in_own_process
 from tinylm.model.checkpoint import load_model
 from tinylm.train.trainer import Trainer
 
@@ -23,6 +25,29 @@ def test_an_update_is_one_mini_batch_whatever_stage_train_accumulates(params):
     assert {(task.mini_batches, task.train.accumulation) for task in tasks} == {
         (params.ckpt_bench.updates, 1)
     }
+
+
+def imported_by_a_timed_run(task):
+    """What the training that is timed imports, in a process of its own."""
+    imported = []
+    train = training.train
+
+    def watched(run, label):
+        before = set(sys.modules)
+        result = train(run, label=label)
+        imported.extend(sorted(set(sys.modules) - before))
+        return result
+
+    training.train = watched
+    training.measure_times(task)
+    return imported
+
+
+def test_no_time_of_an_update_is_that_of_an_import(params):
+    """torch itself imports sympy in the first backward pass of a recomputed block."""
+    for task in ckpt.make_tasks(params.ckpt_bench, params.model, params.train, 2, params.runtime):
+        imported = in_own_process(imported_by_a_timed_run, task)
+        assert imported == [], task.name
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])

@@ -116,6 +116,15 @@ def new_training_run(task: TrainingTask) -> TrainingRun:
     return dataclasses.replace(run, settings=dataclasses.replace(run.settings, tokens=budget))
 
 
+def load_what_backward_needs() -> None:
+    """The first backward pass with a given gradient, as recomputation makes, has torch import sympy.
+
+    That takes up to a second, once in a process, which would count as the time of an update (torch 2.13.0).
+    """
+    y = torch.ones(1, requires_grad=True) * 2
+    torch.autograd.backward(y, torch.ones(1))
+
+
 def measure(task: TrainingTask) -> TrainingMeasurement:
     """Train, then measure losses, weights, texts and memory."""
     run = new_training_run(task)
@@ -142,6 +151,7 @@ def measure_times(task: TrainingTask) -> TrainingTimes:
 
 def _train(run: TrainingRun, task: TrainingTask) -> tuple[Curves, TrainingTimes]:
     """Train the run's model. Returns its curves and speed."""
+    load_what_backward_needs()
     held_out_batches = math.ceil(task.held_out_rows / task.train.batch_size)
     short = dataclasses.replace(
         run, held_out=lambda: itertools.islice(run.held_out(), held_out_batches)
