@@ -121,6 +121,8 @@ def main() -> None:
     for number, run in enumerate(runs):
         for fact in FACTS:
             stories = stories_with(fact, drawn)[:STORIES]
+            if not stories:
+                raise InputError(f"no story that tells {fact} fits a context of {context}")
             found = gather(run, stories, fact)
             for kind, examples in found.items():
                 row = {"run": number, "fact": fact, "position": kind}

@@ -20,7 +20,7 @@ import torch
 from studies.records import FOLDER
 from tinylm.base import paths
 from tinylm.base.command import Parser, run_command
-from tinylm.base.config import load_params
+from tinylm.base.config import InputError, load_params
 from tinylm.base.files import write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.graded_decoding import sums_of_stories
@@ -67,6 +67,8 @@ def grades_of(folder: Path) -> Iterator[dict[str, Any]]:
     model, _ = load_model(folder / paths.MODELS)
     tokenizer = open_tokenizer(folder / paths.TOKENIZER)
     stories = list(islice(held_out_stories(folder, tokenizer, model.settings.context), STORIES))
+    if not stories:
+        raise InputError(f"{folder}: no held-out story fits the context of the model")
     run = {
         "width": model.width,
         "layers": model.settings.layers,

@@ -20,6 +20,7 @@ from torch import Tensor
 from studies.records import FOLDER
 from tinylm.base import paths
 from tinylm.base.command import Parser, run_command
+from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes
 from tinylm.evaluate.truth import Position, read_words, token_measures, true_tokens
 from tinylm.model.checkpoint import load_model
@@ -122,6 +123,8 @@ def main() -> None:
             found = pair(words, kind, set(tokenizer.tokens), rng)
             if found and len(words) < model.settings.context:
                 rows += [{"fact": kind} | row for row in distances(model.eval(), tokenizer, found)]
+    if not rows:
+        raise InputError(f"{paths.MODELS}: no evaluation story fits the context of the model")
     grouped = pd.DataFrame(rows).groupby(["fact", "layer"])
     table = grouped.mean().round(3).assign(mentions=grouped.size())
     write_bytes(FOLDER / "swap.csv", table.to_csv().encode())

@@ -35,7 +35,7 @@ from tinylm.report.wording import ABSENT, FORMATS
 # used where some renderers see a tag or an entity after a backslash.
 _ANYWHERE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
 _ENTITIES = ((re.compile(r"&(?=#?\w+;)"), "&amp;"), (re.compile(r"<(?=[A-Za-z/!?])"), "&lt;"))
-_AT_THE_START = re.compile(r"^(?=[#+\-=>])|(?<=^\d)(?=[.)](?:\s|$))|(?<=^\d\d)(?=[.)](?:\s|$))")
+_AT_THE_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[#+\-=>]))")
 _EMPTY_TABLE = re.compile(r"(^\*[^\n]*\*\n\n)?^\|.*\n^\| :?--.*\n(?!\|)", re.MULTILINE)
 
 
@@ -49,7 +49,7 @@ def escape(value: Any) -> Markup:
     line = _ANYWHERE.sub(r"\\\g<0>", line)
     for character, entity in _ENTITIES:
         line = character.sub(entity, line)
-    return Markup(_AT_THE_START.sub(r"\\", line))
+    return Markup(_AT_THE_START.sub(r"\1\\", line))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Markup:

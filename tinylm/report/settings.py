@@ -33,6 +33,8 @@ class ReportSettings:
         lines = []
         if self.hub_path is not None and not is_hub_path(self.hub_path):
             lines.append(f"hub_path: expected OWNER/NAME or null, got {self.hub_path!r}")
+        if self.title is not None and not self.title.strip():
+            lines.append(f"title: expected at least one word or null, got {self.title!r}")
         for key in ("prompts", "sentences", "observations"):
             if not all(text.strip() for text in getattr(self, key)):
                 lines.append(f"{key}: expected texts with at least one word, got an empty one")

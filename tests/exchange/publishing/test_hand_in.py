@@ -179,6 +179,15 @@ CASES = {
 }
 
 
+def test_the_results_of_a_commit_with_other_settings_need_not_be_there(here):
+    """As after an edit of beam_bench.widths: the commit has a row that the run does not have."""
+    write(here, "metrics/beam/77.json", "{}")
+    subprocess.run(["git", "add", "-f", "metrics/beam/77.json"], cwd=here, check=True)
+    (here / "metrics/beam/77.json").unlink()
+    assert main(["handin", ENTRY]) == 0
+    assert "code/metrics/beam/77.json" not in unzip(here)
+
+
 @pytest.mark.parametrize("named", CASES)
 def test_what_is_missing_is_named_in_one_line(here, capsys, named):
     CASES[named](here)
