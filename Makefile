@@ -118,7 +118,7 @@ coverage: .venv/.ready-dev
 test: .venv/.ready-dev
 	$(PYTEST) -m "not full"
 
-# These take seconds to minutes each, so a process takes one at a time.
+# These take seconds to minutes each, so a process is given no more than the next one.
 test-all: test
 	$(PYTEST) --dist load --maxschedchunk 1 -m full
 

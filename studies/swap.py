@@ -124,7 +124,9 @@ def main() -> None:
             if found and len(words) < model.settings.context:
                 rows += [{"fact": kind} | row for row in distances(model.eval(), tokenizer, found)]
     if not rows:
-        raise InputError(f"{paths.MODELS}: no evaluation story fits the context of the model")
+        raise InputError(
+            f"{paths.MODELS}: no evaluation story that fits the context has a fact that can be exchanged"
+        )
     grouped = pd.DataFrame(rows).groupby(["fact", "layer"])
     table = grouped.mean().round(3).assign(mentions=grouped.size())
     write_bytes(FOLDER / "swap.csv", table.to_csv().encode())

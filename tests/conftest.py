@@ -29,8 +29,8 @@ RESUMED = ("adamw", "muon", "weights")
 # The longest come first, so that no process waits for one at the end.
 FULL = (
     "pipeline/test_dvc.py::test_from_nothing",  # makes the folder of all tests of the pipeline
-    "experiments/test_running_sweep.py",
     "pipeline/test_own_data.py",
+    "experiments/test_running_sweep.py",
     "pipeline/test_hand_in_elsewhere.py",
     "pipeline/test_dvc.py",
     "drawn/test_drawn.py::test_whole_runs[0]",

@@ -194,7 +194,7 @@ def main() -> int:
     except KeyboardInterrupt:  # what was found until now is shown all the same
         is_cut = True
         for worker in workers:
-            worker.terminate()
+            worker.kill()
     print(in_progress(found, started))
     print(summary(found))
     if is_cut:

@@ -27,14 +27,14 @@ from tinylm.decoding.decoder import Decoder
 from tinylm.decoding.sampling import Generation, generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.head_roles import HeadRoles
-from tinylm.evaluate.intervals import MIN_TEXTS, mean, merge_repeats, pooled_ratio
+from tinylm.evaluate.intervals import mean, merge_repeats, pooled_ratio
 from tinylm.evaluate.memorised import nearest_story
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import value_and_interval
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
-from tinylm.run.interval import student_critical_value
+from tinylm.run.interval import MIN_TEXTS, student_critical_value
 from tinylm.run.result_files import to_mapping
 from tinylm.run.role_pairs import role_pairs
 from tinylm.text.bleu import Bleu, bleu_of

@@ -217,7 +217,7 @@ class Search:
         except TurnIsOver:
             pass
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) or self.minimal is None:
+            if not isinstance(error, Exception) or self.minimal is None:
                 raise
         if self.minimal is not None:
             self.drop_needless_changes(*self.minimal)

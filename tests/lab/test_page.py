@@ -167,6 +167,18 @@ def test_results_of_another_model_are_left_out(finished_run, tmp_path_factory, n
             read_run(".", load_params()).refuse_mixed()
 
 
+def test_a_page_without_the_results_of_stage_evaluate_names_none(
+    tmp_path, monkeypatch, finished_run, capsys
+):
+    monkeypatch.chdir(finished_run)
+    monkeypatch.setattr("tinylm.run.lock.outdated", lambda lock, names: ["evaluate"])
+    assert main(["lab", "-o", f"{tmp_path}/lab.html"]) == 0
+    assert "evaluate: its results are left out" in capsys.readouterr().out
+    shown = Engine((tmp_path / "lab.html").read_bytes()).facts
+    assert "perplexity" not in shown["about"]
+    assert not shown["heads"]
+
+
 def test_further_seeds_of_other_settings_are_refused(monkeypatch, finished_run):
     monkeypatch.chdir(finished_run)
     lock = {"train": {"params": {"params.yaml": {"train": {"lr": 7}}}}, "seeds": {}}

@@ -143,20 +143,23 @@ def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):
 
 
 @pytest.mark.parametrize(
-    ("of_samples", "of_stories", "says"),
+    ("of_samples", "of_stories", "count", "says"),
     [
-        ((0.5, 0.4, 0.6), (0.2, 0.1, 0.3), "copies more than two stories have in common"),
-        ((0.2, 0.1, 0.3), (0.5, 0.4, 0.6), "less in common with its nearest training story"),
-        ((0.4, 0.3, 0.5), (0.35, 0.2, 0.45), "does not show that the model copies"),
+        ((0.5, 0.4, 0.6), (0.2, 0.1, 0.3), 5, "than a new story does: the model copies"),
+        ((0.2, 0.1, 0.3), (0.5, 0.4, 0.6), 5, "less in common with its nearest training story"),
+        ((0.4, 0.3, 0.5), (0.35, 0.2, 0.45), 5, "does not show that the model copies"),
+        ((0.5, 0.4, 0.6), (0.2, 0.1, 0.3), 4, "too few texts to say whether the model copies"),
     ],
 )
 def test_the_model_is_said_to_copy_only_if_the_intervals_say_so(
-    run, settings, of_samples, of_stories, says
+    run, settings, of_samples, of_stories, count, says
 ):
     changed = altered(
         run,
         evaluate__memorised__continuations__nearest=Interval(*of_samples),
+        evaluate__memorised__continuations__count=count,
         evaluate__memorised__references__nearest=Interval(*of_stories),
+        evaluate__memorised__references__count=7,
     )
     assert says in write_document(changed, settings, {})
 

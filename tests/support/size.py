@@ -17,8 +17,8 @@ CODE = {".py", ".cpp", ".h", ".js", ".css", ".html", ".typ", ".wat", ".j2", ".sh
 EXERCISES = ROOT / "tinylm/learn/exercises"  # data, though many are files of code
 HEAVY_LINE = 20  # tokens
 
-TOTAL_LINES = {("tinylm", "stages"): 33_205, ("tests",): 32_240}
-TOTAL_WORDS = 29_480  # of all pages, without their generated parts
+TOTAL_LINES = {("tinylm", "stages"): 33_205, ("tests",): 32_260}
+TOTAL_WORDS = 29_520  # of all pages, without their generated parts
 
 
 @dataclass(frozen=True)

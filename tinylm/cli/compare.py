@@ -93,6 +93,8 @@ def _plan(arguments: argparse.Namespace) -> None:
         noise = recorded_noise([read_result(revision) for revision in revisions])
     if noise is None:
         hint = "run dvc exp run -S 'seeds.more=[2,3]', then try again"
-        raise InputError(f"no setting has several seeds in {', '.join(names)}; {hint}")
+        raise InputError(
+            f"no setting has several seeds on the same stories in {', '.join(names)}; {hint}"
+        )
     level = LEVEL / arguments.comparisons  # the first step of Holm's correction
     print("\n".join(describe_plan(noise, arguments.effect, POWER, level)))

@@ -44,10 +44,8 @@ def _code() -> list[str]:
         raise InputError(
             "git lists no files here (git status says why); without a repository, run git init and git add -A"
         )
-    results = (
-        "metrics/",
-        "plots/",
-    )  # their rows are those of the settings, which the commit may not have
+    # Results have the rows of the settings, which may have changed since the commit.
+    results = ("metrics/", "plots/")
     files = [name for name in files if Path(name).exists() or not name.startswith(results)]
     problems = []
     for name in files:

@@ -10,7 +10,6 @@ import numpy as np
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
 
 LEVEL = 0.95  # confidence level of all intervals
-MIN_TEXTS = 5  # with fewer texts an interval is too narrow, so nothing is claimed
 _DRAWS_AT_ONCE = 1_000_000  # keeps a block of resamples to some tens of MiB
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tinylm.evaluate.intervals import LEVEL, MIN_TEXTS, Statistic, bootstrap_interval
-from tinylm.run.interval import Z95, student_critical_value, student_p_value
+from tinylm.evaluate.intervals import LEVEL, Statistic, bootstrap_interval
+from tinylm.run.interval import MIN_TEXTS, Z95, student_critical_value, student_p_value
 
 Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 

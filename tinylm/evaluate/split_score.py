@@ -12,7 +12,6 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.evaluate.intervals import (
-    MIN_TEXTS,
     bootstrap_interval,
     merge_repeats,
     pooled_perplexity,
@@ -21,6 +20,7 @@ from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import RESAMPLES, SEED
 from tinylm.model.transformer import TinyLM
 from tinylm.run.evaluated import LossWithInterval, SplitLoss
+from tinylm.run.interval import MIN_TEXTS
 from tinylm.text.stories import read_texts
 from tinylm.train.cores import cores
 from tinylm.train.validation import target_losses

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.evaluate.intervals import MIN_TEXTS, pooled_perplexity, pooled_ratio
+from tinylm.evaluate.intervals import pooled_perplexity, pooled_ratio
 from tinylm.evaluate.significance import Difference, claims, difference_of, holm, shared_seeds
 from tinylm.experiments.results import (
     TEXT_IDS,
@@ -23,6 +23,7 @@ from tinylm.experiments.results import (
     stories_of,
 )
 from tinylm.params.presets.write import value_as_yaml
+from tinylm.run.interval import MIN_TEXTS
 
 PERPLEXITY = "perplexity"
 NATS = "nats per token"

@@ -46,7 +46,7 @@ class Noise:
 
 
 def recorded_noise(results: Sequence[RevisionResult]) -> Noise | None:
-    """Noise pooled over settings; None if none has two seeds, or no two runs share several texts.
+    """Noise pooled over settings; None if none has two seeds, or neighbouring settings share no texts.
 
     V_seeds is that of differences seed by seed where neighbouring settings have the same seeds.
     """

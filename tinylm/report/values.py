@@ -15,6 +15,7 @@ from tinylm.report.wording import as_number, big, isolated, number
 from tinylm.run.benches import CacheTimes, MethodQuality, RecomputeTimes
 from tinylm.run.evaluated import GENERATOR, DecodingGrade, WordMeasures
 from tinylm.run.finished_run import RESULTS, FinishedRun, Sentence, records
+from tinylm.run.interval import MIN_TEXTS
 from tinylm.run.role_pairs import NEXT_TOKEN, role_pairs
 from tinylm.storybook.check import world_of
 from tinylm.storybook.language import END
@@ -56,6 +57,7 @@ def template_values(run: FinishedRun) -> dict[str, Any]:
         "warnings": run.evaluate.warnings if run.evaluate else [],
         "timed": [(stage, getattr(run.times, stage)) for stage in RESULTS],
         "not_measured": _not_measured(run),
+        "least_texts": MIN_TEXTS,
         "kinds": _kinds(run),
         "samples": [_marked(run, row, world) for row in run.tables.rows("samples")[:SAMPLES]],
         "saved_after": _saved_after(run),

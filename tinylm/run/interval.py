@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 Z95 = 1.96  # half-width of a 95 % normal interval, in standard deviations
+MIN_TEXTS = 5  # with fewer texts an interval is too narrow, so nothing is claimed
 
 
 @dataclasses.dataclass(frozen=True)

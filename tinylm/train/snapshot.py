@@ -142,7 +142,7 @@ class Snapshots:
                 continue
             change = f"{key} {earlier.get(key)!s:.40} -> {value!s:.40}"
             if key == "cpu":  # other last bits cost less than starting again
-                print(f"warning: the run began on another machine: {change}", flush=True)
+                print(f"warning: the run began on another processor: {change}", flush=True)
             else:
                 changed.append(change)
         if changed:
