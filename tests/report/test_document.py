@@ -161,7 +161,8 @@ def test_the_model_is_said_to_copy_only_if_the_intervals_say_so(
         evaluate__memorised__references__nearest=Interval(*of_stories),
         evaluate__memorised__references__count=7,
     )
-    assert says in write_document(changed, settings, {})
+    markdown = write_document(changed, settings, {})
+    assert re.search(rf"{says}[^\n]*\n\n\*", markdown)  # the caption begins a paragraph
 
 
 def test_what_differs_from_the_assignment_is_listed(run, settings):
