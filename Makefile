@@ -118,7 +118,7 @@ coverage: .venv/.ready-dev
 test: .venv/.ready-dev
 	$(PYTEST) -m "not full"
 
-# These take seconds to minutes each, so a process is given no more than the next one.
+# These take seconds to minutes each. A process gets only one test ahead, so that both end at about the same time.
 test-all: test
 	$(PYTEST) --dist load --maxschedchunk 1 -m full
 

@@ -46,8 +46,7 @@ def imported_by_a_timed_run(task):
 def test_no_time_of_an_update_is_that_of_an_import(params):
     """torch itself imports sympy in the first backward pass of a recomputed block."""
     for task in ckpt.make_tasks(params.ckpt_bench, params.model, params.train, 2, params.runtime):
-        imported = in_own_process(imported_by_a_timed_run, task)
-        assert len(imported) < 50, f"{task.name}: {imported}"
+        assert in_own_process(imported_by_a_timed_run, task) == [], task.name
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])

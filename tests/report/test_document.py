@@ -145,7 +145,7 @@ def test_the_title_names_the_run_unless_the_settings_have_one(run, settings):
 @pytest.mark.parametrize(
     ("of_samples", "of_stories", "count", "says"),
     [
-        ((0.5, 0.4, 0.6), (0.2, 0.1, 0.3), 5, "than a new story does: the model copies"),
+        ((0.5, 0.4, 0.6), (0.2, 0.1, 0.3), 5, "than a new story has: the model copies"),
         ((0.2, 0.1, 0.3), (0.5, 0.4, 0.6), 5, "less in common with its nearest training story"),
         ((0.4, 0.3, 0.5), (0.35, 0.2, 0.45), 5, "does not show that the model copies"),
         ((0.5, 0.4, 0.6), (0.2, 0.1, 0.3), 4, "too few texts to say whether the model copies"),

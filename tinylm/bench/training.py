@@ -119,7 +119,7 @@ def new_training_run(task: TrainingTask) -> TrainingRun:
 def load_what_backward_needs() -> None:
     """The first backward pass with a given gradient, as recomputation makes, has torch import sympy.
 
-    That takes up to a second, once in a process, which would count as the time of an update (torch 2.13.0).
+    It takes about half a second, once in each process, which would be counted as time of an update (torch 2.13.0).
     """
     y = torch.ones(1, requires_grad=True) * 2
     torch.autograd.backward(y, torch.ones(1))

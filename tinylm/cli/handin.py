@@ -44,7 +44,7 @@ def _code() -> list[str]:
         raise InputError(
             "git lists no files here (git status says why); without a repository, run git init and git add -A"
         )
-    # Results have the rows of the settings, which may have changed since the commit.
+    # Which results there are depends on the settings, which may have changed since the commit.
     results = ("metrics/", "plots/")
     files = [name for name in files if Path(name).exists() or not name.startswith(results)]
     problems = []

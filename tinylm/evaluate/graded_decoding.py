@@ -144,7 +144,7 @@ def _grade(sums: pd.DataFrame, plain: pd.Series, free: FreeTexts) -> DecodingGra
 
 
 def _judge(texts: Sequence[FreeText], usual: np.ndarray, world: World) -> FreeTexts:
-    """`judge`; the one text of a method that draws nothing counts as written TEXTS times."""
+    """Judge the texts of one method. The only text of a method that draws nothing counts TEXTS times."""
     return judge(texts, usual, world, copies=TEXTS // len(texts))
 
 

@@ -24,7 +24,7 @@ def pooled_ratio(means: np.ndarray) -> np.ndarray:
 
 
 def words_per_error(means: np.ndarray) -> np.ndarray:
-    """Words read / errors of texts given as (words, errors); huge without an error.  (..., 2) -> (...)"""
+    """Words read per error, from the means of (words, errors); very large without errors.  (..., 2) -> (...)"""
     return means[..., 0] / np.maximum(means[..., 1], 1e-9)
 
 

@@ -91,7 +91,7 @@ class TrueTokens(NamedTuple):
 
 
 def true_tokens(tokenizer: Tokenizer, positions: Sequence[Position]) -> TrueTokens:
-    """The generator's distributions over the tokens of a vocabulary; words that it lacks are <unk>."""
+    """The generator's distributions over the tokens of a vocabulary; words outside it count as <unk>."""
     known = {token: index for index, token in enumerate(tokenizer.tokens)}
     probs: dict[tuple[int, int], float] = {}
     for number, position in enumerate(positions):

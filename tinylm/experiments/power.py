@@ -85,7 +85,7 @@ def _pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int] | None:
 
 
 def _story_variances(tables: Sequence[pd.DataFrame]) -> list[float]:
-    """V_stories of each two neighbouring tables, in squared nats per token.
+    """V_stories of each pair of neighbouring tables, in squared nats per token.
 
     Of the ratio sum(nats gained) / sum(tokens), by linearisation: Cochran 1977, 2.9.
     """

@@ -158,7 +158,7 @@ class FinishedRun:
         return self.param("vocab", "tokenizer") in (None, "words")
 
     def refuse_mixed(self, stages: Sequence[str] = (), sections: Collection[str] = ()) -> None:
-        """Raise InputError if a stage or seed ran with other settings than `params`, or is older than its inputs.
+        """Raise InputError if a stage or seed ran with settings other than `params`, or is older than its inputs.
 
         stages, sections: those that are compared; without any, all.
         """

@@ -293,7 +293,7 @@ def first_impossible(
 
 
 def _ends_inside_a_word(words: Sequence[str], world: World) -> bool:
-    """Whether the last word is impossible as it stands, but is the beginning of a possible word."""
+    """Whether the last word is impossible as it stands but may be the beginning of a possible one."""
     found = first_impossible(words, False, world)
     if found is None or found.position != len(words) - 1:
         return False
